@@ -18,12 +18,9 @@ import numpy as np
 from sim_service.machines import gather
 from sim_service.machines.buggy import build, slots
 from sim_service.machines.buggy.description import OUTPUTS, P, W
-from sim_service.machines.car.tyres.enveloping import envelope, lean
-from sim_service.machines.car.tyres.keys import T
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.roads import make_road, surface
-from sim_service.roads.layout import Head
 
 VEHICLE = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 HEIGHT, RAMPS, SPEEDS, STEPS = 0.05, (0.02, 0.05, 0.1, 0.2), (2.0, 5.0, 10.0), (5e-3, 2e-3, 1e-3)
@@ -150,26 +147,8 @@ class Coasting:
         at_rest = self.work[len(OUTPUTS) :][self.system.span(Part.DIAGNOSTIC)][core.KINETIC]
         return self.energy() - at_rest + float(np.sum(np.where(row == col, 0.5, 1.0) * mass * qd[row] * qd[col]))
 
-    def _tyres(self) -> float:
-        """Energy of the tyres: of their depth in a sharp road, else of the deflection that their loads tell."""
-        ints, own = self.tables.ints, self.work[len(OUTPUTS) :]
-        numbers = self.tables.floats[ints[slots.NUMBERS] :]
-        x = own[self.system.span(Part.X)][ints[slots.PORTS] :]
-        total = 0.0
-        for w, name in enumerate(("fl", "fr", "rl", "rr")):
-            tyre = numbers[slots.TYRES + len(T) * (w // 2) :]
-            R, k = tyre[T.UNLOADED_RADIUS], tyre[T.VERTICAL_STIFFNESS]
-            ports, components = x[13 * w : 13 * w + 13], numbers[slots.FRAMES + 12 * w + 9 :][:3]
-            axle = components @ ports[4:].reshape(3, 3)
-            if numbers[slots.ROAD + Head.SHARP] > 0.0:
-                depth = envelope(numbers[slots.ROAD :], R, k, *ports[:3], *axle)[0]
-            else:
-                depth = self[f"load_{name}"] * lean(axle[2])[1] / k
-            total += 0.5 * k * depth**2
-        return total
-
     def energy(self, springs: bool = True) -> float:
-        """Kinetic, of gravity, and of springs and tyres by their outputs."""
+        """Kinetic, of gravity, of springs by their outputs, and what tyres, stops and body have stored."""
         own = self.work[len(OUTPUTS) :]
         kinetic = own[self.system.span(Part.DIAGNOSTIC)][core.KINETIC]
         weight = self.tables.floats[self.system.span(Part.CONSTANT_FORCE)].reshape(-1)
@@ -179,7 +158,7 @@ class Coasting:
             axle = "front" if w[0] == "f" else "rear"
             rate, free = self.params[P[f"{axle}_spring_rate"]], self.params[P[f"{axle}_spring_length"]]
             total += 0.5 * rate * (free - self[f"spring_length_{w}"]) ** 2
-        return total + (self._tyres() if springs else 0.0)
+        return total + (float(self.state[self.system.span(Part.ELEMENT)][slots.ENERGY]) if springs else 0.0)
 
 
 def over(

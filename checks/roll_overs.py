@@ -1,13 +1,19 @@
-"""Cars that roll over: `python -m checks.roll_overs [count] [--first N] [--seed S] [--trace]`.
+"""Cars that roll over: `python -m checks.roll_overs [count] [--impacts] [--first N] [--seed S] [--trace]`.
 
 Random pushes, wedges under the wheels of one side and kerbs struck at an angle, at 5 to 40 m/s, 5 ms; before them the
 three cases of `NAMED`. Nothing may become non-finite, no step may be thrown away (`capped` 2), a car that lies must
 come to rest, and its energy, be it with that of springs and tyres or without (they are known at the end of a step
 only), may never exceed what the car began with and the pushes gave by more than 1 %; all that until it lies at rest.
+
+With `--impacts` cars run into steps of 0.1 to 1 m at 5 to 40 m/s, straight and at an angle, with ramps of 2 to 50 cm;
+before them the two cases of `WALLS`. Their tyres have no friction, for what a patch stores is not counted. No step may
+end with more energy, of whatever kind, than it began with and 50 J.
+
 Case n of a seed is the same whatever `--first` and count are, so that the whole may be run in parts.
 """
 
 import argparse
+import math
 import sys
 import tempfile
 import time
@@ -22,6 +28,10 @@ from sim_service.machines.buggy.description import P, W
 H, SECONDS = 5e-3, 4.0
 WEDGES, KERBS = (0.5, 0.6, 0.7, 0.85, 1.0), (0.05, 0.1, 0.15, 0.2, 0.25)  # m
 MOST_CREATED = 0.01  # of the energy at the start and that of the pushes
+IMPACT_SECONDS = 1.5
+MOST_A_STEP = 50.0  # J
+RAMPS, ACROSS = (0.02, 0.05, 0.1, 0.25, 0.5), 0.5  # m; at most of the speed
+SLIPPERY = b"\n[SCALING_COEFFICIENTS]\nLMUX = 1e-6\nLMUY = 1e-6\n"
 AT_REST, REST_SECONDS = 0.05, 16.0  # m/s and rad/s, below which friction of the body is viscous; s until it lies so
 PROGRESS = 25  # cases
 
@@ -69,6 +79,81 @@ NAMED = (
     Case("5 kN m for 1.5 s", 0.0, push=np.array([5e3, 0.0, 0.0]), until=1.5),
     Case("1 m wedge at 20 m/s", 20.0, road=wedge(1.0)),
 )
+
+
+def wall(height: float, ramp: float) -> str:
+    return bump(height, f"x = 3.0\nlength = 60.0\nramp = {ramp}\nrounding = {0.25 * ramp}")
+
+
+WALLS = (Case("1 m at once", 30.0, road=wall(1.0, 0.02)), Case("0.5 m within 0.25 m", 30.0, road=wall(0.5, 0.25)))
+
+
+def random_impact(seed: int, n: int) -> Case:
+    rng = np.random.default_rng([seed, n])
+    height, ramp = round(float(rng.uniform(0.1, 1.0)), 3), float(rng.choice(RAMPS))
+    case = Case(f"{height} m within {ramp} m", float(rng.uniform(5.0, 40.0)), road=wall(height, ramp))
+    case.across = float(rng.uniform(-ACROSS, ACROSS)) if rng.random() < 0.5 else 0.0
+    return case
+
+
+@dataclass
+class Impact:
+    finite: bool = True
+    created: float = 0.0  # J, at most in a step
+    touched: bool = False  # by the body
+    in_parts: int = 0
+    capped: int = 0
+    steps: int = 0
+    slowest_step: float = 0.0  # s of the processor
+
+    @property
+    def good(self) -> bool:
+        return self.finite and self.created <= MOST_A_STEP and not self.capped
+
+
+def run_impact(case: Case, folder: Path) -> Impact:
+    road = folder / "road.toml"
+    road.write_text(case.road)
+    car = Coasting(road, case.speed, case.across, {"gear_mode": 0.0, "drag_area": 0.0}, SLIPPERY)
+    out = Impact()
+    car.step(H)
+    last = car.energy()
+    for _ in range(round(IMPACT_SECONDS / H)):
+        begun = time.thread_time()
+        car.step(H)
+        out.slowest_step = max(out.slowest_step, time.thread_time() - begun)
+        energy = car.energy()
+        out.finite = out.finite and bool(np.isfinite(car.state).all()) and math.isfinite(energy)
+        out.created, last = max(out.created, energy - last), energy
+        out.touched = out.touched or car["body_load"] > 0.0
+        out.in_parts += car["parts"] > 1.0
+        out.capped += car["capped"] > 0.0
+        out.steps += 1
+    return out
+
+
+def impacts(count: int, first: int, seed: int) -> int:
+    cases = [*(WALLS if first == 0 else ()), *(random_impact(seed, n) for n in range(first, first + count))]
+    results: list[Impact] = []
+    with tempfile.TemporaryDirectory() as name:
+        for case in cases:
+            r = run_impact(case, Path(name))
+            results.append(r)
+            if not r.good or case in WALLS:
+                print(
+                    f"{case.name}, {case.speed:.1f} m/s, {case.across:.2f} of it across: finite {r.finite}, at most"
+                    f" {r.created:.1f} J created in a step, {r.in_parts} in parts, {r.capped} capped"
+                    + ("" if r.good else "  WRONG"),
+                    flush=True,
+                )
+    wrong = sum(not r.good for r in results)
+    print(
+        f"{len(results)} impacts, {sum(r.touched for r in results)} of the body: {wrong} wrong,"
+        f" at most {max(r.created for r in results):.1f} J created in a step,"
+        f" {sum(r.in_parts for r in results)} of {sum(r.steps for r in results)} steps in parts,"
+        f" {sum(r.capped for r in results)} capped, slowest {1e3 * max(r.slowest_step for r in results):.1f} ms"
+    )
+    return 1 if wrong else 0
 
 
 def random_case(seed: int, n: int) -> Case:
@@ -148,8 +233,11 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--trace", action="store_true", help="print every step that is capped or gains 500 J")
+    parser.add_argument("--impacts", action="store_true", help="cars against steps of 0.1 to 1 m instead")
     chosen = parser.parse_args()
     print(f"seed {chosen.seed}, cases {chosen.first} to {chosen.first + chosen.count - 1}", flush=True)
+    if chosen.impacts:
+        return impacts(chosen.count, chosen.first, chosen.seed)
     cases = [(case.name, case) for case in NAMED] if chosen.first == 0 else []
     numbers = range(chosen.first, chosen.first + chosen.count)
     cases += [(str(n), random_case(chosen.seed, n)) for n in numbers]

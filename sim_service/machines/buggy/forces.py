@@ -24,7 +24,7 @@ Behind the states of tyres, brakes and engine the hook leaves the other results 
 description): they are known only there.
 """
 
-from math import atan2, cos, sin, sqrt
+from math import atan2, cos, log, sin, sqrt
 
 import numpy as np
 
@@ -43,11 +43,13 @@ from sim_service.machines.buggy.slots import (
     DRIVE,
     DRIVELINE_PARAMETERS,
     DRIVELINE_SIZE,
+    ENERGY,
     ENGINE,
     FRAME,
     FRAMES,
     LEFT,
     PER_WHEEL,
+    POWER,
     PRESSURE,
     RATIO,
     ROAD,
@@ -59,7 +61,7 @@ from sim_service.machines.buggy.slots import (
     TYRE_OUT,
     TYRES,
 )
-from sim_service.machines.car.tyres.enveloping import LEAN, LYING, envelope, lean
+from sim_service.machines.car.tyres.enveloping import DEEPEST, LEAN, LYING, envelope, lean
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import effective_radius
 from sim_service.machines.car.tyres.transient import tyre
@@ -94,6 +96,8 @@ _BODY_YIELD = 0.2  # m; a point never carries more than the stiffness times this
 _BODY_DAMPING, _BODY_MOST = 0.6, 3.0  # s/m: of the normal force per speed of closing; and at most this much of it
 _BODY_SLIDES = 0.05  # m/s; slower, friction is viscous
 _BODY_NEAR, _BODY_STEEP = 0.05, 1.5  # m, 1: what a spline may be above the slopes between its nodes
+_BODY_FAR, _BODY_STRIDE = 1.0, 0.05  # m: how far the way out of a wall is looked for, and in which strides
+_BODY_CLOSER, _BODY_FOUND = 20, 1e-7  # steps; m
 
 
 @inner
@@ -111,7 +115,7 @@ def contact_arm(reach, an, ax, ay, az, nx, ny, nz):
 
 @inner
 def wheel(w, h, x, xd, given, params, states, after, f, K, C):
-    """Contact, tyre and brake of one wheel."""
+    """Contact, tyre and brake of one wheel; energy in its spring and the power it gives."""
     at = _WHEEL_PORTS * w
     frame = FRAMES + FRAME * w
     basis, basis_rate = view(x, at + 4, at + 13), view(xd, at + 4, at + 13)
@@ -147,7 +151,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     nx = ny = nz = an = upright = cosine = stands = reach = dx = dy = dz = 0.0
     mu = 1.0
     sharp = road[Head.SHARP] > 0.0
-    spring_load = mx = my = mz = 0.0
+    spring_load = mx = my = mz = stored = gives = 0.0
     if sharp:
         depth, gx, gy, gz, mx, my, mz, mu = envelope(
             road, p[T.UNLOADED_RADIUS], p[T.VERTICAL_STIFFNESS], cx, cy, cz, ax, ay, az
@@ -158,7 +162,9 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
             nx, ny, nz = gx / spring_load, gy / spring_load, gz / spring_load
         an = ax * nx + ay * ny + az * nz
         upright, cosine, stands = lean(an)
-        reach = p[T.UNLOADED_RADIUS] - depth
+        stored = 0.5 * p[T.VERTICAL_STIFFNESS] * depth * depth
+        gives = gx * xd[at] + gy * xd[at + 1] + gz * xd[at + 2] + mx * wx + my * wy + mz * wz
+        reach = p[T.UNLOADED_RADIUS] - min(depth, DEEPEST * p[T.UNLOADED_RADIUS])
         dx, dy, dz = contact_arm(reach, an, ax, ay, az, nx, ny, nz)
         # what the moment of the elastic force is beyond that about the point where friction acts
         mx, my, mz = mx - dy * gz + dz * gy, my - dz * gx + dx * gz, mz - dx * gy + dy * gx
@@ -186,6 +192,8 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     deflection = p[T.UNLOADED_RADIUS] - reach
     if not sharp:
         spring_load = p[T.VERTICAL_STIFFNESS] * deflection * (1.0 / cosine)
+        pressed = max(deflection, 0.0)
+        stored, gives = 0.5 * p[T.VERTICAL_STIFFNESS] * pressed * pressed, -max(spring_load, 0.0) * closing
     load = spring_load + p[T.VERTICAL_DAMPING] * closing
     touches = deflection > 0.0 and load > 0.0
     if not touches:
@@ -273,6 +281,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     after[left + V.rolling] = My + more
     after[left + V.aligning] = Mz
     after[left + V.brake_torque] = braking
+    return stored, gives
 
 
 @inner
@@ -284,8 +293,14 @@ def bumper(rate, depth):
 
 
 @inner
+def bumper_energy(rate, depth):
+    more = max(depth - _STOP_FREE, 0.0)
+    return rate * (0.5 * depth * depth + 0.25 * more * more * (more / _STOP_HARD) ** 2)
+
+
+@inner
 def spring(w, x, xd, given, params, after, f, K, C):
-    """Spring, damper and stops of one wheel."""
+    """Spring, damper and stops of one wheel; energy in the stops and the power they give."""
     at, block, left = _SPRING + 3 * w, _SPRING_BLOCK + 9 * w, LEFT + PER_WHEEL * w
     front = w < 2
     rate = given[P.front_spring_rate] if front else given[P.rear_spring_rate]
@@ -300,13 +315,17 @@ def spring(w, x, xd, given, params, after, f, K, C):
     speed = ux * xd[at] + uy * xd[at + 1] + uz * xd[at + 2]
     mean, half, root = 0.5 * (rebound + bump), 0.5 * (rebound - bump), sqrt(speed * speed + _ROUND * _ROUND)
     push = rate * (free - length) - (mean + half * speed / root) * speed
-    stop = 0.0
+    stop = stored = gives = 0.0
     if length < short:
-        force, stop = bumper(given[P.stop_rate] * params[STOP_SHARES + axle], short - length)
+        hard = given[P.stop_rate] * params[STOP_SHARES + axle]
+        force, stop = bumper(hard, short - length)
         push += force
+        stored, gives = bumper_energy(hard, short - length), force * speed
     elif length > long:
-        force, stop = bumper(given[P.stop_rate] * params[STOP_SHARES + axle + 1], length - long)
+        hard = given[P.stop_rate] * params[STOP_SHARES + axle + 1]
+        force, stop = bumper(hard, length - long)
         push -= force
+        stored, gives = bumper_energy(hard, length - long), -force * speed
     damp = mean + half * speed / root * (1.0 + (_ROUND / root) ** 2)
     u = (ux, uy, uz)
     for i in range(3):
@@ -316,6 +335,7 @@ def spring(w, x, xd, given, params, after, f, K, C):
             C[block + 3 * i + j] = damp * u[i] * u[j]
     after[left + V.spring_length] = length
     after[left + V.spring_force] = push
+    return stored, gives
 
 
 @inner
@@ -370,15 +390,84 @@ def chassis(xd, x, given, params, after, f, torque):
 
 @kernel(error_model="numpy")
 def point_load(depth):
-    """Vertical force on a point of the body so deep below the road, and its stiffness."""
+    """Force on a point of the body so deep in the road, and its stiffness."""
     give = 1.0 / (1.0 + depth / _BODY_YIELD) if depth > 0.0 else 0.0
     return _BODY_STIFFNESS * depth * give, _BODY_STIFFNESS * give * give
 
 
+@kernel(error_model="numpy")
+def point_energy(depth):
+    """What `point_load` took to get there."""
+    if depth <= 0.0:
+        return 0.0
+    return _BODY_STIFFNESS * _BODY_YIELD * (depth - _BODY_YIELD * log(1.0 + depth / _BODY_YIELD))
+
+
+@kernel(error_model="numpy")
+def exit_along(road, px, py, pz, ux, uy):
+    """How far from a point in the road the open is along a level direction, and the slopes of the road there; at most
+    `_BODY_FAR`."""
+    inside, outside, below = 0.0, 0.0, 0.0
+    z = zx = zy = 0.0
+    while outside < _BODY_FAR:
+        inside, outside = outside, outside + _BODY_STRIDE
+        z, zx, zy, _ = surface(road, px + outside * ux, py + outside * uy)
+        below = pz - z
+        if below > 0.0:
+            break
+    if below <= 0.0:
+        return _BODY_FAR, 0.0, 0.0
+    at = outside
+    for _ in range(_BODY_CLOSER):
+        # Newton's rule inside the bracket, else its middle
+        slope = zx * ux + zy * uy
+        following = at + below / slope if slope < 0.0 else inside
+        if not inside < following < outside:
+            following = 0.5 * (inside + outside)
+        near = abs(following - at) < _BODY_FOUND
+        at = following
+        z, zx, zy, _ = surface(road, px + at * ux, py + at * uy)
+        below = pz - z
+        if near:
+            break
+        if below > 0.0:
+            outside = at
+        else:
+            inside = at
+    return min(at, _BODY_FAR), zx, zy
+
+
+@kernel(error_model="numpy")
+def depth_inside(road, px, py, pz, D, zx, zy):
+    """How deep a point is in a road with edges, D below its surface there; and the gradient of that.
+
+    d^-2 = D^-2 + the sum of s^-2, s the ways out along both axes: on a plane, however steep, the distance to it; beside
+    a wall nearly that to the wall; smooth where the nearest way out becomes another one. So a point that is pushed into
+    a wall finds the force of a yielding body, not that of the height above it, and its energy is continuous.
+    """
+    total = 1.0 / (D * D)
+    w = total / D
+    gx, gy, gz = w * zx, w * zy, -w
+    for i in range(4):
+        ux, uy = (1.0 - i, 0.0) if i % 2 == 0 else (0.0, 2.0 - i)
+        s, ex, ey = exit_along(road, px, py, pz, ux, uy)
+        slope = ex * ux + ey * uy
+        if s >= _BODY_FAR or slope >= 0.0:
+            continue
+        s = max(s, _BODY_FOUND)
+        total += 1.0 / (s * s) - 1.0 / (_BODY_FAR * _BODY_FAR)
+        w = -1.0 / (s * s * s * slope)
+        gx, gy, gz = gx + w * ex, gy + w * ey, gz - w
+    d = 1.0 / sqrt(total)
+    w = d * d * d
+    return d, w * gx, w * gy, w * gz
+
+
 @inner
 def body(x, xd, params, after, f, K, C):
-    """Body and roll cage on the road: springs that press on points of the chassis, and friction there."""
-    after[BODY_LOAD] = 0.0
+    """Body and roll cage on the road: springs that press on points of the chassis, and friction there. Energy in the
+    springs and the power they give."""
+    after[BODY_LOAD] = stored = gives = 0.0
     road = view(params, ROAD, len(params))
     cx, cy, cz = x[CHASSIS], x[CHASSIS + 1], x[CHASSIS + 2]
     below, _, _, _ = surface(road, cx, cy)
@@ -394,18 +483,21 @@ def body(x, xd, params, after, f, K, C):
         z, slope_x, slope_y, mu = surface(road, px, py)
         if pz >= z:
             continue
-        size = sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
-        nx, ny, nz = -slope_x / size, -slope_y / size, 1.0 / size
-        # the gradient of an energy of the depth below the road, so that a point that is pushed into a wall from its
-        # side pays for the height it then finds above it
-        upward, stiff = point_load(z - pz)
-        press = upward * size
+        # the gradient of an energy of the depth in the road: what a point is pushed into it takes what it then gives
+        depth, gx, gy, gz = z - pz, slope_x, slope_y, -1.0
+        if road[Head.SHARP] > 0.0:
+            depth, gx, gy, gz = depth_inside(road, px, py, pz, depth, slope_x, slope_y)
+        size = sqrt(gz * gz + gx * gx + gy * gy)
+        nx, ny, nz = -gx / size, -gy / size, -gz / size
+        force, stiff = point_load(depth)
+        press = force * size
         vx = xd[CHASSIS] + a * xd[CHASSIS + 3] + b * xd[CHASSIS + 6] + c * xd[CHASSIS + 9]
         vy = xd[CHASSIS + 1] + a * xd[CHASSIS + 4] + b * xd[CHASSIS + 7] + c * xd[CHASSIS + 10]
         vz = xd[CHASSIS + 2] + a * xd[CHASSIS + 5] + b * xd[CHASSIS + 8] + c * xd[CHASSIS + 11]
         closing = -(vx * nx + vy * ny + vz * nz)
         more = min(max(1.0 + _BODY_DAMPING * closing, 0.0), _BODY_MOST)
         load = press * more
+        stored, gives = stored + point_energy(depth), gives - press * closing
         sx, sy, sz = vx + closing * nx, vy + closing * ny, vz + closing * nz
         drag = _BODY_FRICTION * mu * load / sqrt(sx * sx + sy * sy + sz * sz + _BODY_SLIDES * _BODY_SLIDES)
         F = (load * nx - drag * sx, load * ny - drag * sy, load * nz - drag * sz)
@@ -423,6 +515,7 @@ def body(x, xd, params, after, f, K, C):
                         ww = w[i] * w[k2]
                         K[place] += ww * stiff * n[j] * n[m]
                         C[place] += ww * (damp * n[j] * n[m] + (drag if j == m else 0.0))
+    return stored, gives
 
 
 @inner
@@ -483,12 +576,15 @@ def roll_centre(axle, higher, x, params, after, f):
 
 @kernel(FORCE, error_model="numpy")
 def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
+    stored = gives = 0.0
     for w in range(4):
-        wheel(w, h, x, xd, given, params, states, after, f, K, C)
-        spring(w, x, xd, given, params, after, f, K, C)
+        in_tyre, by_tyre = wheel(w, h, x, xd, given, params, states, after, f, K, C)
+        in_stop, by_stop = spring(w, x, xd, given, params, after, f, K, C)
+        stored, gives = stored + in_tyre + in_stop, gives + by_tyre + by_stop
     torque = rear_axle(h, xd, given, states, after, f, C)
     chassis(xd, x, given, params, after, f, torque)
-    body(x, xd, params, after, f, K, C)
+    in_body, by_body = body(x, xd, params, after, f, K, C)
+    after[ENERGY], after[POWER] = stored + in_body, gives + by_body
     push(x, given, params, f)
     if given[P.front_anti_roll] > 0.0:
         anti_roll(0, given[P.front_anti_roll], x, params, f, K)

@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from sim_service.machines import FILE, MachineFiles, gather, make_machine
+from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.description import INPUTS, P
 from sim_service.machines.contract import Machine, index
 from sim_service.machines.recorded_parameters import made_vector, made_words, recorded_machine
+from sim_service.multibody.natural.tables import P as Part
 from sim_service.shapes import Shaping, change_shape, changeable
 from sync.errors import ConfigError
 from tests.examples import thorough
 
-from .conftest import CONFIGS, VEHICLE
+from .conftest import CONFIGS, VEHICLE, assembled
 
 H = 5e-3
 STEPS = 1500
@@ -71,6 +73,13 @@ def test_both_formulations_drive_alike():
         off = np.abs(natural[:BRAKES, k] - relative[:BRAKES, k]).max()
         assert off < near, (name, off)
     assert np.abs(natural[-1, :3] - relative[-1, :3]).max() < 0.2
+
+
+def test_what_contact_stores_is_known_after_a_step_in_relative_coordinates() -> None:
+    """So that the step that makes a contact of the body, which is I3AL's, finds whether its work is right."""
+    energy = assembled().system.span(Part.ELEMENT).start + slots.ENERGY
+    natural, relative = (drive(formulation)[1][energy] for formulation in ("natural", "relative"))
+    assert relative == pytest.approx(natural, rel=0.02) and relative > 10.0
 
 
 def test_steps_it_is_not_fit_for_are_those_of_i3al():

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checks.roll_overs import MOST_CREATED, NAMED, Case, random_case, run
+from checks.roll_overs import MOST_CREATED, NAMED, WALLS, Case, random_case, random_impact, run, run_impact
 from sim_service.machines import gather
 from sim_service.machines.buggy import forces, slots
 from sim_service.machines.buggy.build import assemble
 from sim_service.machines.buggy.description import P, W
-from sim_service.machines.buggy.forces import point_load
+from sim_service.machines.buggy.forces import depth_inside, point_load
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.roads import make_road, surface
 
@@ -142,14 +142,38 @@ def test_the_force_on_a_point_of_the_body_is_the_gradient_of_an_energy_also_besi
     loop = [(9.0, -0.1, 0.45), (9.0, 0.2, 0.45), (9.0, 0.2, 0.3), (9.0, -0.1, 0.3), (9.0, -0.1, 0.45)]
     work = scale = 0.0
     for a, b in itertools.pairwise(loop):
-        way = (np.array(b) - np.array(a)) / 4000
-        for k in range(4000):
+        way = (np.array(b) - np.array(a)) / 1000
+        for k in range(1000):
             x, y, z = np.array(a) + (k + 0.5) * way
             height, slope_x, slope_y, _ = surface(road, x, y)
-            press = point_load(height - z)[0]
-            piece = press * float(np.array([-slope_x, -slope_y, 1.0]) @ way)
-            work, scale = work + piece, scale + abs(piece)
+            if height > z:
+                depth, *gradient = depth_inside(road, x, y, z, height - z, slope_x, slope_y)
+                piece = -point_load(depth)[0] * float(np.array(gradient) @ way)
+                work, scale = work + piece, scale + abs(piece)
     assert scale > 1e3 and abs(work) < 1e-3 * scale
+
+
+@pytest.mark.parametrize("slope", [0.1, 1.0, 10.0])
+def test_a_point_in_a_ramp_is_as_deep_as_it_is_away_from_its_plane(slope: float) -> None:
+    """Also in one so steep that there are decimetres of road above the point."""
+    bump = {"shape": "trapezoid", "x": 0.0, "length": 9.0, "height": 0.4 * slope, "ramp": 0.4, "rounding": 1e-3}
+    road = make_road({"bumps": [bump]})
+    z, zx, zy, _ = surface(road, 0.2, 0.0)
+    assert zx == pytest.approx(slope, rel=1e-2)
+    depth, *gradient = depth_inside(road, 0.2, 0.0, z - 0.08 * slope, 0.08 * slope, zx, zy)
+    n = np.array([slope, 0.0, -1.0]) / np.hypot(slope, 1.0)
+    assert depth == pytest.approx(0.08 * slope / np.hypot(slope, 1.0), rel=0.01)
+    assert gradient == pytest.approx(list(n), abs=0.015)
+
+
+@pytest.mark.parametrize("case", [*WALLS, random_impact(17, 11)], ids=lambda case: case.name)
+@pytest.mark.filterwarnings("ignore::sim_service.roads.sharpness.TooSharp")
+def test_a_body_that_runs_into_a_step_of_the_road_makes_no_energy_in_any_step(case: Case, tmp_path: Path) -> None:
+    """At 30 m/s it comes 15 cm farther in a step, through the whole face; the third makes 218 J unless the energy of
+    its contacts is looked at. More: `python -m checks.roll_overs --impacts`."""
+    result = run_impact(case, tmp_path)
+    assert result.touched and result.in_parts > 0
+    assert result.good, result
 
 
 def test_the_suspension_holds_as_much_as_a_push_may_be() -> None:

@@ -49,6 +49,10 @@ def depth(A):
         x = min(x + step, DEEPEST)
         if abs(step) < 1e-12:
             break
+    if x == DEEPEST:
+        # on along the tangent, so that force and energy go on together
+        value = C0 * x * x * (1.0 + x * (C1 + x * (C2 + x * (C3 + x * C4))))
+        x += max(A - value, 0.0) / slope
     return x, slope
 
 
