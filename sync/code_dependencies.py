@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sync.errors import ConfigError
+from sync.private_files import rewrite
 
 ROOT = Path(__file__).resolve().parents[1]
 _OTHERS_WRITE = 0o022
@@ -216,9 +217,7 @@ def _remembered() -> dict[str, str]:
         return found if isinstance(found, dict) else {}
     made = {module_name(file): _stamp(file) for file in all_sources() if kernels_in(file)}
     with contextlib.suppress(OSError):  # a cache that cannot be written is reported elsewhere
-        partial = place.with_name(f"{place.name}.{os.getpid()}")
-        partial.write_text(json.dumps(made))
-        partial.replace(place)
+        rewrite(place, json.dumps(made).encode())
     return made
 
 

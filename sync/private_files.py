@@ -8,9 +8,14 @@ the folders above it. Names that must survive are made, renamed and removed with
 """
 
 import contextlib
+import errno
 import os
-from collections.abc import Iterable
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from sync.errors import ConfigError
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -48,32 +53,121 @@ def make_folder(folder: Path, exist_ok: bool = True) -> None:
 
 def rename(part: Path, target: Path) -> None:
     """A file or a folder of files gets its name once its content is on the disk: it is there whole, or not at all."""
-    files = sorted(part.rglob("*")) if part.is_dir() else [part]
-    for file in files:
+    _sync_content(part)
+    os.rename(part, target)
+    _sync_quietly({part.parent, target.parent})
+
+
+@contextlib.contextmanager
+def written(target: Path, replace: bool = False) -> Iterator[Path]:
+    """A place for a file or a folder, which becomes `target` at the end: for this user alone, whole or not at all.
+    Raises OSError; FileExistsError where something has that name already, unless it is to be replaced.
+
+    The folder of `target` may be somebody else's, who puts links there, and exchanges files while we write. So the
+    place has a random name, in a folder that is made for it and is reached by its descriptor: nothing that is opened
+    can be a link of his, and what becomes `target` takes the place of a link instead of following it.
+    """
+    if not replace and os.path.lexists(target) and not _is_empty_folder(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    above = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    scratch, own = f".tandem-{os.urandom(8).hex()}", -1
+    try:
+        os.mkdir(scratch, FOLDER_MODE, dir_fd=above)
+        own = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        if os.fstat(own).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "what is made there belongs to another user", str(target))
+        # the ending stays: some libraries insist on theirs
+        part = Path(f"/proc/self/fd/{own}") / f"part{target.suffix}"
+        yield part
+        _only_for_its_owner(part)
+        _sync_content(part)
+        _give_name(part.name, own, target.name, above, replace)
+        _sync_quietly([target.parent])
+    finally:
+        if own >= 0:
+            _empty(own)
+            os.close(own)
+        with contextlib.suppress(OSError):
+            os.rmdir(scratch, dir_fd=above)
+        os.close(above)
+
+
+def rewrite(path: Path, content: bytes) -> None:
+    """A file with this content instead of whatever has its name: a link that somebody put there is replaced, and what
+    it leads to stays as it is; raises OSError."""
+    with written(path, replace=True) as part:
+        part.write_bytes(content)
+
+
+def by_default(path: Path) -> Path:
+    """`path`, where nobody has named a place: beside a record, or in the working folder. Raises ConfigError where that
+    is another user's folder, root's excepted, or a link of another user leads there."""
+    owners = {os.geteuid(), 0}
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdigit():
+        owners.add(int(os.environ["SUDO_UID"]))
+    folder = path.absolute().parent
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    links = [each for each in (folder, *folder.parents) if each.is_symlink()]
+    try:
+        found = [(folder, folder.stat()), *((link, link.lstat()) for link in links)]
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+    for each, about in found:
+        if about.st_uid not in owners:
+            raise ConfigError(
+                f"{path}: not written: {each} belongs to another user; to write there name the place yourself"
+                " (--out, or --runs for a run)"
+            )
+    return path
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+
+
+def _below(part: Path) -> list[Path]:
+    return [part, *(sorted(part.rglob("*")) if part.is_dir() else [])]
+
+
+def _only_for_its_owner(part: Path) -> None:
+    for path in _below(part):
+        path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
+
+
+def _sync_content(part: Path) -> None:
+    found = _below(part)
+    for file in found:
         if file.is_file():
             fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-    _sync_quietly(path for path in [part, *files] if path.is_dir())
-    os.rename(part, target)
-    _sync_quietly({part.parent, target.parent})
+    _sync_quietly(path for path in found if path.is_dir())
 
 
-def rewrite(path: Path, content: bytes) -> None:
-    """A file with this content instead of whatever has its name: a link that somebody put there is replaced, and what
-    it leads to stays as it is; raises OSError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
-    try:
-        with open(fd, "wb") as stream:
-            stream.write(content)
-        os.replace(part, path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+def _give_name(part: str, own: int, name: str, above: int, replace: bool) -> None:
+    """A file that is to replace nothing gets a second link, which fails where the name is taken; a folder replaces
+    nothing but an empty folder anyway."""
+    if not replace and stat.S_ISREG(os.stat(part, dir_fd=own, follow_symlinks=False).st_mode):
+        try:
+            os.link(part, name, src_dir_fd=own, dst_dir_fd=above, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):  # else the disk has no links
+                raise
+        else:
+            return
+    os.rename(part, name, src_dir_fd=own, dst_dir_fd=above)
+
+
+def _empty(folder: int) -> None:
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
 
 
 def _sync_quietly(folders: Iterable[Path]) -> None:

@@ -19,6 +19,7 @@ import typer
 
 from sync.errors import ConfigError, TandemError
 from sync.limits import ENVIRONMENT, OPTION
+from sync.private_files import by_default
 from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
 from tandem.completion_command import answer_shells, completion
@@ -406,7 +407,7 @@ def plot(
     with errors():
         writers = {"html": write_page, "png": write_png}
         read = [_read(path) for path in runs]
-        file = out or read[0].path.parent / f"plot.{to}"
+        file = out or by_default(read[0].path.parent / f"plot.{to}")
         found = panels(
             [(run.path.parent.name, run) for run in read],
             [c.strip() for c in channels.split(",") if c.strip()] if channels else None,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sync.private_files import by_default
 from tandem.terminal import AsJson, Parameters, errors, output, parameters, status
 
 
@@ -53,7 +54,7 @@ def fmu(
                 tool = "tandem"
             name = Path(machine).stem
             loaded, exchange, step_s = load_source(machine, changed)
-            file = out or Path(f"{name}.fmu")
+            file = out or by_default(Path(f"{name}.fmu"))
             step_s = step_s if step_ms is None else 1e-3 * step_ms
             made = write_fmu(loaded, name, step_s, file, tool, platform or [HOST], exchange)
     if as_json:

@@ -22,14 +22,14 @@ def notes(
 ) -> None:
     """The notes of a run: every strike with its instant and speed, a MIDI file and a WAV file."""
     with errors():
-        from sync.private_files import make_folder, rewrite
+        from sync.private_files import by_default, make_folder, rewrite
         from sync.record import open_run
         from tandem.notes import as_figures, midi_file, notes_of, wave_file
 
         opened = open_run(run, ("/step",))
         found = notes_of(opened)
         sound = wave_file(found)
-        folder = out or opened.path.parent
+        folder = out or by_default(opened.path).parent
         make_folder(folder)
         rewrite(folder / "notes.mid", midi_file(found))
         rewrite(folder / "notes.wav", sound)

@@ -20,7 +20,7 @@ from rich.status import Status
 from rich.text import Text
 
 from sync.errors import ConfigError, TandemError
-from sync.private_files import make_folder
+from sync.private_files import by_default, make_folder
 from sync.visible import on_one_line, visible
 
 _LONG = 100  # letters of a name in a message
@@ -37,6 +37,7 @@ TokenFile = Annotated[
     typer.Option(help="Has the token of the page, readable by you alone. Default: TANDEM_TOKEN, or a new one."),
 ]
 Runs = Annotated[Path, typer.Option(help="Folder of runs: each gets a folder of its own there.")]
+DEFAULT_RUNS = Path("runs")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 
 
@@ -146,14 +147,21 @@ def new_run_folder(runs: Path, name: str) -> Path:
     from sync.record import new_folder
     from tandem.provenance import utc_stamp
 
+    _refuse_unasked(runs)
     try:
         return new_folder(runs, utc_stamp(), name)
     except OSError as error:
         raise _no_place(runs, error.errno) from None
 
 
+def _refuse_unasked(runs: Path) -> None:
+    if runs == DEFAULT_RUNS:
+        by_default(runs / "run")
+
+
 def refuse_place(runs: Path) -> None:
     """Raises ConfigError where `new_run_folder` would, as far as can be seen without making anything."""
+    _refuse_unasked(runs)
     place = runs.absolute()
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
@@ -183,7 +191,10 @@ def run_folder(runs: Path, name: str) -> Path:
 def report(folder: Path, write: Callable[[Path], Path]) -> None:
     """Write a report and print where; a disk that takes none is no reason to lose the figures."""
     try:
+        if folder.parent == DEFAULT_RUNS:
+            by_default(folder)
         make_folder(folder)
         print(f"report: {write(folder)}", file=sys.stderr)
-    except OSError as error:
-        print(f"tandem: no report in {folder}: {error.strerror}", file=sys.stderr)
+    except (OSError, ConfigError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        print(f"tandem: no report in {folder}: {why}", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sync.errors import ConfigError
+from sync.private_files import make_folder, rewrite
 from tandem.config_argument import DEFAULT, ConfigFile, config_argument
 from tandem.run_command import (
     Own,
@@ -141,8 +142,8 @@ def vehicle_torque(
 
 def write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        make_folder(path.parent)
+        rewrite(path, text.encode())
     except OSError as error:
         raise ConfigError(f"--out {path}: cannot be written: {error.strerror}; a file such as car.html") from None
     print(f"report: {path}", file=sys.stderr)

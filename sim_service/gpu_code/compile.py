@@ -17,6 +17,7 @@ from sim_service.gpu_code.source import DeviceSource
 from sim_service.machines import load_machine, make_machine
 from sim_service.machines.contract import Machine
 from sync.jit import inner
+from sync.private_files import rewrite
 
 
 def sizes_of(machine: Machine) -> dict[str, int]:
@@ -70,8 +71,8 @@ def main() -> int:
         machine, _ = load_machine(asked.machine)
     made = texts(machine)
     if asked.keep:
-        asked.keep.write_bytes(pack_texts(made))
-    asked.program.write_text(ptx.ptx(**made, contract=not asked.no_contraction))
+        rewrite(asked.keep, pack_texts(made))
+    rewrite(asked.program, ptx.ptx(**made, contract=not asked.no_contraction).encode())
     return 0
 
 

@@ -12,6 +12,7 @@ against these keys in sync/transport/socket_guard.py.
 import os
 import stat
 import struct
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ import zmq
 from sync.errors import ConfigError, WireError
 from sync.extras import install
 from sync.given_files import open_given
+from sync.private_files import written
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -127,15 +129,18 @@ def make_keys(folder: Path, name: str) -> tuple[Path, Path]:
     _need_curve()
     public, secret = folder / (name + PUBLIC), folder / (name + SECRET)
     for file in (public, secret):
-        if file.exists():
+        if os.path.lexists(file):
             raise ConfigError(f"{file}: is there already, and stays; choose another name, or move it away yourself")
     before = os.umask(_OTHERS)  # never readable by others, not even while it is being written
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_mode & _OTHERS_WRITE:
             raise ConfigError(f"{folder}: others may write here and so let themselves in; chmod 700 {folder}")
-        create_certificates(folder, name)
-        secret.chmod(0o600)
+        with tempfile.TemporaryDirectory() as scratch:
+            create_certificates(scratch, name)
+            for file in (public, secret):
+                with written(file) as part:
+                    part.write_bytes((Path(scratch) / file.name).read_bytes())
     except OSError as error:
         raise ConfigError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
     finally:

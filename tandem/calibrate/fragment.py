@@ -12,11 +12,12 @@ from pathlib import Path
 
 from sync.config import Config, load
 from sync.errors import ConfigError, TandemError
+from sync.private_files import by_default, written
 from tandem.calibrate.values import Calibration
 
 
 def default_place(file: Path) -> Path:
-    return file.with_name(f"{file.stem}_calibration.toml")
+    return by_default(file.with_name(f"{file.stem}_calibration.toml"))
 
 
 def check_place(out: Path, force: bool) -> None:
@@ -78,20 +79,12 @@ def objection(config: Config, file: Path, overrides: Sequence[str], out: Path) -
 
 
 def write(content: str, config: Config, file: Path, overrides: Sequence[str], out: Path, force: bool) -> None:
-    made = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        with open(made, "x", encoding="utf-8") as new:
-            new.write(content)
-            new.flush()
-            os.fsync(new.fileno())
-        included = [*include(config, file, out)[:-1], str(made.absolute())]
-        load(file, [*overrides, f"include={json.dumps(included)}"])
-        if not force:
-            open(out, "x").close()  # the name is ours now, or already taken
-        os.replace(made, out)
+        with written(out, replace=force) as part:
+            part.write_text(content, encoding="utf-8")
+            included = [*include(config, file, out)[:-1], str(part)]
+            load(file, [*overrides, f"include={json.dumps(included)}"])
     except FileExistsError:
         raise ConfigError(f"{out}: there is one already; --force replaces it, --out writes another") from None
     except OSError as error:
         raise ConfigError(f"{out}: cannot be written: {error.strerror}; give another place with --out") from None
-    finally:
-        made.unlink(missing_ok=True)

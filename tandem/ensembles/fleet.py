@@ -22,6 +22,7 @@ from sync import code_dependencies
 from sync.config import load
 from sync.errors import ConfigError, TandemError
 from sync.given_files import open_given
+from sync.private_files import by_default
 from sync.record import FILE, RunError, open_run, parts
 from tandem.ensembles.pool import Interrupted, pool, run_all
 from tandem.ensembles.rows import Results, row_file
@@ -193,7 +194,7 @@ def fleet(
     arrow("the table of a fleet")
     records = records_below(folder)
     _refuse_unknown(asked, records)
-    place = Path(out) if out is not None else Path("runs") / f"fleet_{folder.resolve().name}"
+    place = Path(out) if out is not None else by_default(Path("runs") / f"fleet_{folder.resolve().name}")
     base = _base(asked)
     keys = []
     for k, file in enumerate(records):

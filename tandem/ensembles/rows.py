@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from sync.errors import TandemError
-from sync.private_files import make_folder
+from sync.private_files import FILE_MODE, make_folder
 from tandem.ensembles.table import NotWritten
 from tandem.ensembles.work import Row
 
@@ -114,12 +114,17 @@ def _closing(stream: TextIO) -> Iterator[TextIO]:
             stream.close()
 
 
+def _over_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, FILE_MODE)
+
+
 @contextmanager
 def row_file(folder: Path, base: str) -> Iterator[RowFile]:
     """Of this folder, for one process at a time."""
     try:
         make_folder(folder)
-        opened = open(folder / f"rows-{base[:16]}.jsonl", "a+", encoding="utf-8")  # noqa: SIM115  (closed below)
+        place = folder / f"rows-{base[:16]}.jsonl"
+        opened = open(place, "a+", encoding="utf-8", opener=_over_no_link)  # noqa: SIM115  (closed below)
     except OSError as error:
         raise NotWritten(f"{folder}: {error.strerror}; --out names a folder for the table and what is done") from None
     with _closing(opened) as stream:

@@ -19,6 +19,7 @@ from sim_service.machines import MachineFiles
 from sim_service.machines.contract import Machine
 from sync import code_dependencies
 from sync.errors import ConfigError
+from sync.private_files import by_default
 from sync.record import open_run
 from sync.toml import check, read_toml
 from tandem.ensembles import figures, gpu_runs
@@ -223,7 +224,7 @@ def sweep(
         raise ConfigError(f"--gpu: {why}")
     arrow("the table of a sweep")
     name = load_study(study)[0].name
-    folder = Path(out) if out is not None else Path("runs") / f"sweep_{name}"
+    folder = Path(out) if out is not None else by_default(Path("runs") / f"sweep_{name}")
     prepared = prepare(study, str((folder / "channels").resolve()))
     if gpu:
         prepared = replace(prepared, base=hashlib.sha256(f"{prepared.base} gpu".encode()).hexdigest())

@@ -1,7 +1,6 @@
 """Tables as Parquet files: a unit and a note in the metadata of every field. The same rows give the same bytes."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sync.errors import TandemError
-from sync.private_files import rename
+from sync.private_files import make_folder, written
 from tandem.ensembles.extras import needs
 
 
@@ -39,11 +38,9 @@ def write_columns(
         fields.append(pa.field(name, array.type, metadata=metadata))
         arrays.append(array)
     schema = pa.schema(fields, metadata={b"tandem": json.dumps(about or {}, sort_keys=True).encode()})
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), part, compression="zstd")
-        rename(part, path)
+        make_folder(path.parent)
+        with written(path, replace=True) as part:
+            pq.write_table(pa.Table.from_arrays(arrays, schema=schema), part, compression="zstd")
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise NotWritten(f"{path}: cannot be written: {error.strerror or error}") from None

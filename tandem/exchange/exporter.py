@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table as Printed
 
 from sync.errors import TandemError
+from sync.private_files import by_default
 from sync.record import Run, open_run
 from tandem.exchange.atomic_files import written_atomically
 from tandem.exchange.errors import ExchangeError
@@ -85,6 +86,8 @@ def _target(run: Run, to: str, out: Path | None) -> Path:
     name = folder.name or "run"
     if out is None and (folder / "export").is_symlink():
         raise ExchangeError(f"{folder / 'export'}: is a link, and leads elsewhere; remove it, or give --out")
+    if out is None:
+        by_default(folder / "export" / to)
     if to not in _ONE_FILE:
         return out or folder / "export" / to
     target = out or folder / "export" / f"{name}.{to}"

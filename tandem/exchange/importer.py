@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from sync.config import Config, load
-from sync.private_files import rename
+from sync.private_files import by_default, rename
 from sync.record import CompleteRun, CompleteTopic, new_folder, write_complete
 from sync.record.batch import NAME_OF_RUN, NAME_RULE
 from sync.record.utc import KEY as UTC_OFFSET
@@ -260,6 +260,8 @@ def _write(content: _Content, asked: Asked, progress: Progress) -> dict[str, Any
     folder: Path | None = None
     done = False
     try:
+        if runs == Path("runs"):
+            by_default(runs / "run")
         part = new_folder(runs, ".importing", utc_stamp())
         figures = _write_run(part, content, asked, progress)
         folder = new_folder(runs, utc_stamp(), content.name)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sync import code_dependencies
-from sync.private_files import FILE_MODE, FOLDER_MODE
+from sync.private_files import FOLDER_MODE, rewrite
 
 KEEP_S = 7 * 24 * 3600
 USED_S = 24 * 3600
@@ -49,13 +49,8 @@ def read(path: Path, key: str) -> bytes | None:
 
 def write(path: Path, key: str, data: bytes) -> None:
     """Another process may be reading, or writing the same. A disk that is full is no reason to stop."""
-    partial = path.with_suffix(f"{path.suffix}.{os.getpid()}")
-    try:
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as file:
-            file.write(_seal(key, data) + data)
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        rewrite(path, _seal(key, data) + data)
     sweep(path.parent)
 
 
