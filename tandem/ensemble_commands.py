@@ -120,8 +120,8 @@ def fleet(
 ) -> None:
     """Replay every record below a folder, many at a time: exactly, ideally, with a delay, or with another machine.
 
-    One Parquet table; a record that is damaged or cannot be replayed is a row that says so. Exit code 1 if an exact
-    replay with nothing changed is not identical to a whole record.
+    One Parquet table; a record that is damaged or cannot be replayed is a row that says so. Exit code 1 if a record
+    cannot be replayed, or if an exact replay with nothing changed is not identical to a whole record.
     """
     from sync import build
     from sync.jit import compiling
@@ -153,7 +153,7 @@ def fleet(
             done.out,
             lambda place: write_plain(place, title, pages.headline(done), pages.page_sections(done), summary)[0],
         )
-    if not asked.replay.changed and "differs" in summary["status"]:
+    if not done.sound:
         raise typer.Exit(1)
 
 

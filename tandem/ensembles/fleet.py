@@ -2,7 +2,8 @@
 
 Exactly, each must give its own bits again. Ideally, with a delay, with another configuration or other parameters, the
 table has how far each run ends up from what was on board. A record that is cut short is replayed as far as it goes;
-one that cannot be read or replayed is a row that says why. What is done is kept by the contents of the files.
+one that cannot be read or replayed is a row that says why, also where it ends the process that replays it. What is done
+is kept by the contents of the files.
 """
 
 import dataclasses
@@ -24,10 +25,10 @@ from sync.errors import ConfigError, TandemError
 from sync.given_files import open_given
 from sync.private_files import by_default
 from sync.record import FILE, RunError, open_run, parts
-from tandem.ensembles.pool import Interrupted, pool, run_all
+from tandem.ensembles.pool import Interrupted, WorkerEnded, pool, run_all
 from tandem.ensembles.rows import Results, row_file
 from tandem.ensembles.table import arrow, write_columns
-from tandem.ensembles.work import Row
+from tandem.ensembles.work import Row, lost_row
 from tandem.replay import Asked, Replayed, configuration, recorded_columns, refuse_contradictions, replay_run
 from tandem.reports.deviation import deviation
 
@@ -74,6 +75,12 @@ class Fleet:
     out: Path
     made_now: int
     columns: dict[str, Any] = field(repr=False)
+
+    @property
+    def sound(self) -> bool:
+        """Whether every record could be replayed, and gave its own bits where nothing was changed."""
+        wrong = {"broken", "failed"} if self.asked.replay.changed else {"broken", "failed", "differs"}
+        return not wrong & set(self.results.status)
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -177,6 +184,10 @@ def replay_chunk(asked: FleetAsked, chunk: list[tuple[str, str]]) -> tuple[list[
     return rows, time.perf_counter() - begun
 
 
+def _lost(item: tuple[str, str], ended: WorkerEnded) -> Row:
+    return lost_row(item[1], ended)
+
+
 def fleet(
     folder: str | Path,
     asked: FleetAsked | None = None,
@@ -213,7 +224,7 @@ def fleet(
 
         if todo := [(str(records[k]), keys[k]) for k in results.missing()]:
             with pool("processes", min(workers, len(todo)), preload=("tandem.ensembles.fleet",)) as where:
-                whole = run_all(where, lambda chunk: (replay_chunk, (asked, chunk)), todo, sink)
+                whole = run_all(where, lambda chunk: (replay_chunk, (asked, chunk)), todo, sink, _lost)
             if not whole:
                 raise Interrupted(f"{results.done} of {len(records)} records are done; the same command goes on")
     columns = _columns(folder, records, results)

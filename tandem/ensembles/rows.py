@@ -85,7 +85,7 @@ class RowFile:
 
     def append(self, rows: list[Row]) -> None:
         # strict JSON: what is no number is null
-        lines = [json.dumps(_finite(row), allow_nan=False) + "\n" for row in rows]
+        lines = [json.dumps(_finite(row), allow_nan=False) + "\n" for row in rows if not row.get("again")]
         try:
             self._stream.write("".join(lines))
             self._stream.flush()

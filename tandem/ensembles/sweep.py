@@ -26,13 +26,13 @@ from tandem.ensembles import figures, gpu_runs
 from tandem.ensembles.cluster import Warn, who_can_use
 from tandem.ensembles.figures import Reference
 from tandem.ensembles.manoeuvres import KINDS, Gathered, gather, study_machine
-from tandem.ensembles.pool import ENGINES, Interrupted, pool, run_all
+from tandem.ensembles.pool import ENGINES, Interrupted, WorkerEnded, pool, run_all
 from tandem.ensembles.recorded_inputs import run_of_steps, step_of
 from tandem.ensembles.rows import Results, row_file
 from tandem.ensembles.sampling import samples
 from tandem.ensembles.study import Study
 from tandem.ensembles.table import arrow, write_columns
-from tandem.ensembles.work import Item, Job, Row, logged, run_chunk
+from tandem.ensembles.work import Item, Job, Row, logged, lost_row, run_chunk
 from tandem.library.table import Table
 
 Progress = Callable[[str, float], None]
@@ -251,7 +251,7 @@ def sweep(
         elif todo:
             preload = ("tandem.ensembles.work", KINDS[prepared.study.manoeuvre["kind"]])
             with pool(kind, min(workers, len(todo)), cluster, preload, str(certificate), warn) as where:
-                whole = run_all(where, lambda chunk: (run_chunk, (job, chunk)), todo, sink)
+                whole = run_all(where, lambda chunk: (run_chunk, (job, chunk)), todo, sink, _lost)
             if not whole:
                 raise Interrupted(f"{results.done} of {total} runs are done, in {folder}; the same command goes on")
     made = results.done - before
@@ -260,6 +260,10 @@ def sweep(
     arrays = {n: np.array(v) if isinstance(v, list) else v for n, v in columns.items()}
     table = Table(arrays, column_units, notes)
     return Swept(prepared.study, prepared.machine, prepared.job.names, results, table, folder, made)
+
+
+def _lost(item: Item, ended: WorkerEnded) -> Row:
+    return lost_row(item[0], ended)
 
 
 def _units(machine: Machine) -> dict[str, str]:

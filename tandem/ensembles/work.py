@@ -19,6 +19,7 @@ from sync.errors import TandemError
 from tandem.ensembles import figures
 from tandem.ensembles.figures import Reference
 from tandem.ensembles.manoeuvres import Context, Gathered, Log, Manoeuvre, RunFailed, module_of
+from tandem.ensembles.pool import WorkerEnded
 from tandem.ensembles.study import Study
 from tandem.ensembles.table import NotWritten, write_columns
 
@@ -142,6 +143,13 @@ def worker_of(job: Job) -> Worker:
             _workers.clear()  # one study at a time
             _workers[job.name] = Worker(job)
         return _workers[job.name]
+
+
+def lost_row(key: str, ended: WorkerEnded) -> Row:
+    """Of a run that ended its process. One that was killed from outside is no fault of the run: `again` says that the
+    row is not kept, and the same command makes it again."""
+    row = {"key": key, "status": "failed", "steps": 0, "error": str(ended)}
+    return row | {"again": True} if ended.killed else row
 
 
 def run_chunk(job: Job, items: list[Item]) -> tuple[list[Row], float]:

@@ -35,6 +35,7 @@ def test_good_records_are_identical_and_damaged_ones_are_rows_that_say_so(folder
     assert status["empty"] == status["nonsense"] == "broken" and status["cut"] in ("damaged", "broken")
     assert all(row["note"] for row in table if row["status"] not in ("identical", "ok"))
     assert done.made_now == 6 and fleet(folder, out=tmp_path / "out").made_now == 0
+    assert not done.sound  # exit code 1: two could not be replayed
     shutil.rmtree(folder / "tuesday")
     assert fleet(folder, out=tmp_path / "out").made_now == 0  # what is left was replayed before
 

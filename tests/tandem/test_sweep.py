@@ -3,6 +3,7 @@
 import copy
 import errno
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -21,6 +22,7 @@ from tandem.ensembles.pool import Interrupted
 from tandem.ensembles.report import page_sections, rank_correlation
 from tandem.ensembles.study import Figure, Study
 from tandem.ensembles.sweep import prepare, sweep
+from tests.tandem.ending_work import rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TOWN = ROOT / "tests" / "golden" / "town.mcap"
@@ -245,14 +247,62 @@ def test_figures_of_a_known_curve() -> None:
     assert np.isnan(of("last", from_s=9.0))
 
 
-def test_a_worker_that_is_killed_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
-    with pool.pool("processes", 1) as where, pytest.raises(pool.WorkerLost, match="goes on"):
-        pool.run_all(
+def test_an_item_that_ends_its_worker_is_a_row_and_the_others_are_made(tmp_path: Path) -> None:
+    ends = {7: signal.SIGKILL, 30: signal.SIGSEGV, 31: signal.SIGABRT}
+    log, rows = tmp_path / "log", dict[int, str]()
+    with pool.pool("processes", 2) as where:
+        whole = pool.run_all(
             where,
-            lambda chunk: (os.kill, (chunk[0], signal.SIGKILL)),
-            [where.executor.submit(os.getpid).result()],
-            print,
+            lambda chunk: (rows_of, (chunk, ends, str(log))),
+            range(40),
+            rows.update,
+            lambda item, ended: (item, f"{ended}, tried again: {ended.killed}"),
         )
+    assert whole and sorted(rows) == list(range(40))
+    assert {item: row for item, row in rows.items() if row != "ok"} == {
+        7: "worker ended by signal 9 (SIGKILL): killed, or out of memory, tried again: True",
+        30: "worker ended by signal 11 (SIGSEGV), tried again: False",
+        31: "worker ended by signal 6 (SIGABRT), tried again: False",
+    }
+    tries = log.read_text().split()
+    assert max(tries.count(item) for item in set(tries)) <= 2
+
+
+def test_what_a_worker_raises_is_raised_here_and_no_process_is_left(tmp_path: Path) -> None:
+    with pool.pool("processes", 1) as where:
+        started = where.executor.submit(os.getpid).result()
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            pool.run_all(where, lambda _: (os.listdir, (tmp_path / "nowhere",)), [1], print, lambda *_: None)
+    assert not Path(f"/proc/{started}").exists()
+
+    def interrupted() -> None:
+        nonlocal started
+        with pool.pool("processes", 1) as where:
+            started = where.executor.submit(os.getpid).result()
+            where.executor.submit(signal.pause)
+            raise KeyboardInterrupt  # as a second Ctrl-C does: nothing is waited for
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not Path(f"/proc/{started}").exists()
+
+
+def test_a_killed_worker_of_a_sweep_costs_no_row(tmp_path: Path) -> None:
+    killed = []
+
+    def kill(_what: str, share: float) -> None:
+        if 0.0 < share < 0.9 and not killed:
+            children = [child for child in multiprocessing.active_children() if child.pid]
+            os.kill(children[0].pid or 0, signal.SIGKILL)
+            killed.append(children[0].pid)
+
+    first = sweep(study(), tmp_path / "killed", 2, engine="processes", progress=kill)
+    assert killed and set(first.results.status) <= {"ok", "failed"}
+    assert all("signal 9" in text for text in first.results.errors.values())
+    again = sweep(study(), tmp_path / "killed", 2, engine="processes")  # what the kill has cost is made again
+    assert set(again.results.status) == {"ok"} and again.made_now == len(first.results.errors)
+    whole = sweep(study(), tmp_path / "whole")
+    assert again.folder.joinpath("table.parquet").read_bytes() == whole.folder.joinpath("table.parquet").read_bytes()
 
 
 def test_rank_correlation_is_one_for_any_rising_curve() -> None:
