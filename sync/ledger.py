@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numba import int64
 
 from sync.jit import kernel
 
@@ -54,7 +55,7 @@ def record(hist, value_ns):
     hist[_MAX] = max(hist[_MAX], value_ns)
 
 
-@kernel()
+@kernel(int64(int64))  # called from Python too, beside the loop: loaded before
 def middle(index):
     """The value (ns) a bucket stands for."""
     if index < _EXACT:

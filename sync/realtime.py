@@ -6,6 +6,7 @@ on.
 """
 
 import ctypes
+import functools
 import gc
 import os
 import resource
@@ -32,13 +33,35 @@ def cores(config: Realtime) -> tuple[int | None, int | None]:
     """
     if not config.enabled:
         return None, None
-    there = sorted(os.sched_getaffinity(0))
+    there = sorted(own_cores())
     automatic = (there[0], there[-1]) if len(there) > 1 else (None, None)
     asked = (config.daq_core, config.sim_core)
     chosen = [
         auto if core == "auto" else None if core == "any" else core for core, auto in zip(asked, automatic, strict=True)
     ]
     return chosen[0], chosen[1]
+
+
+@functools.cache
+def own_cores() -> frozenset[int]:
+    """The cores of this process: those of its first look, for its threads leave some of them (`off_the_loop`)."""
+    return frozenset(os.sched_getaffinity(0))
+
+
+def cores_beside(config: Realtime) -> frozenset[int]:
+    """Where everything but the loop runs: not on its core and, where there are enough, not on that of acquisition and
+    wire. Without real-time priority the loop would wait there; with it, for what the kernel does not interrupt."""
+    acquisition, loop = cores(config)
+    left = own_cores() - {loop}
+    return left - {acquisition} if len(left) > 1 else left or own_cores()
+
+
+def off_the_loop(config: Realtime, *threads: int) -> None:
+    """These threads, or the calling one, and all they start from now on."""
+    if config.enabled:
+        for thread in threads or (0,):
+            with suppress(OSError):  # it has ended, or is not ours to move
+                os.sched_setaffinity(thread, cores_beside(config))
 
 
 def this_thread(priority: int, core: int | None = None) -> list[str]:

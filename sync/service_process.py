@@ -231,6 +231,8 @@ def work(
         if config.realtime.enabled and real_time:
             for refused in realtime.this_process(config.realtime.lock_memory):
                 reporter.say(refused, once=True)
+        # its threads too, but for the loop's own; where the others are to be is asked before (sync/realtime.py)
+        realtime.off_the_loop(config.realtime)
         service.find()
         if supervised and waits:
             reporter.ready(service.facts)

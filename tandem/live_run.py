@@ -92,6 +92,8 @@ def compile_ahead(config: "Config", file: Path) -> None:
         modules += _COMPILED_FOR_EFFORTS
     if config.look_ahead.enabled:
         modules += _COMPILED_AHEAD
+    if config.view.enabled:
+        modules += _ours("tandem.view.process", build.needed_by)
     build.ensure(name, *modules)
 
 
@@ -110,6 +112,7 @@ def compiled_set(config: "Config", file: Path) -> str:
     """A name for what this configuration needs compiled."""
     parts = [machine_name(config, file.parent), str(config.source.get("kind"))]
     parts += ["efforts"] * bool(config.efforts) + ["ahead"] * config.look_ahead.enabled
+    parts += ["page"] * config.view.enabled
     return "run-" + "-".join(part if _MODULE.fullmatch(part) else "unknown" for part in parts)
 
 

@@ -261,25 +261,17 @@ class Looking:
 
 
 def keep_off(config: Config) -> str:
-    """Low priority, and another core than those of the loop and, where there are enough, of the acquisition. What was
-    refused; nothing if all is well."""
+    """Low priority, and the core that was asked for. What was refused; nothing if all is well."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
-    there = os.sched_getaffinity(0)
     asked = config.look_ahead.core
-    if isinstance(asked, int):
-        chosen = {asked}
-    elif asked == "any":
+    if asked == "auto":  # off the loop's, as everything
         return ""
-    else:
-        acquisition, loop = realtime.cores(config.realtime)
-        chosen = there - {loop}
-        if len(chosen) > 1:
-            chosen -= {acquisition}
     try:
-        os.sched_setaffinity(0, chosen or there)
+        os.sched_setaffinity(0, {asked} if isinstance(asked, int) else realtime.own_cores())
     except OSError:
-        return f"look_ahead.core = {asked}: cannot be had; this process may run on {', '.join(map(str, sorted(there)))}"
+        there = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
+        return f"look_ahead.core = {asked}: cannot be had; this process may run on {there}"
     return ""
 
 

@@ -57,6 +57,7 @@ class Process:
     ends: frozenset[int]  # exit codes of an end on purpose: starting it again would not help
     real_time: bool = True  # locked memory
     waits: bool = True  # for a line before it begins; else it reads its own first line
+    builds_itself: bool = False  # in its own time, and not in the template: no other process waits for it
 
 
 _ON_PURPOSE = frozenset({0, 2, 3, 8})  # asked to, by its configuration, by its model, by its input
@@ -67,7 +68,7 @@ DAQ = Process("daq", "daq_service", "daq_service.service", "the DAQ", "", "daq",
 SIM = Process("sim", "sim_service", "sim_service.service", "the simulator", "", "sim", 1.0, _ON_PURPOSE)
 VIEW = Process(
     "view", "tandem.view", "tandem.view.process", "the view", "the run goes on without its page", "", 15.0,
-    frozenset({0, 2, 7}), real_time=False,
+    frozenset({0, 2, 7}), real_time=False, builds_itself=True,
 )  # fmt: skip
 LOOK_AHEAD = Process(
     "look_ahead", "sim_service.look_ahead", "sim_service.look_ahead.service", "the look ahead",
@@ -78,7 +79,7 @@ RECORDER = Process(
     frozenset({0, 1, 2}), real_time=False, waits=False,
 )  # fmt: skip
 SERVICES = (DAQ, SIM)
-BESIDE = (VIEW, LOOK_AHEAD)  # they begin once there are steps; a run goes on without them
+BESIDE = (VIEW, LOOK_AHEAD)  # forked before there are steps, begun once there are; a run goes on without them
 PROCESSES = (DAQ, SIM, *BESIDE, RECORDER)
 
 
@@ -194,6 +195,11 @@ class Service:
             self._report(f"{self.process.name}: {self.last_words}")
 
     @property
+    def reader(self) -> int | None:
+        """The thread that reads what it writes."""
+        return self._reader.native_id if self._reader is not None and self._reader.is_alive() else None
+
+    @property
     def ready(self) -> bool:
         """To begin."""
         return self._ready and self.pid != 0
@@ -218,7 +224,8 @@ class Service:
                 os.kill(self.pid, number)
 
     def ask_to_end(self) -> None:
-        self._signal(signal.SIGTERM)
+        unbuilt = self.process.builds_itself and not self._ready  # it has nothing to lose
+        self._signal(signal.SIGKILL if unbuilt else signal.SIGTERM)
         self._close_stdin()  # wherever it still waits for the word to begin
 
     def kill(self) -> None:
@@ -272,7 +279,8 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 def start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
     ours, theirs = socket_pair()
-    environment = python_environment(OPENBLAS_NUM_THREADS="1")  # a thread would not survive the fork
+    # a thread would not survive the fork, whatever the user's environment says
+    environment = python_environment(OPENBLAS_NUM_THREADS="1")
     environment.pop("TANDEM_TOKEN", None)  # only the view needs it, and gets it through its pipe (sync/token.py)
     with theirs:
         popen = subprocess.Popen(
@@ -302,11 +310,15 @@ class Template:
         self._spare_socket: socket.socket | None = None
         self._spare_built: set[str] = set()  # what is built in it
         self._spare_due = 0.0
+        self._spare_failed = False
         self._closed = False
+        self._cores = os.sched_getaffinity(0)
         self._start()
 
     def _start(self) -> None:
         self._socket, self._process = _early.pop() if _early else start_template(self._words)
+        with contextlib.suppress(OSError):  # the supervisor may have left some of them meanwhile
+            os.sched_setaffinity(self._process.pid, self._cores)
         with contextlib.suppress(OSError):  # it has just ended: seen at the next look
             self._socket.send(json.dumps(self._words).encode())
         self._build, self._forked = self._forked, set()
@@ -354,6 +366,16 @@ class Template:
         else:
             self._keep_a_spare()
 
+    @property
+    def rests(self) -> bool:
+        """All that was asked for has been forked, the spare too; or it has ended, or cannot have one."""
+        there = self._spare is not None and self._spare_built == self._forked
+        return not self._waiting and (self._process is None or (not self._asked and (there or self._spare_failed)))
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in (self._process, self._spare) if process is not None]
+
     def _keep_a_spare(self) -> None:
         """One that has built what this one has; another one where it has not, or has ended."""
         if self._spare is not None and self._spare.poll() is None and self._spare_built == self._forked:
@@ -386,6 +408,7 @@ class Template:
                 pid, _, error = answer.decode().partition(" ")
                 if service is None:  # a spare that cannot be forked is asked for again
                     self._spare, self._spare_built = None if error else Fork(int(pid)), set(self._forked)
+                    self._spare_failed = bool(error)
                     continue
                 self._worked = True
                 self._forked.add(service.process.name)
@@ -461,6 +484,11 @@ class ProcessGroup:
         self._there.append(service)
         self.template.fork(service)
         return service
+
+    @property
+    def threads(self) -> list[int]:
+        """What works for the run beside its processes: those that fork them, and the threads that read them."""
+        return [*self.template.pids, *(reader for each in self._there if (reader := each.reader) is not None)]
 
     def reap(self, service: Service) -> None:
         """It has ended: nothing of it is kept."""

@@ -25,6 +25,7 @@ import numpy as np
 
 from sync.config import Config, runtime_directory
 from sync.errors import ConfigError, DeviceError, RingBusy, RingError
+from sync.realtime import off_the_loop
 from sync.ring import RingReader, remove_stale
 from sync.silence import Silence, compiled_so_far
 from sync.streams import SOCKETS, STREAMS
@@ -257,6 +258,7 @@ class Supervisor:
         self._steps = Steps(config.ring("sim"), config.step_ns, channels)
         # built and forked before the first step: both take the kernel milliseconds, which a loop may have to wait for
         self._ahead = group.start(LOOK_AHEAD) if config.look_ahead.enabled else None
+        self._page = group.start(VIEW) if config.view.enabled else None
         self._truth = TruthRun(config, truth, self._hear) if truth else None
         self._asked_s = 0.0
         self._stopped_ns = 0
@@ -362,7 +364,10 @@ class Supervisor:
                 if service.code == refusal.code:
                     raise refusal(service.last_words)
         if any(service.code is not None for service in services) or (
-            all(service.ready for service in services) and self._recording.ready and self._ahead_ready
+            all(service.ready for service in services)
+            and self._recording.ready
+            and self._ahead_ready
+            and self._group.template.rests
         ):
             daq, sim = services
             if daq.ready and sim.ready and (missing := set(daq.facts.get("wants", ())) - set(sim.facts["outputs"])):
@@ -371,6 +376,7 @@ class Supervisor:
                     f" it has {', '.join(sim.facts['outputs'])}"
                 )
             self._begun = True
+            off_the_loop(self._config.realtime, threading.get_native_id(), *self._group.threads)
             self._group.listen(self._hear)
             for service in services:
                 self._say_begin(service)
@@ -398,12 +404,8 @@ class Supervisor:
             self._first_step = self._steps.first_ns * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
             self.outcome.first_step_s = round(self._first_step - self._begun_at, 3)
             notify("READY=1")
-            if self._config.view.enabled:
-                try:
-                    page = self._group.start(VIEW)
-                    self._policy.adopt(page, self._begin_view, begun=False)
-                except OSError as error:
-                    self._note(f"no page: {error}")
+            if self._page is not None:
+                self._policy.adopt(self._page, self._begin_view, begun=False)
             if self._ahead is not None:
                 self._policy.adopt(self._ahead, lambda service: service.say("{}"), begun=False)
 
@@ -503,9 +505,10 @@ def supervise(
         supervisor = Supervisor(
             config, group, update, show, folder, conclude, begun_at, token or new_token(), channels, truth
         )
-        before = set_by_signals(supervisor.interrupted, signal.SIGINT, signal.SIGTERM)
+        before, cores = set_by_signals(supervisor.interrupted, signal.SIGINT, signal.SIGTERM), os.sched_getaffinity(0)
         try:
             return supervisor.run(seconds)
         finally:
+            os.sched_setaffinity(0, cores)
             for number, handler in before.items():
                 signal.signal(number, handler)

@@ -5,8 +5,9 @@
 The words say whose it is, in `ps`. It is asked on a socket (FD). The first message names the configuration and what is
 set in it; then one message a process: its name, with its standard input and output as descriptors; without them the
 process is only built. It builds what that process needs, unless it has done so already, forks it and answers with its
-pid. All it has built is shared with its forks, page by page, until one of them writes there. So nothing may be in it
-that does not survive a fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver
+pid; one that nothing waits for (`builds_itself`) is forked first and builds itself. All the template has built is
+shared with its forks, page by page, until one of them writes there. So nothing may be in it that does not survive a
+fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver
 would not survive (`daq_service.devices.OWN_PROCESS`) is started in the fork, by exec.
 
 It is also asked for a spare: a fork of itself with a socket of its own, which has built the same and takes over where
@@ -95,6 +96,9 @@ class Builder:
         if self.own_process(process):
             words = [word for override in self._overrides for word in ("--set", override)]
             command = python_command("-m", process.module, str(self._file), "--supervised", *words)
+            from sync.realtime import own_cores
+
+            os.sched_setaffinity(0, own_cores())
             os.execve(sys.executable, command, python_environment())
         from sync.service_process import work
 
@@ -183,7 +187,8 @@ def _serve(channel: socket.socket, builder: Builder) -> None:
             answer = _fork_spare(builder, channel, fds[0])
         else:
             process = processes[message.decode()]
-            builder.prepare(process)
+            if not process.builds_itself:
+                builder.prepare(process)
             if not fds:
                 continue  # only to be built
             answer = _fork_process(process, builder, channel, *fds)
@@ -196,6 +201,9 @@ def _import_libraries() -> None:
     """What every run needs, as far as it has no kernels: those may have to be compiled first."""
     for name in ("sync.jit", "sync.config", "msgpack", "zmq"):  # the first sets where numba stores compiled code
         importlib.import_module(name)
+    from sync.realtime import own_cores
+
+    own_cores()  # of every fork, also of those that are made once the template keeps off the loop's
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """The process that shows a run: a look at the feed, some thirty times a second while somebody watches.
 
-Frames that cannot be sent in time are left out. Without a page open it hardly looks. It has no real-time priority, and
-once its page is there a low ordinary one: until then somebody waits for it, also on a busy machine.
+Frames that cannot be sent in time are left out. Without a page open it hardly looks. It has no real-time priority but a
+low ordinary one, and other cores than the loop. (The idle class of the kernel would stop it for good on a busy machine,
+and a process without rights cannot leave it again.)
 """
 
 import contextlib
@@ -18,6 +19,7 @@ from sim_service.machines import configured, make_machine
 from sync.config import Config, View
 from sync.given_files import read_given
 from sync.jit import compiling
+from sync.realtime import off_the_loop
 from sync.service_process import EVERY, Prepared, Reporter
 from sync.token import new_token, page_token
 from tandem.view.address import announced
@@ -114,7 +116,13 @@ class Page:
 
 
 def live_feed(config: Config, file: Path) -> LiveData:
-    """The run of this name; whatever has to be imported or compiled for its page is."""
+    """The run of this name; whatever has to be imported or compiled for its page is.
+
+    From here on this process and its threads have low priority and keep off the cores of the run: nothing of that waits
+    for a page."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+    off_the_loop(config.realtime)
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         sources = configured(config, file.parent)
         model, params = make_machine(sources, config.sim.parameters)
@@ -130,7 +138,6 @@ def serve_live(
 ) -> dict[str, Any]:
     """The page of a run, until it is stopped."""
     page = Page(config.view, feed, say=reporter.say, token=token, saves=Path(config.view.saves))
-    _step_back()
 
     def look(turn: int) -> None:
         if turn % EVERY == 0:
@@ -143,17 +150,6 @@ def serve_live(
     finally:
         page.close()
         feed.close()
-
-
-def _step_back() -> None:
-    """What this process does from now on is nothing that others should wait for. A priority is a thread's, and a new
-    thread has that of the thread that starts it."""
-    lowered: set[str] = set()
-    while new := set(os.listdir("/proc/self/task")) - lowered:
-        for thread in new:
-            with contextlib.suppress(OSError):  # it has just ended, or we may not
-                os.setpriority(os.PRIO_PROCESS, int(thread), _NICE)
-        lowered |= new
 
 
 def prepare(config: Config, file: Path) -> Prepared:

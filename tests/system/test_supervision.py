@@ -34,6 +34,7 @@ from tests.system.conftest import (
 
 Start = Callable[..., Program]
 WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
+PAGE = ("view.enabled=true", "view.port=0", "look_ahead.enabled=true")
 
 
 def _until(run: Program, what: Callable[[], bool]) -> None:
@@ -217,6 +218,33 @@ def test_forks_have_one_thread_to_begin_with(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["1"], done.stderr
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: all take turns on it")
+def test_nothing_but_the_loop_runs_on_its_core_and_nothing_is_forked_once_it_runs(drive: Start, name: str) -> None:
+    """What a page imports, a recorder writes and a template forks would make the loop wait."""
+    run = drive("--seconds", "0", *(word for s in PAGE for word in ("--set", s)))
+    run.wait_for("the page: ")
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, steps.head + 10)
+    steps.close()
+    roles = ("daq", "sim", "record", "view", "look_ahe", "template", "spare")  # as long as the kernel lets a name be
+    found = {role: processes_of(run, role) for role in roles}
+    assert all(len(pids) == 1 for pids in found.values()), found
+    threads = [int(task.name) for role in roles for task in Path(f"/proc/{found[role][0]}/task").iterdir()]
+    loop_core = max(os.sched_getaffinity(0))
+    there = [thread for thread in [run.popen.pid, *threads] if loop_core in os.sched_getaffinity(thread)]
+    (loop,) = there
+    assert Path(f"/proc/{found['sim'][0]}/task/{loop}").exists()
+    begun = {pid: _started(pid) for pids in found.values() for pid in pids}
+    # in ticks of the kernel, since it started: all are older than the loop
+    assert all(begun[pid] <= _started(loop) for pid in begun), (begun, _started(loop))
+    run.signal(signal.SIGINT)
+    assert run.end() == 0, run.said
+
+
+def _started(thread: int) -> int:
+    return int(Path(f"/proc/{thread}/stat").read_text().rsplit(")", 1)[1].split()[19])
 
 
 def test_a_service_manager_is_told_that_it_runs(drive: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
