@@ -9,9 +9,12 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import sync  # noqa: F401  (one thread for BLAS, before numpy is imported)
+
+# isort: split
+import numpy as np
 
 from sim_service.machines import load_machine
 from sync.jit import kernel

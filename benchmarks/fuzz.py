@@ -34,10 +34,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
+
+# isort: split
+import numpy as np  # noqa: E402
 
 from benchmarks.fuzz_targets import MAKERS, Maker, Target, make  # noqa: E402
 
@@ -360,5 +363,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(main())

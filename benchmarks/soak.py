@@ -27,10 +27,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
+
+# isort: split
+import numpy as np  # noqa: E402
 
 from sync.config import Config, load, runtime_directory  # noqa: E402
 from sync.errors import RingError  # noqa: E402

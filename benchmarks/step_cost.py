@@ -37,10 +37,10 @@ def serve(road: Path | None) -> None:
         rows = np.tile(inputs, (steps, 1))  # optional inputs come as NaN, and the step puts its own there
         rows[:, names.index("throttle")] = throttle
         rows[:, names.index("steering_angle")] = swing * np.sin(0.01 * np.arange(steps))
-        begun = time.process_time_ns()
+        begun = time.thread_time_ns()
         for row in rows:
             model.step(state, row, params, model.tables, work, H)
-        return time.process_time_ns() - begun
+        return time.thread_time_ns() - begun
 
     burst(400, 0.5, 0.0)
     saved = state.copy(), work.copy()

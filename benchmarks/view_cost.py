@@ -27,6 +27,9 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
+
+# isort: split
 import numpy as np  # noqa: E402
 from tests.sim_service.pages import session  # noqa: E402
 

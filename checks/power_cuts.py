@@ -25,10 +25,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
+
+# isort: split
+import numpy as np  # noqa: E402
 
 from checks.dropped_writes import FSYNC, UNLINK, WRITE, WRITE_AT, Disk, Op  # noqa: E402
 from sync.block import Channel, Layout  # noqa: E402

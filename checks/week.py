@@ -24,10 +24,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
+
+# isort: split
+import numpy as np  # noqa: E402
 
 from sync.block import Channel, Layout  # noqa: E402
 from sync.config import load  # noqa: E402

@@ -1,0 +1,3 @@
+from sync.blas import one_thread
+
+one_thread()

@@ -10,6 +10,11 @@ What is listed in `__all__` is public and stays; everything else may change. Not
 the command line has to answer at once, and until tandem/__main__.py runs Ctrl-C ends in a traceback of Python's.
 """
 
+import os
+
+# one thread for BLAS, as sync/blas.py has it, which is not imported yet: tandem/__main__.py has to come first
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 TYPE_CHECKING = False  # true for type checkers, which know the name; `typing` takes its time
 if TYPE_CHECKING:
     from typing import Any

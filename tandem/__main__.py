@@ -50,6 +50,9 @@ def _interrupt(_number: int, frame: "FrameType | None") -> None:
 def main() -> None:
     signal.signal(signal.SIGINT, _leave)
     os.umask(_UMASK)
+    from sync.blas import one_thread
+
+    one_thread(own_process=True)
     if sys.argv[1:2] in (["drive"], ["run"]) and "--help" not in sys.argv:
         from tandem.supervisor.launch import start_early
 

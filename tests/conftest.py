@@ -7,6 +7,8 @@ to a run without others. `drill` marks what takes long and fails only where some
 each time; otherwise it is some of them (tests/examples.py), the same every time: a test that passed passes again.
 """
 
+import sync  # noqa: F401  isort: skip  (one thread for BLAS, before a plugin imports numpy)
+
 import gc
 import os
 from collections.abc import Generator

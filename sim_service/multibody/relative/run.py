@@ -157,13 +157,13 @@ class Runner:
     def _changed(self, status: int, change: float) -> bool:
         """Whether the run can go on where no known coordinates serve well: with others, or with these as long as none
         are better; not where loops came open in too long a step."""
-        begun, known = time.process_time_ns(), len(self._systems)
+        begun, known = time.thread_time_ns(), len(self._systems)
         chosen = self._chosen(status, change)
         if chosen is None:
             return False
         if chosen == self._current:
             self._tried[chosen] = change
-            self.steps_ns += time.process_time_ns() - begun
+            self.steps_ns += time.thread_time_ns() - begun
             return True
         of = self.system
         places = (of.part(which, self.state) for which in (Part.X, Part.REF, Part.W, Part.INPUT))
@@ -175,7 +175,7 @@ class Runner:
         settle(system.ints, system.reals, self.state, tables.work)
         gap = float(np.abs(system.part(Part.H, tables.work)).max(initial=0.0))
         if len(self._systems) == known:
-            self.steps_ns += time.process_time_ns() - begun
+            self.steps_ns += time.thread_time_ns() - begun
         return gap < OPEN_GAP
 
     def _slopes_at(self, vector: np.ndarray) -> tuple[Position, np.ndarray, float]:
@@ -252,13 +252,13 @@ class Runner:
                 states, systems = np.zeros((most_kept, len(self.state))), np.zeros(most_kept, np.int64)
                 begun = done if size == h else 0
                 at = self._tables
-                then = time.process_time_ns()
+                then = time.thread_time_ns()
                 made, status, more, self._current, changes, change = run_steps(
                     at.words, at.spans, at.ints, at.reals, at.layouts, at.settings, at.groups, self._current, self._old,
                     self.state, at.work, at.scratch, at.before, size, end - done, stride, begun,
                     MOST_PARTITIONS - self.partitions, np.array(self._tried), states, systems, diagnosis[done:],
                 )  # fmt: skip
-                self.steps_ns += time.process_time_ns() - then
+                self.steps_ns += time.thread_time_ns() - then
                 kept = (begun + made) // stride - begun // stride
                 first = (begun // stride + 1) * stride - 1 - begun + done
                 pieces.append(self._converted(states[:kept], systems, diagnosis[first::stride]))
