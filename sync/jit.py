@@ -23,29 +23,30 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sync import code_dependencies
+import numba
+
+from sync import code_dependencies, numba_shortcuts
 
 _KEEP_S = 7 * 24 * 3600
 _USED_S = 24 * 3600
 
 CACHE = code_dependencies.cache_directory()
-# matrices are small here; threads for them would only spin beside the loop
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# environment and configuration: numba reads the first again whenever it has changed
-os.environ["NUMBA_CACHE_DIR"] = str(CACHE)
-os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = "sync.jit.ImportsLocator"
-
-import numba  # noqa: E402  (reads the environment when it is imported)
-from numba.core import caching  # noqa: E402
-
-from sync import numba_shortcuts  # noqa: E402
-
-numba_shortcuts.take()
-numba.config.CACHE_DIR = str(CACHE)
-numba.config.CACHE_LOCATOR_CLASSES = os.environ["NUMBA_CACHE_LOCATOR_CLASSES"]
 
 
-class ImportsLocator(caching._CacheLocator):  # type: ignore[misc]  # numba offers no public base
+def keep_compiled_code(config: Any) -> None:
+    """Tell numba where: by a locator of ours or, in a numba that takes none (before 0.62), in one folder for all
+    sources together, so that an edit compiles everything again, but nothing is ever stale.
+
+    In the environment and in numba's configuration, which reads the first again whenever that has changed."""
+    if hasattr(config, "CACHE_LOCATOR_CLASSES"):
+        folder, locator = CACHE, "sync.jit.ImportsLocator"
+        os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = config.CACHE_LOCATOR_CLASSES = locator
+    else:
+        folder = CACHE / f"all-{code_dependencies.fingerprint()}"
+    os.environ["NUMBA_CACHE_DIR"] = config.CACHE_DIR = str(folder)
+
+
+class ImportsLocator:
     """Where numba finds the compiled code of a function: by its file's contents and those of all it imports."""
 
     def __init__(self, function: Callable[..., Any], file: Path):
@@ -53,6 +54,9 @@ class ImportsLocator(caching._CacheLocator):  # type: ignore[misc]  # numba offe
         self._line = function.__code__.co_firstlineno
         self._folder = code_dependencies.folder_of(file)
         self._stamp = code_dependencies.stamp(file)
+
+    def ensure_cache_path(self) -> None:
+        _make(self._folder)
 
     def get_cache_path(self) -> str:
         return str(self._folder)
@@ -76,6 +80,10 @@ class ImportsLocator(caching._CacheLocator):  # type: ignore[misc]  # numba offe
         return found
 
 
+numba_shortcuts.take()
+keep_compiled_code(numba.config)
+
+
 @functools.cache
 def _make(folder: Path) -> None:
     """A folder that is still used keeps its date fresh, so that it is not swept away."""
@@ -92,7 +100,7 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     made the loop half as long again.
     """
     code_dependencies.own_cache()
-    options = {"cache": True, "nogil": True, "_nrt": options.pop("allocates", False), **options}
+    options = {"cache": True, "nogil": True, **numba_shortcuts.memory(options.pop("allocates", False)), **options}
     decorator: Callable[[Callable[..., Any]], Any]
     decorator = numba.njit(**options) if signature is None else numba.njit(signature, **options)
 
@@ -106,6 +114,8 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
 
 def inner(function: Callable[..., Any]) -> Any:
     """A function that only other kernels call: without wrappers for Python it compiles in two thirds of the time."""
+    if not numba_shortcuts.taken():
+        return kernel(cache=False, error_model="numpy")(function)
     made = kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
     def keep(compiled: Any) -> None:

@@ -13,15 +13,27 @@ from typing import Any
 import llvmlite.binding
 import numba
 from numba.core import caching, codegen, environment, targetconfig
+from numba.core.options import DefaultOptions
 from numba.core.runtime import rtsys
 
 _TRIED = "0.68.1"
 _ARRAY_FUNCTIONS = "numba.np.arraymath"
 
 
+def taken() -> bool:
+    """Whether this is the numba that all of this was tried with."""
+    return str(numba.__version__) == _TRIED
+
+
+def memory(allocates: bool) -> dict[str, bool]:
+    """The option that leaves numba's memory management out, for a kernel that allocates nothing; none where numba does
+    not know it: references are counted there, and what allocates is not refused."""
+    return {"_nrt": allocates} if hasattr(DefaultOptions, "_nrt") else {}
+
+
 def take() -> None:
     _take_no_settings_from_the_working_folder()
-    if numba.__version__ == _TRIED:
+    if taken():
         options = targetconfig.TargetConfig
         options.__eq__, options.__hash__ = _same, _one_hash
         codegen.JITCPUCodegen._library_class = _Library

@@ -1,15 +1,16 @@
 """Where numba is taken a shorter way the result is numba's."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
-import numba
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba.core.compiler import Flags
 
-from sync import numba_shortcuts
+from sync import code_dependencies, numba_shortcuts
 from tests.examples import cases
 from tests.sync.actors import ROOT, environment
 
@@ -76,9 +77,58 @@ def test_options_are_equal_where_all_their_values_are(one: dict[str, bool], two:
     assert first != 1
 
 
-def test_the_shortcuts_were_tried_with_the_numba_that_is_installed() -> None:
+def test_the_shortcuts_were_tried_with_the_numba_that_is_pinned() -> None:
     """With another a start takes longer: try them, then name that version."""
-    assert numba.__version__ == numba_shortcuts._TRIED
+    (pinned,) = re.findall(r"^numba==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    assert pinned == numba_shortcuts._TRIED
+
+
+# another numba: of another version, without the option that leaves memory management out, and with a configuration that
+# takes no locators (numba itself looks at its own, where none is named then)
+OTHER_NUMBA = """
+import numba
+from numba.core import config, options
+class Config:
+    def __setattr__(self, name, value):
+        setattr(config, name, value)
+numba.__version__, numba.config = "0.0.0", Config()
+del options.DefaultOptions._nrt
+"""
+KERNELS = """
+import os
+from numba import float64
+from sync import jit, numba_shortcuts
+from inner import add
+from outer import twice
+
+@jit.inner
+def doubled(x):
+    return 2.0 * x
+
+@jit.kernel(float64(float64), cache=False)
+def quadrupled(x):
+    return doubled(doubled(x))
+
+hits = sum(twice.stats.cache_hits.values())
+print(twice(2.0), quadrupled(2.0), hits, numba_shortcuts.taken(), os.environ["NUMBA_CACHE_DIR"])
+"""
+
+
+def test_another_numba_is_used_the_public_way_and_what_an_edit_reaches_is_still_compiled_again(tmp_path: Path) -> None:
+    (tmp_path / "inner.py").write_text(INNER)
+    (tmp_path / "outer.py").write_text(OUTER.format(more=""))
+    (tmp_path / "other_numba.py").write_text(OTHER_NUMBA)
+    env = environment(TANDEM_CACHE=str(tmp_path / "cache")) | {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    env.pop("NUMBA_CACHE_LOCATOR_CLASSES", None)  # of this process
+    said = []
+    for _ in range(2):
+        command = [sys.executable, "-c", "import other_numba\n" + KERNELS]
+        result = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        said.append(result.stdout.split())
+    assert [each[:4] for each in said] == [["4.0", "8.0", "0", "False"], ["4.0", "8.0", "1", "False"]]
+    # one folder for all sources: an edit of any of them is another folder
+    assert said[0][4] == str(tmp_path / "cache" / "numba" / f"all-{code_dependencies.fingerprint()}")
+    assert list(Path(said[0][4]).rglob("*.nbc"))
 
 
 def test_what_was_loaded_runs_and_can_be_inlined(tmp_path) -> None:  # type: ignore[no-untyped-def]
