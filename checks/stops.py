@@ -62,6 +62,7 @@ def bare(config: Config, seconds: float) -> np.ndarray:
     late = np.zeros(round(seconds * 1e9 / config.step_ns), np.int64)
 
     def work() -> None:
+        realtime.exact_sleep()
         if config.realtime.enabled:
             realtime.this_thread(config.realtime.sim_priority, realtime.cores(config.realtime)[1])
         _wake_up(late, config.step_ns)

@@ -126,6 +126,7 @@ class Worker(threading.Thread):
 
     def run(self) -> None:
         try:
+            realtime.exact_sleep()
             if self._config.realtime.enabled:
                 self.refused = realtime.this_thread(self._priority, self._core)
             self.ready.set()

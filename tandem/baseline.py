@@ -73,11 +73,13 @@ class BareLoop:
         """`catch_up`: as many steps as the loop catches up with, unless given."""
         self.hist = histogram()
         self.missed = 0
+        self.slack_ns = 0  # by which the kernel may round its sleeps up
         self._misses = np.full(2 * _MOST_MISSES, -1, np.int64)  # written to: its pages are there
         self._stop = np.zeros(1, np.int64)
         self._thread = threading.Thread(target=self._work, args=(config, seconds, catch_up))
 
     def _work(self, config: Config, seconds: float, catch_up: int | None) -> None:
+        self.slack_ns = realtime.exact_sleep()
         if config.realtime.enabled:
             realtime.this_thread(config.realtime.sim_priority, realtime.cores(config.realtime)[1])
         if catch_up is None:
@@ -106,10 +108,11 @@ def bare_lateness(config: Config, seconds: float) -> dict[str, Any]:
     """Of a loop that gives up what it has missed: every pause counts once."""
     with BareLoop(config, seconds, catch_up=0) as bare:
         bare.wait()
-    return {**summary_us(bare.hist), "deadline_misses": bare.missed}
+    return {**summary_us(bare.hist), "deadline_misses": bare.missed, "timer_slack_ns": bare.slack_ns}
 
 
 def _send(endpoint: str, rate_hz: float, seconds: float, priority: int, core: int | None) -> None:
+    realtime.exact_sleep()
     if priority:
         realtime.this_thread(priority, core)
     socket = context(priority or None, core).socket(zmq.PUB)

@@ -84,14 +84,25 @@ def require(settings: Settings | None) -> None:
         raise DeviceError(f"source.kind = 'can' needs {' and '.join(missing)}: {install_extra('can')}")
 
 
+_NETWORK = Path("/sys/class/net")
+_CAN, _UP = 280, 1  # ARPHRD_CAN, IFF_UP
+
+
 def devices() -> list[str]:
     """The CAN interfaces of this machine, those of Linux first. Raises DeviceError where the packages are missing."""
     require(None)
-    import can
 
-    # others would ask drivers that may not be there; a user of one names it in the configuration
-    found = can.detect_available_configs(["socketcan"])
-    return [f"{config['interface']} {config['channel']}" for config in found]
+    # others would ask drivers that may not be there; a user of one names it in the configuration. python-can asks the
+    # program `ip`, and writes a traceback where that is missing: the kernel says the same
+    return [f"socketcan {place.name}" for place in sorted(_NETWORK.glob("*")) if _is_can(place)]
+
+
+def _is_can(place: Path) -> bool:
+    """Whether this network interface is a CAN bus that is up."""
+    try:
+        return int((place / "type").read_text()) == _CAN and bool(int((place / "flags").read_text(), 16) & _UP)
+    except (OSError, ValueError):  # not an interface, or just gone
+        return False
 
 
 # what python-can reads, but for .db, which is SQLite and may hold queries without end, and .gz, of which it unpacks any

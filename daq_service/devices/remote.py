@@ -107,6 +107,7 @@ class _Link:
 
     def _guard(self, job: Any) -> None:
         try:
+            realtime.exact_sleep()
             if self._times.enabled:
                 realtime.this_thread(self._times.wire_priority, self._core)
             job()

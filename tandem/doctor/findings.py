@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sync.config import Config
+from sync.group_scheduling import text
 
 Verdict = Literal["pass", "warn", "fail"]
 
@@ -43,14 +44,6 @@ def warned(reason: str, remedy: str, **figures: Any) -> Finding:
 
 def failed(reason: str, remedy: str, **figures: Any) -> Finding:
     return Finding("", "fail", reason, remedy, figures)
-
-
-def text(path: str | Path) -> str:
-    """A file of /proc or /sys, stripped; empty where this kernel does not have it."""
-    try:
-        return Path(path).read_text(errors="replace").strip("\0 \n")
-    except OSError:
-        return ""
 
 
 def user() -> str:

@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
-from sync import code_dependencies, jit, realtime
+from sync import code_dependencies, group_scheduling, jit, realtime
 from sync.errors import RingError, TandemError
+from sync.group_scheduling import text
 from sync.ring import SHM, RingReader
 from sync.streams import DAQ, SOCKETS, STREAMS, ring_name
-from tandem.doctor import group_scheduling
-from tandem.doctor.findings import Case, Finding, failed, passed, stolen_ticks, text, user, warned
+from tandem.doctor.findings import Case, Finding, failed, passed, stolen_ticks, user, warned
 
 _GOOD_CLOCKS = ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
 _SLOW_GOVERNORS = ("powersave", "conservative")
@@ -128,11 +128,8 @@ def permission(case: Case) -> Finding:
     asked = sorted({times.sim_priority, times.wire_priority, times.daq_priority}, reverse=True)
     refused = [priority for priority in asked if not realtime.permitted(priority)]
     figures = {"asked": asked, "refused": refused, "rtprio_limit": resource.getrlimit(resource.RLIMIT_RTPRIO)[0]}
-    if refused and group_scheduling.allowed_by_right(max(refused)):
-        why, remedy = group_scheduling.reason() or (
-            "something other than permissions or groups refuses it",
-            "look for a security policy (seccomp, SELinux) of the container or service that runs it",
-        )
+    if refused and (found := group_scheduling.reason(max(refused))) is not None:
+        why, remedy = found
         return warned(
             f"SCHED_FIFO with priority {', '.join(map(str, refused))} is refused although {user()} has the right to it:"
             f" {why}; wake-ups wait for ordinary programs",

@@ -243,7 +243,7 @@ def timer(case: Case) -> Finding:
         f" (p99.9 is {share:.1%} of the step; {misses} missed)"
     )
     if not on_time:
-        result += ", without real-time priority"
+        result += f", without real-time priority, with a timer slack of {measured['timer_slack_ns']} ns"
     if steal >= STEAL_WARN:
         result += f"; the host took {steal:.1f} % of our time"
     if share < TIMER_PASS and not misses and steal < STEAL_WARN:

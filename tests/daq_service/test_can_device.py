@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from daq_service.acquire import Acquisition
 from daq_service.devices import Host, find, open_device, require
+from daq_service.devices import can as can_source
 from daq_service.devices.can import CanDevice
 from daq_service.devices.dbc import Frame, bits, calibration, disagrees
 from sim_service.inputs import oldest
@@ -632,3 +633,18 @@ def test_a_calibrated_zero_is_no_disagreement() -> None:
     said: list[str] = []
     find(open_can_device("x", "inputs.steering.zero_counts=-31.5", host=Host(say=said.append)))
     assert said == []
+
+
+def test_buses_are_listed_by_the_kernel_and_without_any_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """python-can asks `ip`, and logs a traceback where there is none."""
+    for name, kind, flags in (("can0", 280, "0x40081"), ("can1", 280, "0x40080"), ("eth0", 1, "0x1003")):
+        (tmp_path / "net" / name).mkdir(parents=True)
+        (tmp_path / "net" / name / "type").write_text(f"{kind}\n")
+        (tmp_path / "net" / name / "flags").write_text(f"{flags}\n")
+    (tmp_path / "net" / "bonding_masters").write_text("")
+    monkeypatch.setattr(can_source, "_NETWORK", tmp_path / "net")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert can_source.devices() == ["socketcan can0"]  # can1 is down
+    assert caplog.text == ""

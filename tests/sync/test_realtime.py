@@ -3,12 +3,15 @@
 What a thread or process is granted stays with it, so all of this happens in processes of its own.
 """
 
+import ctypes
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from sync import realtime
 from sync.config import Realtime
+from sync.service_process import Worker
 from tests.sync.actors import Actor
 
 NOBODY = 65534
@@ -85,6 +88,60 @@ def test_what_is_permitted_is_done(privileged: Actor) -> None:
         True,
         50,
     ]
+
+
+def test_a_priority_that_groups_refuse_is_a_sentence_that_names_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "/proc/self/status": "CapEff:\t000001ffffffffff",
+        "/proc/self/cgroup": "3:cpu:/own",
+        "/sys/fs/cgroup/cpu/own/cpu.rt_runtime_us": "0",
+    }
+    monkeypatch.setattr(realtime.group_scheduling, "text", lambda path: files.get(str(path), ""))
+    monkeypatch.setattr(os, "sched_setscheduler", _refuse)
+    (said,) = realtime.this_thread(50)
+    assert "/sys/fs/cgroup/cpu/own/cpu.rt_runtime_us" in said and "ulimit" not in said
+    assert "\n" not in said
+
+
+def _refuse(*_: object) -> None:
+    raise PermissionError
+
+
+SLACK = "ctypes.CDLL(None).prctl(30, 0, 0, 0, 0)"  # PR_GET_TIMERSLACK
+
+
+def test_a_thread_that_keeps_time_has_its_sleeps_rounded_up_by_a_nanosecond_at_most(unprivileged: Actor) -> None:
+    unprivileged.do("import ctypes")
+    assert unprivileged.do(SLACK) > 1  # as the kernel has it
+    unprivileged.do(f"there = []; keep = lambda: (realtime.this_thread(50), there.append({SLACK}))")
+    unprivileged.do("t = threading.Thread(target=keep); t.start(); t.join()")
+    assert unprivileged.do("there") == [1]
+    assert unprivileged.do(SLACK) > 1  # it belongs to the thread
+
+
+def test_a_worker_sleeps_exactly_without_real_time_too() -> None:
+    slack = ctypes.CDLL(None).prctl
+    off = SimpleNamespace(realtime=Realtime(enabled=False))
+    worker = Worker("timer", lambda: slack(30, 0, 0, 0, 0), off, 50)  # type: ignore[arg-type]
+    worker.start()
+    worker.join()
+    assert worker.result == 1
+
+
+CORES_LEFT = [
+    # cores there are, those of everything but the loop
+    ([0], [0]),
+    ([0, 1], [0]),
+    ([0, 1, 2, 3], [1, 2]),
+]
+
+
+@pytest.mark.parametrize(("there", "left"), CORES_LEFT)
+def test_everything_but_the_loop_keeps_off_its_core_and_off_the_acquisitions_where_there_are_enough(
+    there: list[int], left: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(realtime, "own_cores", lambda: frozenset(there))
+    assert sorted(realtime.cores_beside(Realtime())) == left
 
 
 def test_a_priority_belongs_to_the_thread_that_asked_for_it(privileged: Actor) -> None:

@@ -11,10 +11,16 @@ import os
 import resource
 from pathlib import Path
 
-from tandem.doctor.findings import text
-
 _SYS_NICE = 23  # the bit of CAP_SYS_NICE
 _BUDGET_US = 950_000
+
+
+def text(path: str | Path) -> str:
+    """A file of /proc or /sys, stripped; empty where this kernel does not have it."""
+    try:
+        return Path(path).read_text(errors="replace").strip("\0 \n")
+    except OSError:
+        return ""
 
 
 def allowed_by_right(priority: int) -> bool:
@@ -26,8 +32,17 @@ def allowed_by_right(priority: int) -> bool:
     return limit == resource.RLIM_INFINITY or limit >= priority
 
 
-def reason() -> tuple[str, str] | None:
-    """(what refuses, what to do about it) if it is the scheduling of groups, else None."""
+def reason(priority: int) -> tuple[str, str] | None:
+    """(what refuses this priority, what to do about it) to a process that has the right to it; None to one without."""
+    if not allowed_by_right(priority):
+        return None
+    return _by_groups() or (
+        "something other than permissions or groups refuses it",
+        "look for a security policy (seccomp, SELinux) of the container or service that runs it",
+    )
+
+
+def _by_groups() -> tuple[str, str] | None:
     if text("/proc/sys/kernel/sched_rt_runtime_us") == "0":
         return (
             "this machine has no time for real-time threads (kernel.sched_rt_runtime_us = 0)",
