@@ -4,6 +4,7 @@ The FMU of the tests (tests/foreign_fmu.c), whose own step is a handful of opera
 thousand times a turn; the least of twenty turns counts. With a state that is taken out after every step, and without.
 """
 
+import os
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ import sync  # noqa: F401  (one thread for BLAS, before numpy is imported)
 import numpy as np
 
 from sim_service.machines import load_machine
+from sync import consent
 from sync.jit import kernel
 from tests.foreign_fmu import foreign_fmu
 
@@ -26,6 +28,7 @@ STEPS, TURNS = 1000, 20
 def main() -> None:
     for stateful in (True, False):
         with tempfile.TemporaryDirectory() as folder:
+            os.environ[consent.ENVIRONMENT] = f"{folder}/consent"
             foreign_fmu(Path(folder), 3, stateful)
             machine, params = load_machine(Path(folder) / "lag.toml")
         step = machine.step

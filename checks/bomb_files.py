@@ -4,6 +4,7 @@
 """
 
 import struct
+import zipfile
 import zlib
 from collections.abc import Callable
 from io import BytesIO
@@ -507,6 +508,75 @@ def holes_everywhere() -> bytes:
 @bomb("crg")
 def a_head_without_end() -> bytes:
     return b"$CT\n" + b"x\n" * 490_000
+
+
+# ---- FMU: modelDescription.xml of 32 MiB, of which deflate makes thirty kilobytes -----------------------------------
+
+_XML = 32 * MB
+
+
+def _fmu(*content: bytes, first: bytes = b'<fmiModelDescription fmiVersion="3.0">', **entries: bytes) -> bytes:
+    """An archive with this description, cut off at what is read of one; it need not end."""
+    stream = BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("modelDescription.xml", (first + b"".join(content))[:_XML])
+        for name, each in entries.items():
+            archive.writestr(name, each)
+    return stream.getvalue()
+
+
+@bomb("fmu")
+def eight_million_elements() -> bytes:
+    return _fmu(b"<a/>" * (8 * MB))
+
+
+@bomb("fmu")
+def eight_million_elements_of_variables() -> bytes:
+    return _fmu(b"<ModelVariables>" + b"<a/>" * (8 * MB))
+
+
+@bomb("fmu")
+def inputs_without_end() -> bytes:
+    return _fmu(b"<ModelVariables>", b'<a causality="input" name="a" unit="b" start="1" min="1" max="1"/>' * 500_000)
+
+
+@bomb("fmu")
+def one_tag_of_millions_of_attributes() -> bytes:
+    return _fmu(b"<a ", b" ".join(b'a%x=""' % k for k in range(140_000)))
+
+
+@bomb("fmu")
+def one_attribute_of_thirty_megabytes() -> bytes:
+    return _fmu(b'<a b="', b"x" * _XML)
+
+
+@bomb("fmu")
+def a_comment_of_thirty_megabytes() -> bytes:
+    return _fmu(b"<!--", b"x" * _XML)
+
+
+@bomb("fmu")
+def names_without_end() -> bytes:
+    return _fmu(b"".join(b"<a%x/>" % k for k in range(200_000)))
+
+
+@bomb("fmu")
+def millions_of_elements_inside_each_other() -> bytes:
+    return _fmu(b"<a>" * (10 * MB))
+
+
+@bomb("fmu")
+def entities_of_entities() -> bytes:
+    levels = b"".join(b'<!ENTITY e%d "%s">' % (k + 1, b"&e%d;" % k * 10) for k in range(9))
+    return _fmu(b"&e9;", first=b'<!DOCTYPE a [<!ENTITY e0 "x">' + levels + b"]><fmiModelDescription>")
+
+
+@bomb("fmu")
+def twenty_thousand_entries_and_more() -> bytes:
+    """As the directory of the archive has them; there need be nothing in front of it."""
+    entry = b"PK\x01\x02" + bytes(24) + struct.pack("<H", 1) + bytes(16) + b"a"
+    content = entry * 40_000
+    return content + b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 40_000, 40_000, len(content), 0, 0)
 
 
 def write_all(folder: Path) -> None:

@@ -87,9 +87,18 @@ def read_crg(path: Path) -> None:
     raise NotRefused
 
 
+def read_fmu(path: Path) -> None:
+    """As `tandem fmu` shows one, before anybody has consented to anything."""
+    from sim_service.machines.fmu.archive import inspect
+    from sim_service.machines.fmu.variables import read_description
+
+    read_description(inspect(path).xml, str(path))
+    raise NotRefused
+
+
 READERS: dict[str, Callable[[Path], None]] = {
     "mcap": read_mcap, "parquet": read_measurement, "mf4": read_measurement, "toml": read_toml, "dbc": read_dbc,
-    "tir": read_tir, "crg": read_crg,
+    "tir": read_tir, "crg": read_crg, "fmu": read_fmu,
 }  # fmt: skip
 
 

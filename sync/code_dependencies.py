@@ -16,15 +16,13 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sync.errors import ConfigError
-from sync.private_files import rewrite
+from sync.private_files import others_change, rewrite
 
 ROOT = Path(__file__).resolve().parents[1]
-_OTHERS_WRITE = 0o022
 _PACKAGES = ("daq_service", "sim_service", "sync")  # whose kernels others inline
 _DECORATES = "sync.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
 
@@ -43,28 +41,28 @@ def cache_directory() -> Path:
     return Path(base) / "numba"
 
 
-@functools.cache
 def own_cache() -> None:
-    """Make the folder of the cache, or look whose it is; once, before anything is taken from it."""
-    for folder in (cache_directory().parent, cache_directory()):
+    own_folder(cache_directory())
+
+
+@functools.cache
+def own_folder(folder: Path) -> None:
+    """Make a folder of the cache, or look whose it is; once, before any code is taken from it."""
+    for each in (folder.parent, folder):
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.stat()
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = each.stat()
         except OSError as error:
             raise ConfigError(
-                f"{folder}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder you can"
+                f"{each}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder you can"
                 " write to"
             ) from None
-        if found.st_uid not in (os.geteuid(), 0):
-            wrong, right = "belongs to another user", ""
-        elif found.st_mode & _OTHERS_WRITE and (folder == cache_directory() or not found.st_mode & stat.S_ISVTX):
-            # a sticky folder above is enough: no other user can rename ours in it; in ours, others could add files
-            wrong, right = "others may write it", "empty it and chmod 700 it, or "
-        else:
-            continue
-        raise ConfigError(
-            f"{folder}: {wrong}, and compiled code is run from there; {right}set TANDEM_CACHE to a folder of your own"
-        )
+        # a sticky folder above is enough; in ours, others could add files
+        if wrong := others_change(found, sticky_is_enough=each != folder):
+            right = "empty it and chmod 700 it, or " if found.st_uid in (os.geteuid(), 0) else ""
+            raise ConfigError(
+                f"{each}: {wrong}, and compiled code is run from there; {right}set TANDEM_CACHE to a folder of your own"
+            )
 
 
 @functools.cache

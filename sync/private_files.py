@@ -20,11 +20,22 @@ from sync.errors import ConfigError
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 _UMASK = 0o077
+_OTHERS_WRITE = 0o022
 
 
 def only_for_this_user() -> None:
     """For the entry of a program: whatever it makes from here on, and whatever its forks make, is this user's alone."""
     os.umask(_UMASK)
+
+
+def others_change(found: os.stat_result, sticky_is_enough: bool = False) -> str:
+    """How somebody other than this user and root could change a file or folder, in words; "" if nobody can. In a sticky
+    folder others can add files, but not replace ours."""
+    if found.st_uid not in (os.geteuid(), 0):
+        return "belongs to another user"
+    if found.st_mode & _OTHERS_WRITE and not (sticky_is_enough and found.st_mode & stat.S_ISVTX):
+        return "others may write it"
+    return ""
 
 
 def sync_folder(folder: Path) -> None:

@@ -3,8 +3,8 @@
 Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 a configuration or a file is wrong; 3 the model
 diverged; 6 a clean run, but its record is not whole; 7 a device or its driver is missing or refuses; 8 input
 was lost for longer than allowed; 9 less was simulated than was due, because a process crashed and was not back at the
-end; 10 a record was read, but a part of it is damaged; 70 a service failed unexpectedly; 130 Ctrl-C before
-the first step, or during a command that was not finished.
+end; 10 a record was read, but a part of it is damaged; 11 the code of an FMU would run without consent; 70 a service
+failed unexpectedly; 130 Ctrl-C before the first step, or during a command that was not finished.
 """
 
 import itertools

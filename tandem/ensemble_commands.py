@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sync.consent import ConsentMissing
 from sync.errors import ConfigError
 from sync.visible import on_one_line
 from tandem.config_argument import OtherConfig
@@ -121,7 +122,8 @@ def fleet(
     """Replay every record below a folder, many at a time: exactly, ideally, with a delay, or with another machine.
 
     One Parquet table; a record that is damaged or cannot be replayed is a row that says so. Exit code 1 if a record
-    cannot be replayed, or if an exact replay with nothing changed is not identical to a whole record.
+    cannot be replayed, or if an exact replay with nothing changed is not identical to a whole record; 11 if the code
+    of an FMU may not run here.
     """
     from sync import build
     from sync.jit import compiling
@@ -133,7 +135,7 @@ def fleet(
         build.ensure("everything")
         with compiling("fleet"):
             from tandem.ensembles import fleet_report as pages
-            from tandem.ensembles.fleet import FleetAsked
+            from tandem.ensembles.fleet import NO_CONSENT, FleetAsked
             from tandem.ensembles.fleet import fleet as replay_fleet
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain
@@ -155,6 +157,8 @@ def fleet(
         )
     if not done.sound:
         raise typer.Exit(1)
+    if NO_CONSENT in summary["status"]:
+        raise typer.Exit(ConsentMissing.code)
 
 
 def identify(

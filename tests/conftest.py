@@ -11,7 +11,7 @@ import sync  # noqa: F401  isort: skip  (one thread for BLAS, before a plugin im
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from sync import consent
 from sync.child_python import python_environment
 from tests.examples import FULL, few, thorough
 
@@ -36,6 +37,14 @@ def _unit(nodeid: str) -> str:
     """What one process takes at a time: a file, or one test that starts processes."""
     file = nodeid.partition("::")[0]
     return nodeid if file.startswith(SYSTEM) and file not in TOGETHER else file
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _consent_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests let run they write into a file of their own, not into the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(consent.ENVIRONMENT, str(tmp_path_factory.mktemp("consent") / "fmu_consent"))
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,10 +1,12 @@
 """An FMU that is not ours (tests/foreign_fmu.c), compiled and zipped as its maker would."""
 
+import hashlib
 import subprocess
 import zipfile
 from pathlib import Path
 
 from sim_service.machines.fmu.archive import PLATFORMS
+from sync import consent
 
 SOURCE = Path(__file__).with_suffix(".c")
 TOKEN = "{8c4e810f-3df3-4a00-8276-176fa3c9f9e0}"
@@ -36,8 +38,10 @@ def description(version: int = 3, stateful: bool = True, token: str = TOKEN, ext
     )
 
 
-def foreign_fmu(folder: Path, version: int = 3, stateful: bool = True, xml: str | None = None) -> Path:
-    """And a machine's file beside it, `lag.toml`. Needs a C compiler."""
+def foreign_fmu(
+    folder: Path, version: int = 3, stateful: bool = True, xml: str | None = None, allowed: bool = True
+) -> Path:
+    """And a machine's file beside it, `lag.toml`; consent to it, unless not allowed. Needs a C compiler."""
     library = folder / "lag.so"
     options = [f"-DFMI={version}", f'-DTOKEN="{TOKEN}"', *["-DSTATEFUL"] * stateful]
     command = ["cc", "-O1", "-w", "-fPIC", "-shared", *options, str(SOURCE), "-o", str(library)]
@@ -48,5 +52,11 @@ def foreign_fmu(folder: Path, version: int = 3, stateful: bool = True, xml: str 
         archive.write(library, f"binaries/{PLATFORMS[version]}/lag.so")
         archive.writestr("resources/note.txt", "nothing")
         archive.writestr("documentation/index.html", "is not unpacked")
-    (folder / "lag.toml").write_text('machine = "fmu"\nfile = "lag.fmu"\nin_process = true\n')
+    (folder / "lag.toml").write_text('machine = "fmu"\nfile = "lag.fmu"\n')
+    if allowed:
+        allow_file(made)
     return made
+
+
+def allow_file(file: Path) -> None:
+    consent.allow(hashlib.sha256(file.read_bytes()).hexdigest(), file.name)

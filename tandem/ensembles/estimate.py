@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.consent import ConsentMissing
 from sync.errors import ConfigError, TandemError
 from tandem.ensembles.extras import needs
 from tandem.ensembles.identification import Problem
@@ -214,6 +215,8 @@ def estimate(
     optimize: Any = needs("scipy.optimize", "sweep", "tandem identify")
     try:
         before = model.predict(problem.start)
+    except ConsentMissing:
+        raise
     except TandemError as error:
         raise NotEstimated(f"{problem.job.where}: at the start: {error}") from None
     given = {name: each.sigma for name, each in problem.study.measured.items()}

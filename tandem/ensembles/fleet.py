@@ -21,6 +21,7 @@ import numpy as np
 from sim_service.machines import configured
 from sync import code_dependencies
 from sync.config import load
+from sync.consent import ConsentMissing
 from sync.errors import ConfigError, TandemError
 from sync.given_files import open_given
 from sync.private_files import by_default
@@ -34,6 +35,7 @@ from tandem.reports.deviation import deviation
 
 Progress = Callable[[str, float], None]
 TABLE = "fleet.parquet"
+NO_CONSENT = "no consent"  # to the code of an FMU
 _BLOCK = 1 << 20
 _LOOKED_AT = 8  # records, for what is asked of all of them
 _UNITS = {
@@ -128,6 +130,8 @@ def replay_record(file: str, key: str, asked: FleetAsked) -> Row:
     try:
         done = replay_run(Path(file), asked.replay)
         return _row(done, key, asked)
+    except ConsentMissing as error:
+        return {"key": key, "status": NO_CONSENT, "steps": 0, "error": str(error), "again": True}
     except RunError as error:
         return {"key": key, "status": "broken", "steps": 0, "error": str(error)}
     except TandemError as error:

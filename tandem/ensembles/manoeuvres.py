@@ -14,6 +14,7 @@ import numpy as np
 
 from sim_service.machines import MachineFiles, make_machine
 from sim_service.machines.contract import Machine
+from sync.consent import ConsentMissing
 from sync.errors import ConfigError, TandemError
 
 KINDS = {
@@ -88,6 +89,8 @@ def study_machine(name: str, given: dict[str, float], folder: Path, where: str) 
 
     try:
         sources, configured = machine_files(name, folder)
+    except ConsentMissing:
+        raise
     except TandemError as error:
         raise ConfigError(f"{where}: machine: {error}") from None
     changed = {**configured, **given}

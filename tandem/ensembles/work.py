@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines import MachineFiles, make_machine
+from sync.consent import ConsentMissing
 from sync.errors import TandemError
 from tandem.ensembles import figures
 from tandem.ensembles.figures import Reference
@@ -94,7 +95,7 @@ class Worker:
         key, case, values = item
         try:
             return self.finished(key, self.log(case, values))
-        except NotWritten:  # no fault of the run, which would be kept as failed: the study ends, and goes on later
+        except (NotWritten, ConsentMissing):  # no fault of the run, kept as failed: the study ends, and goes on later
             raise
         except RunFailed as error:
             return {"key": key, "status": error.status, "steps": error.steps, "error": str(error)}

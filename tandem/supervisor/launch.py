@@ -60,7 +60,7 @@ class Process:
     builds_itself: bool = False  # in its own time, and not in the template: no other process waits for it
 
 
-_ON_PURPOSE = frozenset({0, 2, 3, 8})  # asked to, by its configuration, by its model, by its input
+_ON_PURPOSE = frozenset({0, 2, 3, 8, 11})  # asked to, by its configuration, its model, its input, for want of consent
 
 # In the order of stopping. All are asked at once: the simulator drains what the DAQ sent last; the recorder gets how
 # the run ended, so it ends last. A driver of a device may hang for a second, a disk for several.

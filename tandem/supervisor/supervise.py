@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from sync.config import Config, runtime_directory
+from sync.consent import ConsentMissing
 from sync.errors import ConfigError, DeviceError, RingBusy, RingError
 from sync.realtime import off_the_loop
 from sync.ring import RingReader, remove_stale
@@ -360,7 +361,7 @@ class Supervisor:
             if service.code is None:
                 continue
             service.end()  # its last words, too, have been read then
-            for refusal in (ConfigError, DeviceError):
+            for refusal in (ConfigError, DeviceError, ConsentMissing):
                 if service.code == refusal.code:
                     raise refusal(service.last_words)
         if any(service.code is not None for service in services) or (

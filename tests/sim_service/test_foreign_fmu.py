@@ -1,6 +1,8 @@
 """FMUs of others as machines: stepped by their own code, in the loop, replayed to the bit; hostile files refused."""
 
+import hashlib
 import io
+import json
 import shutil
 import stat
 import subprocess
@@ -8,18 +10,25 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import tandem
-from sim_service.machines import load_machine
+from sim_service.machines import gather, load_machine, make_machine, recorded
 from sim_service.machines.fmu.archive import DESCRIPTION, PLATFORMS, cache
+from sync import consent
+from sync.consent import ConsentMissing
 from sync.errors import ConfigError
 from sync.record import open_run
+from tandem import cli
+from tandem.ensembles.fleet import NO_CONSENT, FleetAsked, replay_record
+from tandem.ensembles.manoeuvres import study_machine
 from tandem.library.model import Diverged
 from tandem.replay import Asked, replay_run
-from tests.foreign_fmu import description, foreign_fmu
+from tests.foreign_fmu import allow_file, description, foreign_fmu
 
 H = 0.005
 KINDS = pytest.mark.parametrize(("version", "stateful"), [(3, True), (3, False), (2, True), (2, False)])
@@ -112,8 +121,8 @@ def test_a_step_that_fails_is_a_divergence_and_says_why(
 
 
 def test_it_runs_in_the_loop_and_replays_to_the_bit(tmp_path: Path) -> None:
-    """Real processes; the record has no code, and is replayed where the FMU is known."""
-    foreign_fmu(tmp_path)
+    """Real processes; only with consent. The record has no code, and is replayed where the FMU is known."""
+    file = foreign_fmu(tmp_path, xml=description() + f"<!-- {tmp_path} -->", allowed=False)
     (tmp_path / "lag_run.toml").write_text(
         """
 name = "foreign_fmu"
@@ -139,6 +148,10 @@ machine = "lag.toml"
     )
     command = [sys.executable, "-m", "tandem", "run", "lag_run.toml", "--seconds", "1", "--runs", "runs"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == ConsentMissing.code and "`tandem fmu lag.fmu --allow`" in done.stderr, done.stderr
+    assert not [*(tmp_path / "runs").glob("*")] and not (cache() / hash_of(file)).exists()
+    allow_file(file)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
     run = open_run(folder)
@@ -149,9 +162,18 @@ machine = "lag.toml"
     ours = expected(columns["u"], 2.0, 0.1)
     assert np.ascontiguousarray(ours[:, 1]).tobytes() == np.ascontiguousarray(columns["sum"]).tobytes()
     known = cache() / run.attachments["fmu.sha256"].decode()
+    command = [sys.executable, "-m", "tandem", "replay", str(folder)]
+    consent.revoke(known.name)  # it is unpacked here, the record names it, and still it is not loaded
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode == consent.ConsentMissing.code
+    assert f"SHA-256 {known.name}" in refused.stderr and "tandem fmu FILE.fmu --allow" in refused.stderr
+    row = replay_record(str(run.path), "", FleetAsked())
+    assert row["status"] == NO_CONSENT and "--allow" in row["error"] and row["again"]
+    consent.allow(known.name, "lag.fmu")
+    assert replay_record(str(run.path), "", FleetAsked())["status"] == "identical"
     known.rename(known.with_suffix(".away"))
     try:
-        with pytest.raises(ConfigError, match="has not been loaded here, and a record has no code of others"):
+        with pytest.raises(ConfigError, match="is not here, and a record has no code of others"):
             replay_run(folder, Asked("exact"))
     finally:
         known.with_suffix(".away").rename(known)
@@ -160,14 +182,14 @@ machine = "lag.toml"
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", r"in_process = false: the code of lag\.fmu would run inside the simulator"),
-        ("in_process = true\ninputs.force = 'uu'", r"inputs\.force = 'uu': no input of this FMU; there are u"),
-        ("in_process = true\noutputs.x = 'lag.x'", r"outputs\.x = 'lag\.x': no output of this FMU; there are lag\.x"),
-        ("in_process = true\noutputs.sums = 'sums'", r"outputs\.sums = 'sums': is an array or no float"),
-        ("in_process = true\noutputs.'a b' = 'sum'", r"'a b' cannot be the name of a channel; a_b could"),
-        ("in_process = true\nparameters.gian = 1.0", r"parameters\.gian = 1: unknown to this FMU; did you mean gain"),
-        ("in_process = true\nparameters.time_constant = -1.0", "cannot be initialised with these parameters"),
-        ("in_process = true\nstep = 1", r"step"),
+        ("in_process = true", r"lag\.toml: in_process = True: no file gives .* `tandem fmu \S+lag\.fmu --allow`"),
+        ("inputs.force = 'uu'", r"inputs\.force = 'uu': no input of this FMU; there are u"),
+        ("outputs.x = 'lag.x'", r"outputs\.x = 'lag\.x': no output of this FMU; there are lag\.x"),
+        ("outputs.sums = 'sums'", r"outputs\.sums = 'sums': is an array or no float"),
+        ("outputs.'a b' = 'sum'", r"'a b' cannot be the name of a channel; a_b could"),
+        ("parameters.gian = 1.0", r"parameters\.gian = 1: unknown to this FMU; did you mean gain"),
+        ("parameters.time_constant = -1.0", "cannot be initialised with these parameters"),
+        ("step = 1", r"step"),
     ],
 )  # fmt: skip
 def test_what_a_machine_file_has_wrong_is_said(tmp_path: Path, text: str, why: str) -> None:
@@ -247,10 +269,91 @@ def lying() -> bytes:
 )  # fmt: skip
 def test_a_hostile_file_is_refused_and_leaves_nothing(tmp_path: Path, content: Callable[[], bytes], why: str) -> None:
     (tmp_path / "lag.fmu").write_bytes(content())
-    (tmp_path / "lag.toml").write_text('machine = "fmu"\nfile = "lag.fmu"\nin_process = true\n')
+    allow_file(tmp_path / "lag.fmu")
+    (tmp_path / "lag.toml").write_text('machine = "fmu"\nfile = "lag.fmu"\n')
     with pytest.raises(ConfigError, match=why):
         load_machine(tmp_path / "lag.toml")
     assert not [*cache().glob(".part-*")] and not (tmp_path / "up.txt").exists()
+
+
+def hash_of(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_without_consent_nothing_is_unpacked_and_no_file_gives_it(tmp_path: Path) -> None:
+    file = foreign_fmu(tmp_path, xml=description() + f"<!-- {tmp_path} -->", allowed=False)
+    before = {*cache().iterdir()}
+    for text in ("in_process = true\n", f"consent = '{hash_of(file)}'\n", ""):
+        (tmp_path / "lag.toml").write_text(f'machine = "fmu"\nfile = "lag.fmu"\n{text}')
+        with pytest.raises((ConsentMissing, ConfigError), match=r"tandem fmu \S+lag.fmu --allow|consent"):
+            load_machine(tmp_path / "lag.toml")
+    with pytest.raises(ConsentMissing):
+        study_machine(str(tmp_path / "lag.toml"), {}, tmp_path, "study.toml")
+    assert {*cache().iterdir()} == before and not (cache() / hash_of(file)).exists()
+
+
+def test_a_record_that_names_its_hash_does_not_load_it_without_consent(tmp_path: Path) -> None:
+    """Unpacked or not: a refused FMU stays refused."""
+    file = foreign_fmu(tmp_path)
+    files = gather(tmp_path / "lag.toml").files
+    assert (cache() / hash_of(file)).is_dir()
+    consent.revoke(hash_of(file))
+    old = {**files, "machine.toml": files["machine.toml"] + b"in_process = true\n"}
+    for each in (files, old):
+        with pytest.raises(ConsentMissing, match=rf"SHA-256 {hash_of(file)}\); `tandem fmu FILE.fmu --allow`"):
+            make_machine(recorded(each, "run.mcap"))
+    allow_file(file)
+    assert make_machine(recorded(old, "run.mcap"))[0].name == "fmu"  # records of before are replayed
+    for wrong in (b"../../etc", b"a" * 64 + b"/..", b"", b"A" * 64):
+        with pytest.raises(ConfigError, match="is no hash of an FMU"):
+            make_machine(recorded({**files, "fmu.sha256": wrong}, "run.mcap"))
+
+
+def test_another_file_in_its_place_needs_consent_of_its_own(tmp_path: Path) -> None:
+    file = foreign_fmu(tmp_path)
+    load_machine(tmp_path / "lag.toml")
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("resources/more.txt", "other")
+    with pytest.raises(ConsentMissing):
+        load_machine(tmp_path / "lag.toml")
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o1777])
+def test_code_is_not_taken_from_a_folder_that_others_may_write(
+    tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign_fmu(tmp_path)
+    monkeypatch.setenv("TANDEM_CACHE", str(tmp_path / "shared"))
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "fmu").mkdir()
+    (tmp_path / "shared" / "fmu").chmod(mode)
+    with pytest.raises(ConfigError, match="shared/fmu: others may write it, and compiled code is run from there"):
+        load_machine(tmp_path / "lag.toml")
+
+
+def tandem_fmu(*words: str | Path, answer: str = "") -> Any:
+    return CliRunner().invoke(cli.app, ["fmu", *map(str, words)], input=answer)
+
+
+def test_the_command_shows_what_it_is_asks_and_takes_back(tmp_path: Path) -> None:
+    xml = description().replace('modelName="lag"', 'modelName="lag \\x1b[2J" version="1.4" generationTool="hand"')
+    file = foreign_fmu(tmp_path, xml=xml, allowed=False)
+    hash, folder = hash_of(file), cache() / hash_of(file)
+    shutil.rmtree(folder, ignore_errors=True)
+    shown = tandem_fmu(file)
+    for text in ("1.4", "hand", "3.0", PLATFORMS[3], hash, "u (N)", "lag.x[1] (m), sum (m.s)", "may not run here"):
+        assert text in shown.output, text
+    assert shown.exit_code == 0 and "\x1b[2J" not in shown.output
+    assert tandem_fmu(file, "--allow", answer="n\n").exit_code == 1
+    assert hash not in consent.consented() and not folder.exists()
+    assert tandem_fmu(file, "--allow", answer="y\n").exit_code == 0
+    assert hash in consent.consented() and folder.is_dir()
+    assert load_machine(tmp_path / "lag.toml")[0].name == "fmu"
+    assert f"{hash}  lag.fmu" in tandem_fmu("--list").output
+    assert tandem_fmu(hash, "--revoke").exit_code == 0  # the file may be gone
+    assert hash not in consent.consented() and not folder.exists()
+    again = json.loads(tandem_fmu(file, "--allow", "--yes", "--json").output)
+    assert again["consent"] and again["sha256"] == hash and again["outputs"] == ["lag.x[1] (m)", "sum (m.s)"]
 
 
 def test_only_what_is_needed_is_unpacked_for_its_owner_alone(tmp_path: Path) -> None:

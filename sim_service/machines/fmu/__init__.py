@@ -2,7 +2,6 @@
 
     machine = "fmu"
     file = "battery.fmu"       # beside this file
-    in_process = true          # code of others, inside the simulator: nothing holds it to its time or its memory
     [inputs]                   # optional: our names for its variables; without them every scalar one has its own
     current = "Pack.I"
     [outputs]
@@ -10,13 +9,15 @@
     [parameters]               # optional: where they differ from the FMU's own
     capacity = 3600.0
 
-archive.py    the file, unpacked where compiled code is kept; what is no FMU, or a hostile one, is refused
+archive.py    the file, unpacked where compiled code is kept, once the user has consented to run it (sync/consent.py);
+              what is no FMU, or a hostile one, is refused
 variables.py  modelDescription.xml: what there is to give, to read, to set
 library.py    its code for this host, loaded, and one instance of it
 step.py       the step, restart and return to an earlier state: kernels that call it by addresses
 
-A record keeps the description and a hash, never the code: whoever opens a record of others runs nothing of theirs. It
-is replayed where that very FMU has been loaded before.
+Its code runs inside the simulator: nothing holds it to its time or its memory. A record keeps the description and a
+hash, never the code: whoever opens a record of others runs nothing of theirs. It is replayed by whoever has consented
+to that very FMU, where it has been unpacked.
 """
 
 from collections.abc import Mapping
@@ -30,13 +31,21 @@ from sim_service.machines.fmu.settings import HASH, XML, FmuFile
 from sync.errors import ConfigError
 from sync.toml import check
 
+_OLD = "in_process"
+
 
 def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
-    from sim_service.machines.fmu.archive import unpack
+    from sim_service.machines.fmu.archive import consent_command, unpack
 
     for key, path in given.items():
         if key != "fmu":
             raise ConfigError(f"sim.files.{key} = {str(path)!r}: the machine fmu reads no such file; it has an fmu")
+    if _OLD in data:
+        command = consent_command(str(file.parent / str(data.get("file", "FILE.fmu"))))
+        raise ConfigError(
+            f"{file}: {_OLD} = {data[_OLD]!r}: no file gives consent to run the code of an FMU any more, its user does;"
+            f" remove this line: `{command}` shows what the FMU is and asks"
+        )
     settings = check(FmuFile, data, str(file))
     archive = given.get("fmu") or file.parent / settings.file
     unpacked = unpack(archive)
@@ -50,12 +59,8 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     from sim_service.machines.fmu.build import build
 
     where = sources.name()
-    settings = check(FmuFile, data, where)
-    if not settings.in_process:
-        raise ConfigError(
-            f"{where}: in_process = false: the code of {settings.file} would run inside the simulator, where nothing"
-            " holds it to its time or its memory; in_process = true if you trust it so far"
-        )
+    # records of before have the old key, which has no effect
+    settings = check(FmuFile, {key: value for key, value in data.items() if key != _OLD}, where)
     for key in (XML, HASH):
         if key not in sources.files:
             raise ConfigError(f"{sources.name(key)}: is missing")

@@ -21,6 +21,9 @@ _LIVE, _SHAPING = ("tunable",), ("fixed",)
 
 def build(settings: FmuFile, sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     where, name = sources.name(), sources.name(HASH)
+    code = unpacked(sources.files[HASH].decode(errors="replace").strip(), name)
+    if code.xml != sources.files[XML]:
+        raise ConfigError(f"{sources.name(XML)}: is not the description of {name}")
     about = read_description(sources.files[XML], sources.name(XML))
     inputs = chosen(about.variables, "input", settings.inputs, where)
     outputs = chosen(about.variables, "output", settings.outputs, where)
@@ -33,9 +36,6 @@ def build(settings: FmuFile, sources: Any, changed: dict[str, float]) -> tuple[M
     parameters = tuple(parameter for parameter, _ in found)
     given = {p.name: p.value for p in parameters} | settings.parameters
     params = checked("this FMU", parameters, given, changed, where)
-    code = unpacked(sources.files[HASH].decode(errors="replace").strip(), name)
-    if code.xml != sources.files[XML]:
-        raise ConfigError(f"{sources.name(XML)}: is not the description of {name}")
     it = instance(code, about, name)
     order = [*inputs.values(), *outputs.values(), *(variable for _, variable in found)]
     counts = (len(inputs), len(outputs), len(found))

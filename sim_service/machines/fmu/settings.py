@@ -10,7 +10,6 @@ XML, HASH = "fmu.xml", "fmu.sha256"  # their names in a record
 class FmuFile(Section):
     machine: str
     file: str = Field(min_length=1)
-    in_process: bool = False
     inputs: dict[str, str] | None = None
     outputs: dict[str, str] | None = None
     parameters: dict[str, float] = {}

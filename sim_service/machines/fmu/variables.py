@@ -1,17 +1,34 @@
-"""modelDescription.xml of an FMU, as far as a machine needs it: one that is malformed is refused, never half read."""
+"""modelDescription.xml of an FMU, as far as a machine needs it: one that is malformed is refused, never half read.
+
+It is read in pieces, and of it only what is named below is kept: what a file of thirty kilobytes unpacks to, millions
+of elements, attributes or names, costs no memory before it is refused.
+"""
 
 import difflib
-import io
 import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+from xml.parsers import expat
 
 from sync.block import RESERVED_NAMES
 from sync.errors import ConfigError
 
-_DEPTH = 64
+MOST_XML = 32 << 20  # bytes
+_DEPTH, _MOST_ELEMENTS, _MOST_KEPT, _MOST_NAMES = 64, 500_000, 50_000, 10_000
+_LONGEST_TAG = 1 << 20  # bytes, with its attributes
+_PIECE = 1 << 16
+# elements that are kept, by their depth, and the attributes of them that are
+_KINDS = ("CoSimulation", "ModelExchange", "ScheduledExecution")
+_KEPT = {2: (*_KINDS, "TypeDefinitions", "ModelVariables"), 4: ("Real", "Dimension")}
+_CAUSALITIES = ("input", "output", "parameter")  # variables of others are nothing to a machine
+_ATTRIBUTES = frozenset((
+    "fmiVersion", "modelName", "version", "generationTool", "description", "instantiationToken", "guid",
+    "modelIdentifier", "canGetAndSetFMUState", "canGetAndSetFMUstate", "canSerializeFMUState", "canSerializeFMUstate",
+    "name", "valueReference", "causality", "variability", "declaredType", "unit", "start", "min", "max",
+))  # fmt: skip
 _REAL = {3: "Float64", 2: "Real"}
 _BIG = 1e12  # a limit where the FMU gives none
 
@@ -37,7 +54,8 @@ class Description:
     model: str
     identifier: str
     keeps_state: bool  # get, set and serialise
-    variables: tuple[Variable, ...]
+    variables: tuple[Variable, ...]  # inputs, outputs and parameters
+    about: dict[str, str]  # what its maker writes of it: names and texts, not checked
 
 
 def read_description(xml: bytes, where: str) -> Description:
@@ -50,7 +68,7 @@ def read_description(xml: bytes, where: str) -> Description:
         raise ConfigError(f"{where}: fmiVersion = {root.get('fmiVersion')!r}: 3.0 and 2.0 are read")
     kind = root.find("CoSimulation")
     if kind is None:
-        there = [name for name in ("ModelExchange", "ScheduledExecution") if root.find(name) is not None]
+        there = [name for name in _KINDS if root.find(name) is not None]
         raise ConfigError(f"{where}: is for {', '.join(there) or 'nothing'}; one for CoSimulation is needed")
     token = root.get("instantiationToken" if version == 3 else "guid")
     identifier = kind.get("modelIdentifier", "")
@@ -58,26 +76,71 @@ def read_description(xml: bytes, where: str) -> Description:
         raise ConfigError(f"{where}: has no token, or modelIdentifier = {identifier!r} is no identifier")
     noun = "FMUState" if version == 3 else "FMUstate"
     keeps = all(kind.get(f"{verb}{noun}") in ("true", "1") for verb in ("canGetAndSet", "canSerialize"))
+    about = {key: root.get(key, "") for key in ("fmiVersion", "version", "generationTool", "description")}
     return Description(
-        version, token, root.get("modelName", identifier), identifier, keeps, _variables(root, version, where)
+        version, token, root.get("modelName", identifier), identifier, keeps, _variables(root, version, where), about
     )
 
 
 def _parsed(xml: bytes, where: str) -> ET.Element:
-    if b"<!DOCTYPE" in xml or b"<!ENTITY" in xml:
-        raise ConfigError(f"{where}: has a document type, which no FMU needs; it is not read")
-    root: ET.Element | None = None
-    depth = 0
+    """The elements of `_KEPT`, as they stand inside each other."""
+    if len(xml) > MOST_XML:
+        raise ConfigError(f"{where}: {len(xml)} bytes; at most {MOST_XML} are read")
+    names: dict[str, str] = {}  # every name of an element or an attribute, kept by the parser
+    parser = expat.ParserCreate("utf-8", None, names)
+    root = ET.Element("")
+    open_elements: list[ET.Element | None] = []  # None: not kept, and so is nothing in it
+    elements = kept = 0
+
+    def refuse(why: str) -> None:
+        raise ConfigError(f"{where}: {why}")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal elements, kept
+        elements += 1
+        depth = len(open_elements) + 1
+        if depth > _DEPTH:
+            refuse(f"more than {_DEPTH} elements inside each other; that is no FMU")
+        if elements > _MOST_ELEMENTS:
+            refuse(f"more than {_MOST_ELEMENTS} elements; that is no FMU")
+        if len(names) > _MOST_NAMES:
+            refuse(f"elements and attributes with more than {_MOST_NAMES} different names; that is no FMU")
+        above = open_elements[-1] if open_elements else None
+        if depth > 1 and (above is None or not _is_kept(depth, above.tag, tag, attributes)):
+            open_elements.append(None)
+            return
+        kept += 1
+        if kept > _MOST_KEPT:
+            refuse(f"more than {_MOST_KEPT} inputs, outputs, parameters and types; that is more than is read")
+        element = root if above is None else ET.SubElement(above, tag)
+        element.tag = tag
+        element.attrib.update((key, value) for key, value in attributes.items() if key in _ATTRIBUTES)
+        open_elements.append(element)
+
+    def end(tag: str) -> None:
+        open_elements.pop()
+
+    def doctype(*_: Any) -> None:
+        refuse("has a document type, which no FMU needs; it is not read")
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, doctype
     try:
-        for event, element in ET.iterparse(io.BytesIO(xml), ("start", "end"), ET.XMLParser(encoding="utf-8")):
-            depth += 1 if event == "start" else -1
-            root = element if root is None else root
-            if depth > _DEPTH:
-                raise ConfigError(f"{where}: more than {_DEPTH} elements inside each other; that is no FMU")
-    except (ET.ParseError, ValueError, LookupError) as error:
+        for at in range(0, len(xml), _PIECE):
+            parser.Parse(xml[at : at + _PIECE], False)
+            if at - parser.CurrentByteIndex > _LONGEST_TAG:
+                refuse(f"a tag, or a comment, of more than {_LONGEST_TAG >> 20} MiB; that is no FMU")
+        parser.Parse(b"", True)
+    except (expat.ExpatError, ValueError, LookupError) as error:
         raise ConfigError(f"{where}: is no XML: {error}") from None
-    assert root is not None
     return root
+
+
+def _is_kept(depth: int, above: str, tag: str, attributes: Mapping[str, str]) -> bool:
+    if depth == 3 and above == "ModelVariables":
+        return attributes.get("causality") in _CAUSALITIES
+    if depth == 3:
+        return above == "TypeDefinitions" and tag in ("Float64Type", "SimpleType")
+    return tag in _KEPT.get(depth, ())
 
 
 def _variables(root: ET.Element, version: int, where: str) -> tuple[Variable, ...]:
@@ -87,7 +150,7 @@ def _variables(root: ET.Element, version: int, where: str) -> tuple[Variable, ..
         if real is not None:
             types[element.get("name", "")] = real.attrib
     found = []
-    for element in root.find("ModelVariables") or ():
+    for element in root.findall("ModelVariables/*"):
         real = element if version == 3 else element.find("Real")
         scalar = real is not None and (version == 2 or (element.tag == _REAL[3] and element.find("Dimension") is None))
         own = dict(real.attrib) if real is not None else {}
