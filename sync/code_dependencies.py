@@ -38,7 +38,8 @@ def cache_directory() -> Path:
     base = os.environ.get("TANDEM_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tandem"
     )
-    return Path(base) / "numba"
+    # numba names compiled code by its source alone; with bounds checked (views.py) it is other code
+    return Path(base) / ("numba_checked" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "numba")
 
 
 def own_cache() -> None:

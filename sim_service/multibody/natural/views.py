@@ -1,12 +1,34 @@
-"""Views of parts of the flat arrays (tables.py) inside kernels: borrowed, so that they cost nothing."""
+"""Views of parts of the flat arrays (tables.py) inside kernels: borrowed, so that they cost nothing.
+
+Neither a view nor an index is checked when a kernel runs, except where numba checks bounds (NUMBA_BOUNDSCHECK=1, which
+has a cache of its own): there a view beyond its array is an IndexError, too. Numbers that come from outside become an
+index by `index_within` alone.
+"""
 
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
+
+from sync.jit import inner
+
+
+@inner
+def index_within(value, low, high):
+    """The whole number at or below `value`, from `low` (at least 0) to `high`; NaN is `low`."""
+    if not value > low:
+        return low
+    return int(min(value, high))
 
 
 def borrowed(context, builder, kind, source, start, stop):
     """Code for the view source[start:stop] of a contiguous vector, without counting a reference."""
+    if context.enable_boundscheck:
+        (length,) = cgutils.unpack_tuple(builder, source.shape)
+        ends = (builder.icmp_signed("<", start, start.type(0)), builder.icmp_signed("<", stop, start))
+        wrong = builder.or_(builder.or_(*ends), builder.icmp_signed(">", stop, length))
+        with builder.if_then(wrong, likely=False):
+            context.call_conv.return_user_exc(builder, IndexError, ("a view reaches beyond its array",))
     out = make_array(kind)(context, builder)
     populate_array(
         out,

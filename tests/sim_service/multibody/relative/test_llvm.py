@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import platform
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +53,26 @@ def test_code_computes_the_graph_to_the_bit(tmp_path, seed):
     for k in range(20):
         given = inputs(np.random.default_rng(k))
         assert called(code, one, given).tobytes() == by_hand(one, given).tobytes()
+
+
+@pytest.mark.parametrize("one", [function(3, 900), staged(5)], ids=["in parts", "in stages"])
+def test_every_address_is_a_constant_within_its_array(one):
+    """Whatever the numbers are, generated code reads and writes nothing but places that its graph names."""
+    read = [node for node in one.graph.nodes if node[0] == INPUT]
+    sizes = {name: 1 + max((node[2] for node in read if node[1] == name), default=-1) for name in one.inputs}
+    sizes |= {name: len(exprs) for name, exprs in one.outputs.items()} | {"work": split(one)[1]}
+    pointers, count = set(), 0
+    for line in module_text([one]).splitlines():
+        if found := re.fullmatch(r"  (%\w+) = getelementptr double, ptr %(\w+), i64 (\d+)", line):
+            assert int(found[3]) < sizes[found[2]], line
+            pointers.add(found[1])
+        elif " ptr " in line and not line.startswith(("define", "declare", "  call void @f")):
+            pointer = re.search(r"ptr (%\w+)$", line)
+            assert pointer and pointer[1] in pointers, line
+            count += 1
+        else:
+            assert "inttoptr" not in line and "ptrtoint" not in line
+    assert count > 50
 
 
 def test_every_operation_is_compiled_to_its_own(tmp_path):
