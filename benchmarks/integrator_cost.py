@@ -85,7 +85,7 @@ def main() -> int:
     J[BALL : BALL + 3, BALL : BALL + 3] = rng.normal(size=(3, 3))
     right, u = rng.normal(size=N), np.zeros(N)
     for dense in (False, True):
-        layout = ode.make_layout(n, STATES, [BALL], dense)
+        layout = ode.make_layout(n, STATES, [BALL], dense, cap=2)
         scratch = ode.make_scratch(layout)
         scratch[ode.span(layout, ode.Part.JACOBIAN)] = J.ravel()
 
@@ -99,7 +99,7 @@ def main() -> int:
         print(f"{N} equations factorised" if dense else f"x eliminated, {n + STATES} equations factorised")
         print(f"  factorisation {once:6.2f} us, solution {each:5.2f} us, one and six {once + 6 * each:6.2f} us")
         # J is not that of the rates: Newton makes two corrections and is not asked whether they shrink
-        settings = ode.make_settings(layout, cap=2, refresh=1e9)
+        settings = ode.make_settings(layout, refresh=1e9)
         empty = (np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
         for name in METHODS:
             fixed = getattr(integrators, f"{name}_step"), decay, decay_derived, layout, settings, *empty, u, scratch

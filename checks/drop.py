@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines import gather, load_machine
+from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.build import assemble
 from sim_service.machines.contract import tables
 from sim_service.multibody.natural.tables import ATTEMPTS, RETRIES
 from sim_service.multibody.natural.tables import P as Part
-from sync.array_types import read_only
 
 VEHICLE = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 HEIGHT = 0.3  # m
@@ -40,9 +40,9 @@ def drop(step_ms: float, retries: int | None = None) -> dict[str, Any]:
     model.initial(state, params, model.tables, work)
     constants = model.tables
     if retries is not None:
-        floats = np.array(constants.floats)
-        floats[built.system.span(Part.SETTING).start + RETRIES] = retries
-        constants = tables(constants.ints, read_only(floats))
+        ints = np.array(constants.ints)
+        ints[slots.HEAD + built.system.span(Part.OPTION).start + RETRIES] = retries
+        constants = tables(ints, constants.floats)
     for node in built.system.mechanism.nodes.values():
         if node.kind == "point" and node.columns:
             state[built.system.span(Part.Q).start + node.columns[2]] += HEIGHT

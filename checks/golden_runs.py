@@ -274,19 +274,20 @@ def _replay_mechanism(name: str) -> dict[str, Any]:
     import numpy as np
 
     from sync.record import open_run
-    from tandem.mechanism_record import differences
-    from tandem.mechanism_run import load_recorded, recorded_file, simulate
+    from tandem.mechanism_record import differences, put_back
+    from tandem.mechanism_run import recorded_file, simulate
     from tandem.provenance import other_facts
 
     run = open_run(GOLDEN / f"{name}.mcap")
     made = recorded_file(run)[1].system.reals.copy()
-    described, state = load_recorded(run)
+    described, state = recorded_file(run)
+    used = put_back(run, state)
     differ = int(np.count_nonzero(made.view(np.int64) != state.system.reals.view(np.int64)))
     found = differences(run, simulate(described, state, lambda *_: None).record)
     return {
         "steps": described.file.run.steps,
         "identical": not found,
-        "parameters": "recorded",
+        "parameters": "recorded" if used else "made here",
         "parameters_differ": differ,
         "differing": found,
         "other_facts": other_facts(run),

@@ -67,8 +67,15 @@ def put_back(run: Run, state: State) -> bool:
     )
     if reals is None or start is None:
         raise RunError(f"{run.path}: attachment {MADE} is damaged")
+    if not sound_words(reals, start, system):
+        raise RunError(f"{run.path}: attachment {MADE} has numbers that are not finite")
     system.reals[:], state.vector[:] = reals, start
     return True
+
+
+def sound_words(reals: np.ndarray, start: np.ndarray, system: System) -> bool:
+    """Whether recorded tables and a recorded start are numbers; what is infinite here may be so there."""
+    return bool(np.all(np.isfinite(reals) | (reals == system.reals)) and np.isfinite(start).all())
 
 
 def differences(run: Run, record: Record) -> dict[str, float]:

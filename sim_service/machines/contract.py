@@ -117,8 +117,6 @@ class Machine:
     layout: str = ""  # a hash of what stands where in `tables`
     # of `tables.floats`: what its files give as it is, such as a map, and is not recorded
     remade: tuple[int, int] = (0, 0)
-    # of `tables.floats`: what says how often or in which way something is computed, and is not taken from a record
-    counts: tuple[int, ...] = ()
     # of `tables.floats`: addresses of code made for this machine; they hold for this process alone
     addresses: tuple[int, ...] = ()
     one_at_a_time: bool = False  # its step has memory of its own, of others' making: no two threads may call it

@@ -4,7 +4,9 @@ Making a machine may take many thousand operations on its file. They give the sa
 (sim_service/portable.py), but not for ever: they will be improved. So a record keeps the words themselves, and a
 replay that changes nothing takes them instead of what it would make today. What the words mean is named by a hash of
 their layout, the integers of the tables included; where that is another one, they cannot be used and the machine is
-made again. Integers are never taken from a record: they are places, where compiled code finds things.
+made again. Integers are never taken from a record. Whatever a kernel uses as a place, a size, a count or a choice is
+one of them, or is clamped where it is used (multibody/natural/views.py): a file from elsewhere decides neither where
+compiled code reads and writes nor how long a step takes.
 
 What a machine is given by its files as it is, such as a large map, is not kept twice (`Machine.remade`).
 """
@@ -60,23 +62,23 @@ def made_vector(model: Machine, params: np.ndarray) -> dict[str, Any]:
 
 def recorded_machine(model: Machine, params: np.ndarray, recorded: Any) -> tuple[Machine, np.ndarray] | None:
     """A machine that was made here, with `params`, as a record has it; None if its words mean something else here, or
-    are invalid: a parameter out of range, a number that is not finite, another number of iterations (a file from
-    elsewhere does not decide how long a step takes)."""
+    are invalid: a parameter out of range, a number that is not finite."""
     if not isinstance(recorded, dict) or recorded.get("layout") != layout_id(model, params):
         return None
+    words = unpacked(recorded.get("zlib"), len(made_words(model, params)))
+    return None if words is None else with_words(model, params, words)
+
+
+def with_words(model: Machine, params: np.ndarray, words: np.ndarray) -> tuple[Machine, np.ndarray] | None:
+    """The same of its words."""
     made = made_words(model, params)
-    words = unpacked(recorded.get("zlib"), len(made))
-    if words is None:
-        return None
     within = all(p.low <= value <= p.high for p, value in zip(model.parameters, words.tolist(), strict=False))
-    if not within or not np.all(np.isfinite(words) == np.isfinite(made)):
+    if not within or not np.all(np.isfinite(words) | (words == made)):
         return None
     values, floats = words[: len(params)], words[len(params) :]
     first, behind = model.remade
     floats = np.concatenate([floats[:first], model.tables.floats[first:behind], floats[first:]])
     floats[list(model.addresses)] = model.tables.floats[list(model.addresses)]
-    if any(floats[place] != model.tables.floats[place] for place in model.counts):
-        return None
     return replace(model, tables=tables(model.tables.ints, floats)), values
 
 

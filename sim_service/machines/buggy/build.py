@@ -308,7 +308,6 @@ def _machine(built: Assembled, path: str) -> Machine:
         frames=built.frames,
         layout=_layout(),
         remade=(numbers_at + slots.ROAD, system.span(Part.PARAM).stop),
-        counts=tuple(system.span(Part.SETTING).start + place for place in (core.SCHEME, core.CAP, core.PASSES)),
         outlook=outlook,
         device=device,
     )

@@ -80,7 +80,6 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
         scene=scene(file, tree, wheels),
         frames=make_frames(tree, wheels),
         layout=",".join(tree.names),
-        counts=(0, 1, 2),
     )
     return machine, params
 

@@ -29,8 +29,11 @@ from sim_service.multibody.contact.kinds import (
 from sync.errors import ConfigError
 
 MOST_WHEELS = 8
-INT_HEAD = 5 + MOST_WHEELS
-FLOAT_HEAD = 6 + 6 * MOST_WHEELS
+# in front of the tree's integers: links, contacts, wheels, substeps, 1 for a bench, corrections, sweeps, then the links
+# of the wheels; in front of its numbers: tolerance, mass, inertia about z, then six of each wheel
+LINKS_AT, WHEELS_AT = 7, 3
+INT_HEAD = LINKS_AT + MOST_WHEELS
+FLOAT_HEAD = WHEELS_AT + 6 * MOST_WHEELS + 1  # last: inertia of a roller about its axis
 KINDS = {"support": ROLLER, "explicit": ROLLER_EXPLICIT, "implicit": ROLLER_IMPLICIT}
 X, Y, Z = np.eye(3)
 
@@ -240,13 +243,14 @@ def build(file: OmniFile, wheels: list[Wheel]) -> tuple[TreeTables, np.ndarray, 
             tree.surfaces.append([float(v) for v in (0.0, 0.0, 0.0, *axis, *rho, *k1, *wheel.surface())])
     ints = np.zeros(INT_HEAD, np.int32)
     ints[:5] = len(tree.links), len(tree.contacts), len(wheels), file.substeps, int(file.platform is None)
-    ints[5 : 5 + len(links)] = links
+    ints[5:LINKS_AT] = file.corrections, file.sweeps
+    ints[LINKS_AT : LINKS_AT + len(links)] = links
     floats = np.zeros(FLOAT_HEAD)
-    floats[:5] = float(file.corrections), float(file.sweeps), 1e-11, mass, turning
+    floats[:WHEELS_AT] = 1e-11, mass, turning
     floats[-1] = wheels[0].inertia()[0]
     if file.platform is not None:
         rows = kinematics(file)
         for k, (row, share) in enumerate(zip(rows, shares(rows), strict=True)):
-            floats[5 + 6 * k : 11 + 6 * k] = (*row, *share)
+            floats[WHEELS_AT + 6 * k : WHEELS_AT + 6 * (k + 1)] = (*row, *share)
     all_ints = np.concatenate([ints, np.array(tree.links, np.int32).ravel(), np.array(tree.contacts, np.int32).ravel()])
     return tree, all_ints, np.concatenate([floats, np.ravel(tree.numbers), np.ravel(tree.surfaces)])

@@ -10,7 +10,7 @@ and roll are singular where it stands on its nose), a wheel that turns by more t
 from math import cos, isnan, nan, pi, sin, sqrt
 
 from sim_service.machines.contract import STEP, places
-from sim_service.machines.omni.build import FLOAT_HEAD, INT_HEAD
+from sim_service.machines.omni.build import FLOAT_HEAD, INT_HEAD, LINKS_AT, WHEELS_AT
 from sim_service.machines.omni.description import (
     BENCH_OUTPUTS,
     BOOKS,
@@ -84,7 +84,7 @@ def motors(ints, floats, params, state, inputs, n, wheels, forces, stiffening, t
     lag = max(params[PAR.command_lag], h)
     for k in range(3):
         lagged[k] += h * (inputs[k] - lagged[k]) / (lag + h)
-    mass, turning = floats[3], floats[4]
+    mass, turning = floats[1], floats[2]
     ax, ay, az = (lagged[0] - ahead) / h, (lagged[1] - left) / h, (lagged[2] - turn) / h
     # in axes of the platform, which turn
     fx, fy, mz = mass * (ax - lagged[1] * lagged[2]), mass * (ay + lagged[0] * lagged[2]), turning * az
@@ -98,8 +98,8 @@ def motors(ints, floats, params, state, inputs, n, wheels, forces, stiffening, t
         mz += gain * turning * (lagged[2] - state[n + 3])
     limit = params[PAR.torque_limit]
     for k in range(wheels):
-        link = ints[5 + k]
-        row = view(floats, 5 + 6 * k, 11 + 6 * k)
+        link = ints[LINKS_AT + k]
+        row = view(floats, WHEELS_AT + 6 * k, WHEELS_AT + 6 * (k + 1))
         torque = row[3] * fx + row[4] * fy + row[5] * mz
         if mode < 0.5:
             target = row[0] * lagged[0] + row[1] * lagged[1] + row[2] * lagged[2]
@@ -163,7 +163,7 @@ def step(state, inputs, params, tables, work, h):
     q, v, books = view(state, 0, n), view(state, n, 2 * n), view(state, 2 * n, 2 * n + N_BOOKS)
     settings[0], settings[1], settings[2] = 0.0, 0.0, -params[PAR.gravity]
     settings[3], settings[4], settings[5] = params[PAR.friction], params[PAR.restitution], params[PAR.compliance]
-    settings[6], settings[7], settings[8] = floats[0], floats[1], floats[2]
+    settings[6] = floats[0]
     if bench:  # a wrench that is not connected; a platform's commands are required, and NaN of one is a divergence
         for k in range(len(inputs)):
             if isnan(inputs[k]):
@@ -185,6 +185,8 @@ def step(state, inputs, params, tables, work, h):
             reals,
             contacts,
             surfaces,
+            ints[5],
+            ints[6],
             settings,
             q,
             v,
@@ -221,7 +223,7 @@ def step(state, inputs, params, tables, work, h):
     modelled = bench != 0 or cos(q[4]) * cos(q[5]) > UPRIGHT
     for w in range(wheels):
         out = view(work, N_COMMON + N_WHEEL * w, N_COMMON + N_WHEEL * (w + 1))
-        link = ints[5 + w]
+        link = ints[LINKS_AT + w]
         report_wheel(report, each * w, each, out)
         out[OF_WHEEL.spin] = v[link]
         modelled &= abs(v[link]) * part < pi

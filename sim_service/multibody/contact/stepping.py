@@ -49,7 +49,7 @@ OF_SWEEP = 50_000  # multiplications for each sweep that is allowed: ten Newton 
 NEAR = 1e-3  # m: what is farther away and will not be there after two steps is left out
 
 # settings of a step, in this order
-GRAVITY, FRICTION, RESTITUTION, COMPLIANCE, CORRECTIONS, CAP, TOLERANCE, SETTINGS = 0, 3, 4, 5, 6, 7, 8, 9
+GRAVITY, FRICTION, RESTITUTION, COMPLIANCE, TOLERANCE, SETTINGS = 0, 3, 4, 5, 6, 7
 # what a step reports, before a row of each contact
 (TOUCHING, SWEEPS, CHANGE, KINETIC, POTENTIAL, WORK, FRICTION_LOSS, IMPACT_LOSS, DAMPING_LOSS, GAP, REPORT) = range(11)
 # a row of a contact: gap, place of its point, force along x, y, z, velocity of the point along x, y, z at the end
@@ -119,9 +119,13 @@ def set_jacobian(ints, links, link, at, J, n):
 
 @inner
 def step_tree(
-    ints, reals, contacts, surfaces, settings, q, v, forces, stiffening, targets, multipliers, work, report, h
-):
-    """Advance q and v by h. `forces` act on the joints, and -`stiffening` (v' - `targets`) at the end of the step."""
+    ints, reals, contacts, surfaces, corrections, cap, settings, q, v, forces, stiffening, targets, multipliers, work,
+    report, h,
+):  # fmt: skip
+    """Advance q and v by h. `forces` act on the joints, and -`stiffening` (v' - `targets`) at the end of the step.
+
+    `corrections` of the velocities, each with at most `cap` sweeps over the contacts.
+    """
     n, m = len(ints) // LINK_INTS, len(contacts) // CONTACT_INTS
     rows = 3 * m
     at = ROOM * n
@@ -215,8 +219,8 @@ def step_tree(
         velocity[i] = v[i]
     sweeps = 0
     change = 0.0
-    budget = OF_SWEEP * int64(settings[CAP])  # of all corrections together
-    for _ in range(int64(settings[CORRECTIONS]) + 1):
+    budget = OF_SWEEP * cap  # of all corrections together
+    for _ in range(corrections + 1):
         for i in range(n):
             middle[i] = 0.5 * (v[i] + velocity[i])
         bias(ints, middle, gravity, links, scratch, inertial)
@@ -232,7 +236,7 @@ def step_tree(
             b[r] = total + (bound[r // 3] if r % 3 == 0 else 0.0)
         if count > 0:
             used, change, budget = solve_impulses(
-                G, b, grip, soft, count, lam, int64(settings[CAP]), settings[TOLERANCE], budget, room
+                G, b, grip, soft, count, lam, cap, settings[TOLERANCE], budget, room
             )  # fmt: skip
             sweeps += used
         for i in range(n):
@@ -295,15 +299,17 @@ def step_tree(
 
 @kernel(
     types.void(
-        INDICES, CONSTANTS, INDICES, CONSTANTS, CONSTANTS, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR,
-        VECTOR, float64,
+        INDICES, CONSTANTS, INDICES, CONSTANTS, int64, int64, CONSTANTS, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR,
+        VECTOR, VECTOR, float64,
     ),
     error_model="numpy",
 )  # fmt: skip
 def advance_tree(
-    ints, reals, contacts, surfaces, settings, q, v, forces, stiffening, targets, multipliers, work, report, h
-):
+    ints, reals, contacts, surfaces, corrections, cap, settings, q, v, forces, stiffening, targets, multipliers, work,
+    report, h,
+):  # fmt: skip
     """`step_tree` for Python, and for a machine's step."""
     step_tree(
-        ints, reals, contacts, surfaces, settings, q, v, forces, stiffening, targets, multipliers, work, report, h
-    )
+        ints, reals, contacts, surfaces, corrections, cap, settings, q, v, forces, stiffening, targets, multipliers,
+        work, report, h,
+    )  # fmt: skip

@@ -27,7 +27,7 @@ and Xie 1991): STEP_ERROR, its largest component, in m or rad; of a mechanism be
 
 from math import isfinite
 
-from numba import float64, void
+from numba import float64, int64, void
 
 from sim_service.multibody.natural.assembly import (
     add_mass_times,
@@ -274,6 +274,7 @@ def correct(ints, reals, state, work, beta, gamma, share, h, damp):
 def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
     """Corrections of a predicted step until they are small; whether they became so. Counts in the diagnostics."""
     setting, out = part(ints, reals, P.SETTING), part(ints, work, P.DIAGNOSTIC)
+    cap = part(ints, ints, P.OPTION)[CAP]
     q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
     time, phi = part(ints, state, P.TIME), part(ints, work, P.PHI)
     scale = part(ints, reals, P.PHI_SCALE)
@@ -282,7 +283,7 @@ def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
     last = contraction = 0.0
     damp = 1.0
     done, again = False, True
-    while iterations < int(setting[CAP]) and not done:
+    while iterations < cap and not done:
         forces(ints, reals, state, work, hook, time[0], h)
         jacobian(ints, reals, work)
         if again:
@@ -312,15 +313,16 @@ def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
 @kernel(STEP, error_model="numpy")
 def step(ints, reals, state, work, hook, h):
     """Advance `state` by h with I3AL. Diagnostics are the first entries of `work`."""
-    setting, out = part(ints, reals, P.SETTING), part(ints, work, P.DIAGNOSTIC)
+    setting, option = part(ints, reals, P.SETTING), part(ints, ints, P.OPTION)
+    out = part(ints, work, P.DIAGNOSTIC)
     qd, qdd, alpha = part(ints, state, P.QD), part(ints, state, P.QDD), part(ints, state, P.ALPHA)
-    phi, passes = part(ints, work, P.PHI), int(setting[PASSES])
+    phi, passes = part(ints, work, P.PHI), int64(option[PASSES])
     beta, gamma, share, am, af = rule(setting)
     saved = view(part(ints, work, P.SAVED), 0, len(state))
     copy(saved, state)
     out[BAD_PIVOTS] = out[ITERATIONS] = out[FACTORISATIONS] = 0.0
 
-    attempts, residual = 1 + int(setting[RETRIES]), 0.0
+    attempts, residual = 1 + option[RETRIES], 0.0
     for attempt in range(attempts):
         pieces = 2 if attempt == 2 else 1
         dt = h / pieces

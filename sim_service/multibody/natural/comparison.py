@@ -9,6 +9,8 @@ LINEAR_EULER  linear-implicit Euler of index 2: q+ = q + h u, then one factorisa
 Inputs set from outside are held over the stages of a step. Element states advance once, at the end of it.
 """
 
+from numba import int64
+
 from sim_service.multibody.natural.assembly import assemble, forces, kinetic_energy, largest, look, mask, set_inputs
 from sim_service.multibody.natural.augmented import STEP, conclude, project_velocities
 from sim_service.multibody.natural.cholesky import factorise, solve
@@ -52,6 +54,7 @@ def accelerate_at(ints, reals, state, work, hook, t, rate, damping):
 def project(ints, reals, state, work):
     """Coordinates, G delta = -Phi in the mass metric, again until closed; then velocities. Returns the iterations."""
     setting, weight = part(ints, reals, P.SETTING), part(ints, reals, P.WEIGHT)
+    option = part(ints, ints, P.OPTION)
     q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
     phi, rhs = part(ints, work, P.PHI), part(ints, work, P.RHS)
     look(ints, reals, state, work, q, qd)
@@ -59,7 +62,7 @@ def project(ints, reals, state, work):
     assemble(ints, reals, work, 0.0, 0.0)
     factorise(ints, work)
     iterations = 0
-    while iterations < int(setting[CAP]) and largest(phi) > setting[TOLERANCE_PHI]:
+    while iterations < option[CAP] and largest(phi) > setting[TOLERANCE_PHI]:
         for k in range(len(phi)):
             phi[k] *= weight[k]
         for i in range(len(q)):
@@ -71,7 +74,7 @@ def project(ints, reals, state, work):
         look(ints, reals, state, work, q, qd)
         iterations += 1
     jacobian(ints, reals, work)
-    project_velocities(ints, reals, state, work, qd, int(setting[PASSES]), setting[TOLERANCE_VELOCITY])
+    project_velocities(ints, reals, state, work, qd, int64(option[PASSES]), setting[TOLERANCE_VELOCITY])
     return iterations
 
 
@@ -154,7 +157,7 @@ def linear_euler(ints, reals, state, work, hook, h):
     mask(ints, reals, r)
     for k in range(m):
         r[k] = h * lam[k] + weight[k] * (r[k] + share * phi[k])
-    for _ in range(int(setting[PASSES]) + 1):
+    for _ in range(part(ints, ints, P.OPTION)[PASSES] + 1):
         add_transposed(ints, part(ints, work, P.JAC_FACTOR), r, -1.0, rhs)
         solve(ints, work, rhs)
         for i in range(n):
@@ -183,7 +186,7 @@ def compared_step(ints, reals, state, work, hook, h):
     out = part(ints, work, P.DIAGNOSTIC)
     out[BAD_PIVOTS] = 0.0
     before = kinetic_energy(ints, reals, part(ints, state, P.QD))
-    scheme = int(part(ints, reals, P.SETTING)[SCHEME])
+    scheme = part(ints, ints, P.OPTION)[SCHEME]
     if scheme == LINEAR_EULER:
         iterations, factorisations = linear_euler(ints, reals, state, work, hook, h)
     else:

@@ -20,7 +20,7 @@ from sim_service.multibody.natural.forces import MODEL
 from sim_service.multibody.natural.linear import ONE, Linear, Quadratic
 from sim_service.multibody.natural.pattern import Pattern, make_pattern
 from sim_service.multibody.natural.settings import Settings
-from sim_service.multibody.natural.system import System, no_force, setting_values
+from sim_service.multibody.natural.system import System, no_force, option_values, setting_values
 from sim_service.multibody.natural.tables import P
 from sim_service.portable import product
 
@@ -81,7 +81,7 @@ def compile_system(m: Equations, h: float, settings: Settings, hook: Any, dense:
     _schedules(m, pattern, jac_rows, ports, forms, part)
     part[P.WEIGHT] = np.zeros(len(constraints))
     part[P.SCALE], part[P.PHI_SCALE] = np.ones(m.n), np.ones(len(constraints))
-    part[P.SETTING] = setting_values(settings)
+    part[P.OPTION], part[P.SETTING] = option_values(settings), setting_values(settings)
 
     sizes = _sizes(m, constraints, elements, forms, part, pattern, settings)
     ints, reals, state_size, work_size = _flat(part, sizes)

@@ -198,7 +198,7 @@ def run(
         )
     if strict and record.capped:
         warnings.warn(
-            f"{record.capped} of {done} steps did not converge within {int(system.part(P.SETTING)[CAP])} iterations:"
+            f"{record.capped} of {done} steps did not converge within {system.part(P.OPTION)[CAP]} iterations:"
             " their forces may be wrong; try a smaller step, or look at record['correction']",
             NotConverged,
             stacklevel=2,

@@ -28,21 +28,23 @@ def no_force(t, h, x, xd, inputs, given, params, states, after, f, K, C):
     """The hook of a system without model forces."""
 
 
+_OPTIONS = {"scheme": tables.SCHEME, "cap": tables.CAP, "passes": tables.PASSES, "retries": tables.RETRIES}
 _PLACES = {
-    "scheme": tables.SCHEME, "xi": tables.XI, "tolerance": tables.TOLERANCE, "tolerance_phi": tables.TOLERANCE_PHI,
+    "xi": tables.XI, "tolerance": tables.TOLERANCE, "tolerance_phi": tables.TOLERANCE_PHI,
     "tolerance_velocity": tables.TOLERANCE_VELOCITY, "tolerance_acceleration": tables.TOLERANCE_ACCELERATION,
-    "cap": tables.CAP, "passes": tables.PASSES, "refactor": tables.REFACTOR,
-    "baumgarte_rate": tables.BAUMGARTE_RATE, "baumgarte_damping": tables.BAUMGARTE_DAMPING,
-    "stabilisation": tables.STABILISATION, "rho": tables.RHO, "retries": tables.RETRIES,
+    "refactor": tables.REFACTOR, "baumgarte_rate": tables.BAUMGARTE_RATE,
+    "baumgarte_damping": tables.BAUMGARTE_DAMPING, "stabilisation": tables.STABILISATION, "rho": tables.RHO,
 }  # fmt: skip
 
 
-def setting_values(settings: Settings) -> np.ndarray:
-    """Settings as the kernels read them."""
-    values = np.zeros(tables.SETTINGS)
-    for name, place in _PLACES.items():
-        values[place] = getattr(settings, name)
-    return values
+def option_values(settings: Settings) -> list[int]:
+    """Settings that are whole numbers, as the kernels read them."""
+    return [int(getattr(settings, name)) for name in sorted(_OPTIONS, key=_OPTIONS.__getitem__)]
+
+
+def setting_values(settings: Settings) -> list[float]:
+    """The others."""
+    return [float(getattr(settings, name)) for name in sorted(_PLACES, key=_PLACES.__getitem__)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +73,7 @@ class System:
 
     @property
     def scheme(self) -> Scheme:
-        return Scheme(int(self.part(P.SETTING)[tables.SCHEME]))
+        return Scheme(int(self.part(P.OPTION)[tables.SCHEME]))
 
     @property
     def m(self) -> int:
@@ -148,15 +150,19 @@ class System:
     def set(self, **settings: Any) -> None:
         """Change some settings between steps (not the penalty, which is compiled in); the others stay as they are."""
         for name, value in settings.items():
-            if name not in _PLACES:
-                raise MechanismError(f"{name}: no setting that can change; there are {', '.join(_PLACES)}")
+            if name not in _PLACES and name not in _OPTIONS:
+                known = ", ".join((*_OPTIONS, *_PLACES))
+                raise MechanismError(f"{name}: no setting that can change; there are {known}")
             if name == "rho" and (value < 1.0) != (self.settings.rho < 1.0):
                 raise MechanismError(f"rho = {value}: generalised-alpha is switched on or off by compile alone")
-        changed = self.part(P.SETTING).copy()
+        options, changed = self.part(P.OPTION).copy(), self.part(P.SETTING).copy()
         for name, value in settings.items():
-            changed[_PLACES[name]] = checked_setting(name, value)
-        check_dissipation(*(float(changed[_PLACES[name]]) for name in ("scheme", "rho", "xi")))
-        self.part(P.SETTING)[:] = changed
+            if name in _OPTIONS:
+                options[_OPTIONS[name]] = int(checked_setting(name, value))
+            else:
+                changed[_PLACES[name]] = checked_setting(name, value)
+        check_dissipation(int(options[tables.SCHEME]), float(changed[tables.RHO]), float(changed[tables.XI]))
+        self.part(P.OPTION)[:], self.part(P.SETTING)[:] = options, changed
 
     def state(self) -> "State":
         """The position as drawn, at rest, at time 0, with the inputs of that time."""
@@ -196,8 +202,9 @@ class System:
     @property
     def fingerprint(self) -> str:
         """Of the tables; a saved state belongs to one."""
-        fixed = self.reals[: self.span(P.PARAM).start]
-        return hashlib.sha256(self.ints.tobytes() + fixed.tobytes()).hexdigest()[:16]
+        # without what may change between steps: options, parameters, weights, settings
+        fixed = self.ints[: self.span(P.OPTION).start].tobytes() + self.reals[: self.span(P.PARAM).start].tobytes()
+        return hashlib.sha256(fixed).hexdigest()[:16]
 
 
 class State:

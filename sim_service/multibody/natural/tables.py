@@ -1,7 +1,8 @@
 """Where everything is: the layout of the four flat arrays that a compiled system and its runs consist of.
 
     ints   int32    constant: index tables; begins with the start and stop of every part listed below
-    reals  float64  constant in a step; parameters, weights and settings may change between two
+    reals  float64  constant in a step; parameters, weights and settings may change between two (as options may, the
+                    last of `ints`)
     state  float64  one instant of one run: what is saved and forked
     work   float64  scratch of a step; its first entries are the diagnostics of the last one
 
@@ -65,6 +66,7 @@ class P(IntEnum):
     UPDATE_DST = auto()
     # inputs that follow a law of time
     MOTION_KIND = auto()
+    OPTION = auto()
 
     # reals
     FORM_COEF = auto()
@@ -131,12 +133,16 @@ class P(IntEnum):
 
 HEADER = 2 * len(P)
 
-# settings, in SETTING
+# settings that say how often or in which way something is computed, in OPTION
+SCHEME, CAP, PASSES, RETRIES = range(4)
+OPTIONS = 4
+
+# the others, in SETTING
 (
-    SCHEME, XI, TOLERANCE, TOLERANCE_PHI, TOLERANCE_VELOCITY, TOLERANCE_ACCELERATION, CAP, PASSES, REFACTOR,
-    BAUMGARTE_RATE, BAUMGARTE_DAMPING, STABILISATION, RHO, RETRIES,
-) = range(14)  # fmt: skip
-SETTINGS = 14
+    XI, TOLERANCE, TOLERANCE_PHI, TOLERANCE_VELOCITY, TOLERANCE_ACCELERATION, REFACTOR, BAUMGARTE_RATE,
+    BAUMGARTE_DAMPING, STABILISATION, RHO,
+) = range(10)  # fmt: skip
+SETTINGS = 10
 
 # diagnostics of the last step, in DIAGNOSTIC
 (

@@ -340,7 +340,7 @@ def trapezoidal_step(rates, rates_and_jacobian, layout, settings, ints, reals, w
     last = largest_scaled(u, settings)
 
     status, again = CAPPED, False
-    for turn in range(int(settings[CAP])):
+    for turn in range(part(layout, layout, Part.SIZES)[CAP]):
         if again:
             rates_and_jacobian(ints, reals, work, t + h, trial, f, J, by_time)
             prepare(layout, scratch, sigma)

@@ -69,11 +69,11 @@ class Part(IntEnum):
     BLOCKS = auto()
 
 
-# SIZES: n, k, number of equations, and of those that are factorised
-POSITIONS, STATES, EQUATIONS, FACTORISED = range(4)
+# SIZES: n, k, number of equations, and of those that are factorised; most corrections of Newton's iteration
+POSITIONS, STATES, EQUATIONS, FACTORISED, CAP = range(5)
 
 # settings: of Newton's iteration, then 1 / size of each component of y, for tolerance and error estimate
-TOLERANCE, CAP, REFRESH, FIRST_SCALE = range(4)
+TOLERANCE, REFRESH, FIRST_SCALE = range(3)
 
 # diagnostics of the last step, at the beginning of scratch
 STATUS, EVALUATIONS, FACTORISATIONS, ITERATIONS, CONTRACTION, CORRECTION, ERROR = range(7)
@@ -86,14 +86,19 @@ LANES = 4
 ROOM = LANES
 
 
-def make_layout(positions: int, states: int = 0, balls: Sequence[int] = (), dense: bool = False) -> np.ndarray:
-    """Of a system with n = `positions`, k = `states` and balls whose three x begin at these indices.
+def make_layout(
+    positions: int, states: int = 0, balls: Sequence[int] = (), dense: bool = False, cap: int = 8
+) -> np.ndarray:
+    """Of a system with n = `positions`, k = `states` and balls whose three x begin at these indices; Newton's
+    iteration of the trapezoidal rule ends after `cap` corrections.
 
     `dense`: factorise all 2n + k equations instead of the n + k that are left when x is eliminated. The steps are the
     same to rounding; it serves as the check of the elimination.
     """
     if positions < 0 or states < 0 or positions + states == 0:
         raise ValueError(f"{positions} positions and {states} states: neither may be negative, nor both zero")
+    if cap < 1:
+        raise ValueError(f"cap {cap}: must be at least 1")
     end = 0
     for first in sorted(balls):
         if first < end or first + 3 > positions:
@@ -103,7 +108,7 @@ def make_layout(positions: int, states: int = 0, balls: Sequence[int] = (), dens
     size = N if dense else m
     stride = (size + 3) // 4 * 4  # see lu.py
     lengths = {
-        Part.SIZES: 4, Part.BALLS: len(balls), Part.DIAGNOSTIC: len(DIAGNOSTICS), Part.ERRORS: N, Part.JACOBIAN: N * N,
+        Part.SIZES: 5, Part.BALLS: len(balls), Part.DIAGNOSTIC: len(DIAGNOSTICS), Part.ERRORS: N, Part.JACOBIAN: N * N,
         Part.BY_TIME: N, Part.START: N, Part.RATES: N, Part.TRIAL: N, Part.RIGHT: N, Part.STAGES: MOST_STAGES * N,
         Part.FACTORS: stride * stride, Part.PIVOTS: size, Part.PADDED: stride, Part.COLUMNS: positions * stride,
         Part.BLOCKS: 18 * len(balls),
@@ -113,28 +118,27 @@ def make_layout(positions: int, states: int = 0, balls: Sequence[int] = (), dens
         at = 0 if part == Part.DIAGNOSTIC else at  # the first of scratch
         header += [at, at + lengths[part]]
         at += lengths[part]
-    return np.array([*header, positions, states, N, size, *balls], np.int32)
+    return np.array([*header, positions, states, N, size, cap, *balls], np.int32)
 
 
 def make_settings(
     layout: np.ndarray,
     tolerance: float = 1e-10,
-    cap: int = 8,
     refresh: float = 0.1,
     sizes: np.ndarray | None = None,
 ) -> np.ndarray:
     """Of Newton's iteration, for the trapezoidal rule; the other methods have no iteration.
 
-    It ends when no correction is above `tolerance` times the size of its component (all 1 if not given), or after `cap`
-    corrections. A correction above `refresh` times the one before makes a new Jacobian.
+    It ends when no correction is above `tolerance` times the size of its component (all 1 if not given). A correction
+    above `refresh` times the one before makes a new Jacobian.
     """
     count = equations(layout)
     sizes = np.ones(count) if sizes is None else np.asarray(sizes, float)
-    if not tolerance > 0.0 or cap < 1 or not refresh > 0.0:
-        raise ValueError(f"tolerance {tolerance}, cap {cap}, refresh {refresh}: all must be positive")
+    if not tolerance > 0.0 or not refresh > 0.0:
+        raise ValueError(f"tolerance {tolerance}, refresh {refresh}: both must be positive")
     if sizes.shape != (count,) or not np.all(sizes > 0.0):
         raise ValueError(f"sizes must be {count} positive numbers, one for each component of y")
-    return np.concatenate([[tolerance, cap, refresh], 1.0 / sizes])
+    return np.concatenate([[tolerance, refresh], 1.0 / sizes])
 
 
 def span(layout: np.ndarray, part: Part) -> slice:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.description import P
 from sim_service.machines.contract import tables
 from sim_service.multibody.natural import tables as core
@@ -28,18 +29,17 @@ def turning(changed: dict[str, float] | None = None, seconds: float = 3.2) -> Ca
 
 def exactly(car: Car) -> Car:
     """With tolerances far below what the step leaves out."""
-    floats = np.array(car.model.tables.floats)
-    setting = floats[assembled().system.span(Part.SETTING)]
+    ints, floats, system = np.array(car.model.tables.ints), np.array(car.model.tables.floats), assembled().system
+    setting, option = floats[system.span(Part.SETTING)], ints[slots.HEAD :][system.span(Part.OPTION)]
     for which, value in (
         (core.TOLERANCE, 1e-11),
         (core.TOLERANCE_PHI, 1e-12),
         (core.TOLERANCE_VELOCITY, 1e-11),
         (core.TOLERANCE_ACCELERATION, 1e-8),
-        (core.CAP, 40),
-        (core.PASSES, 20),
     ):
         setting[which] = value
-    car.model = replace(car.model, tables=tables(car.model.tables.ints, floats))
+    option[core.CAP], option[core.PASSES] = 40, 20
+    car.model = replace(car.model, tables=tables(ints, floats))
     return car
 
 

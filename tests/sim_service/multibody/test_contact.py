@@ -133,7 +133,9 @@ class Ball:
             read_only(np.ravel(rows)),
             read_only(np.array([2, 2, SPHERE], np.int32)),
             read_only(np.array(surface)),
-            read_only(np.array([0.0, 0.0, -9.81, friction, restitution, compliance, 2.0, 100.0, 1e-13])),
+            2,
+            100,
+            read_only(np.array([0.0, 0.0, -9.81, friction, restitution, compliance, 1e-13])),
         )
         self.q, self.v = np.array([0.0, self.radius, 0.0]), np.zeros(3)
         self.zeros = np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3)

@@ -84,8 +84,7 @@ def test_settings_change_one_by_one_and_unknown_ones_are_named() -> None:
     system.set(xi=0.1)
     state = start(system.state())
     run(state, 0.01)
-    settings = system.part(P.SETTING)
-    assert settings[tables.CAP] == 6 and settings[tables.XI] == 0.1
+    assert system.part(P.OPTION)[tables.CAP] == 6 and system.part(P.SETTING)[tables.XI] == 0.1
     with pytest.raises(MechanismError, match="cpa: no setting that can change"):
         system.set(cpa=3)
 

@@ -531,7 +531,7 @@ def test_a_singular_matrix_is_not_finite(name: str) -> None:
 
 
 def test_an_iteration_that_does_not_settle_is_capped() -> None:
-    system = System(jump, jump_derived, ode.make_layout(0, 1), cap=5)
+    system = System(jump, jump_derived, ode.make_layout(0, 1, cap=5))
     y = np.array([0.1])
     # the equation is y = 0.1 - 0.5 + 0.5 sign: it has no solution
     assert system.step("trapezoidal", 0.0, 1.0, y) == ode.CAPPED
@@ -558,6 +558,7 @@ def test_a_slow_iteration_gets_a_new_jacobian_and_a_quick_one_does_not() -> None
         ({"positions": 0, "states": 0}, "nor both zero"),
         ({"positions": 4, "balls": [2]}, "each takes three of its own"),
         ({"positions": 6, "balls": [0, 2]}, "each takes three of its own"),
+        ({"positions": 1, "cap": 0}, "must be at least 1"),
     ],
 )
 def test_layouts_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
@@ -566,7 +567,7 @@ def test_layouts_that_cannot_be_are_refused(arguments: dict[str, Any], message: 
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"tolerance": 0.0}, {"cap": 0}, {"refresh": -1.0}, {"sizes": np.ones(2)}, {"sizes": np.zeros(3)}]
+    "arguments", [{"tolerance": 0.0}, {"refresh": -1.0}, {"sizes": np.ones(2)}, {"sizes": np.zeros(3)}]
 )
 def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
