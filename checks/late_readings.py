@@ -31,7 +31,7 @@ from sim_service.observers.ekf import (
     take_reading,
 )
 from sim_service.observers.experiment import replay
-from sim_service.observers.rows import USED, R
+from sim_service.observers.rows import USED, Count
 from sync.array_types import INDICES, MATRIX, VECTOR
 from sync.clock import now_ns
 from sync.jit import kernel
@@ -65,7 +65,7 @@ def drive(
 ) -> tuple[Any, np.ndarray, np.ndarray]:
     """The filter at the end of the drive; times of the steps, and in which nothing is left to be caught up."""
     filter = twin.make_filter(setup, state, twin.FORMS["exact"], 0, cloned)
-    late = (0 if in_order else 1) * setup.sensors.rows[:, R.LATENCY].astype(np.int32)
+    late = (0 if in_order else 1) * setup.sensors.counts[:, Count.LATENCY]
     late.flags.writeable = False
     times, settled, own = np.zeros(len(truth.inputs)), np.zeros(len(truth.inputs)), filter.observed
     inputs = np.ascontiguousarray(truth.inputs)
@@ -96,7 +96,7 @@ def compare_copies(setup: Any, truth: Any, state: np.ndarray) -> None:
     first = len(apart) - len(late)
     rms = [float(np.sqrt(np.mean(np.square(side[first:])))) for side in sides]
     print(f"  position, rms error               {rms[1]:.4f} m; {rms[0]:.4f} m by going back")
-    late_rows = setup.sensors.rows[:, R.LATENCY] > 0
+    late_rows = setup.sensors.counts[:, Count.LATENCY] > 0
     used = [int(filter.counters[late_rows, USED].sum()) for filter in (copies, back)]
     print(f"  late readings used                {used[0]}; {used[1]} by going back")
 
@@ -110,8 +110,9 @@ def main() -> int:
     study = study.model_copy(update={"settle_s": min(study.settle_s, 0.25 * chosen.seconds)})
     setup = twin.prepare(study, STUDY)
     truth, state = twin.run_truth(setup, 0)
-    lag = int(setup.sensors.rows[:, R.LATENCY].max())
-    truth.seen.readings[len(truth.inputs) - lag :, setup.sensors.rows[:, R.LATENCY] > 0] = np.nan  # none outstanding
+    lag = int(setup.sensors.counts[:, Count.LATENCY].max())
+    late = setup.sensors.counts[:, Count.LATENCY] > 0
+    truth.seen.readings[len(truth.inputs) - lag :, late] = np.nan  # none outstanding
     in_time, in_time_ns, _ = drive(setup, truth, state, True)
     filter, times, settled = drive(setup, truth, state, False)
     for _ in range(chosen.rounds - 1):

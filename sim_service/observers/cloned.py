@@ -17,11 +17,11 @@ schedule, so instants of readings must be those of the description; others are c
 
 from math import isfinite
 
-from sim_service.multibody.natural.views import view
+from sim_service.multibody.natural.views import index_within, view
 from sim_service.observers import factored
 from sim_service.observers.contract import TANGENT
 from sim_service.observers.expected import expected_reading
-from sim_service.observers.rows import CLIPPED, COUNTED, GATED, LATE, TOO_OLD, USED, WIDTH, R
+from sim_service.observers.rows import CLIPPED, COUNTED, COUNTS, GATED, LATE, TOO_OLD, USED, WIDTH, Count, R
 from sync.jit import inner
 
 CLONES = 16  # at once
@@ -48,15 +48,15 @@ def make_clones(model, memory, room, form, errors, estimated, step, history, sta
         if room[FIELDS * a + PRESENT] != FREE_SLOT and step - room[FIELDS * a + STEP] >= history:
             room[FIELDS * a + PRESENT] = FREE_SLOT
     for i in range(len(rows) // WIDTH):
-        row = view(rows, WIDTH * i, WIDTH * (i + 1))
-        if row[R.LATENCY] <= 0.0 or (step - int(row[R.PHASE])) % int(row[R.PERIOD]) != 0:
+        row, counts = view(rows, WIDTH * i, WIDTH * (i + 1)), view(model.counts, COUNTS * i, COUNTS * (i + 1))
+        if counts[Count.LATENCY] <= 0 or (step - counts[Count.PHASE]) % counts[Count.PERIOD] != 0:
             continue
         a = 0
         while a < CLONES and room[FIELDS * a + PRESENT] != FREE_SLOT:
             a += 1
         if a == CLONES:
             continue
-        y = expected_reading(row, 0.0, form, errors, at, model.tables, memory.work, which, extra, H, measure)
+        y = expected_reading(row, counts, 0.0, form, errors, at, model.tables, memory.work, which, extra, H, measure)
         if not isfinite(y):
             continue
         of, c = view(room, FIELDS * a, FIELDS * a + FIELDS), view(room, VECTORS + N * a, VECTORS + N * a + N)
@@ -148,7 +148,7 @@ def use_arrived(model, memory, room, U, d, dx, H, f, g, K):
         of = view(room, FIELDS * a, FIELDS * a + FIELDS)
         if of[PRESENT] != ARRIVED:
             continue
-        i = int(of[ROW])
+        i = index_within(of[ROW], 0, len(model.rows) // WIDTH - 1)
         row, c = view(model.rows, WIDTH * i, WIDTH * (i + 1)), view(room, VECTORS + N * a, VECTORS + N * a + N)
         M = view(room, COVARIANCES + CLONES * a, COVARIANCES + CLONES * a + CLONES)
         of[PRESENT] = FREE_SLOT

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.observers.contract import Observed
-from sim_service.observers.rows import WIDTH, R
+from sim_service.observers.rows import COUNTS, WIDTH, Count, R
 from sim_service.observers.satellites import Sky, nominal_almanac, read_yuma
 from sync.errors import ConfigError
 from sync.toml import Section
@@ -131,6 +131,7 @@ class Sensors:
     names: tuple[str, ...]  # of the rows
     sensor: tuple[str, ...]  # of each row, the sensor it belongs to
     rows: np.ndarray
+    counts: np.ndarray  # the integers of each row
     biases: tuple[Bias, ...]
     outages: tuple[tuple[tuple[int, int], ...], ...]  # of each row, in steps
     misalignment: np.ndarray  # of each row, rad
@@ -151,7 +152,8 @@ def read_sensors(tables: dict[str, Any], observed: Observed, h: float, where: st
     if not made.rows:
         raise ConfigError(f"{where}: sensors: none; at least one [sensors.<name>] is needed")
     return Sensors(
-        tuple(made.names), tuple(made.sensor), np.array(made.rows), tuple(made.biases), tuple(made.outages),
+        tuple(made.names), tuple(made.sensor), np.array(made.rows), np.array(made.counts, np.int32),
+        tuple(made.biases), tuple(made.outages),
         np.array(made.misalignment), np.array(made.noise), made.skies,
     )  # fmt: skip
 
@@ -163,6 +165,7 @@ class _Rows:
         self.names: list[str] = []
         self.sensor: list[str] = []
         self.rows: list[np.ndarray] = []
+        self.counts: list[np.ndarray] = []
         self.biases: list[Bias] = []
         self.outages: list[tuple[tuple[int, int], ...]] = []
         self.misalignment: list[float] = []
@@ -221,20 +224,21 @@ class _Rows:
                 f"{self.where}: sensors.{name}.rate_hz = {sensor.rate_hz:g}: must divide the rate of the steps,"
                 f" {1.0 / self.h:g} Hz"
             )
-        row = np.zeros(WIDTH)
-        row[R.SIGNAL] = self.signals.index(signal)
+        row, counts = np.zeros(WIDTH), np.zeros(COUNTS, np.int64)
+        counts[Count.SIGNAL] = self.signals.index(signal)
         row[R.PLACE : R.PLACE + 3], row[R.DIRECTION : R.DIRECTION + 3] = place, direction
         row[R.NOISE] = sqrt(noise**2 + quantum**2 / 12.0 + beside**2)
-        row[R.BIAS] = -1
+        counts[Count.BIAS] = -1
         if bias > 0.0 or walk > 0.0:
-            row[R.BIAS] = len(self.biases)
+            counts[Count.BIAS] = len(self.biases)
             self.biases.append(Bias(called, bias, walk))
         row[R.QUANTUM], row[R.LOW], row[R.HIGH] = quantum, low, high
-        row[R.PERIOD], row[R.LATENCY] = round(period), round(sensor.latency_ms * 1e-3 / self.h)
+        counts[Count.PERIOD], counts[Count.LATENCY] = round(period), round(sensor.latency_ms * 1e-3 / self.h)
         row[R.GATE], row[R.ROUGH] = sensor.gate, rough
         self.names.append(called)
         self.sensor.append(name)
         self.rows.append(row)
+        self.counts.append(counts)
         self.outages.append(tuple((round(a / self.h), round(b / self.h)) for a, b in sensor.outages_s))
         self.misalignment.append(misalignment)
         self.noise.append(noise)

@@ -43,7 +43,7 @@ from sim_service.observers import cloned, factored
 from sim_service.observers.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
 from sim_service.observers.expected import expected_reading
 from sim_service.observers.quantised import of_cell
-from sim_service.observers.rows import CLIPPED, COUNTED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
+from sim_service.observers.rows import CLIPPED, COUNTED, COUNTS, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, INDICES, VECTOR, group
 from sync.jit import inner, kernel
@@ -90,6 +90,7 @@ class Model(NamedTuple):
 
     sizes: np.ndarray  # Z, then what stands behind them
     rows: np.ndarray  # of rows.py, flat
+    counts: np.ndarray  # the same, integers
     Q: np.ndarray  # by columns
     limits: np.ndarray  # low and high of each estimated quantity
     start: np.ndarray  # variances of all states
@@ -113,7 +114,7 @@ class Memory(NamedTuple):
     innovations: np.ndarray  # of each row: innovation and variance of a reading that was new in this step; NaN: none
 
 
-MODEL = group(Model, INDICES, *5 * [CONSTANTS], TABLES)
+MODEL = group(Model, INDICES, CONSTANTS, INDICES, *4 * [CONSTANTS], TABLES)
 MEMORY = group(Memory, *11 * [VECTOR])
 FUNCTIONS = (types.FunctionType(LINEARISE), types.FunctionType(MEASURE), types.FunctionType(CORRECT))
 
@@ -197,7 +198,8 @@ def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, 
                 memory.counters[COUNTED * i + CLIPPED] += 1.0
             continue
         v = z - expected_reading(
-            row, readings[READING * i + 1], sizes[Z.FORM], n, at, model.tables, memory.work, which, extra, H, measure
+            row, view(model.counts, COUNTS * i, COUNTS * (i + 1)), readings[READING * i + 1], sizes[Z.FORM], n, at,
+            model.tables, memory.work, which, extra, H, measure,
         )  # fmt: skip
         for j in range(N):
             v -= H[j] * dx[j]

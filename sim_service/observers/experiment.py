@@ -21,7 +21,7 @@ from sim_service.observers.description import Sensors
 from sim_service.observers.ekf import FUNCTIONS, MEMORY, MODEL, Z
 from sim_service.observers.make import Filter
 from sim_service.observers.noise import normal_number
-from sim_service.observers.rows import WIDTH, R
+from sim_service.observers.rows import COUNTS, WIDTH, Count, R
 from sim_service.observers.satellites import WORST, Reception, Sky, along
 from sim_service.observers.virtual_sensors import WALKS, offsets_at_start, read, true_rows
 from sync.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, group
@@ -55,14 +55,14 @@ def put(matrix, k, values):
 
 @kernel(
     void(
-        VECTOR, MATRIX, VECTOR, TABLES, VECTOR, float64, INDICES, VECTOR, CONSTANTS, CONSTANTS, VECTOR, CONSTANTS,
-        VECTOR, VECTOR, VECTOR, CONSTANTS, INDICES, INDICES, int64, int64, _SEEN, *FUNCTIONS,
+        VECTOR, MATRIX, VECTOR, TABLES, VECTOR, float64, INDICES, VECTOR, CONSTANTS, INDICES, CONSTANTS, VECTOR,
+        CONSTANTS, VECTOR, VECTOR, VECTOR, CONSTANTS, INDICES, INDICES, int64, int64, _SEEN, *FUNCTIONS,
     ),
     error_model="numpy",
 )  # fmt: skip
 def _record(
-    state, inputs, params, tables, work, h, which, extra, rows, noise, bias, walk, F, at, motion, wander, parameter,
-    rates, seed, every, seen, linearise, measure, correct,
+    state, inputs, params, tables, work, h, which, extra, rows, counts, noise, bias, walk, F, at, motion, wander,
+    parameter, rates, seed, every, seen, linearise, measure, correct,
 ):  # fmt: skip
     count, outputs, q = len(noise), seen.outputs.shape[1], len(which)
     H = view(F, len(F) - 64 - q, len(F))
@@ -78,12 +78,12 @@ def _record(
         linearise(state, given, params, tables, work, h, which, extra, F, at)
         put(seen.outputs, k, view(work, 0, outputs))
         for i in range(count):
-            row = view(rows, WIDTH * i, WIDTH * (i + 1))
+            row, of = view(rows, WIDTH * i, WIDTH * (i + 1)), view(counts, COUNTS * i, COUNTS * (i + 1))
             seen.readings[k, i] = np.nan
-            if (k - int(row[R.PHASE])) % int(row[R.PERIOD]) == 0:
-                value = measure(int(row[R.SIGNAL]), row, 0.0, at, tables, work, which, H)
-                if int(row[R.BIAS]) >= 0:
-                    value += bias[int(row[R.BIAS])]
+            if (k - of[Count.PHASE]) % of[Count.PERIOD] == 0:
+                value = measure(of[Count.SIGNAL], row, 0.0, at, tables, work, which, H)
+                if of[Count.BIAS] >= 0:
+                    value += bias[of[Count.BIAS]]
                 seen.readings[k, i] = read(row, value, noise[i], normal_number(seed, i, k))
         # the motion's own random walk, as `noise` of make.py has it
         n, moved = len(motion) // 2, False
@@ -159,19 +159,20 @@ def record(
     wander = np.array([value for _, value in quantities], float)
     wander.flags.writeable = False
     which, rates, parameter = (np.array(some, np.int32) for some in (chosen, observed.rates, parameters))
-    for indices in (which, rates, parameter):
+    counts = sensors.counts.ravel().copy()
+    for indices in (which, rates, parameter, counts):
         indices.flags.writeable = False
     walks = np.zeros(2 * n)
     walks[:n] = 0.0 if motion is None else motion[:n]
     _record(
         state.copy(), np.ascontiguousarray(inputs), params.copy(), machine.tables, np.zeros(machine.work_size), h,
-        which, extra, constants[0], constants[1], bias, constants[2], np.zeros(n * (n + len(chosen) + 1) + 512),
+        which, extra, constants[0], counts, constants[1], bias, constants[2], np.zeros(n * (n + len(chosen) + 1) + 512),
         np.zeros(observed.at_size), walks, wander, parameter, rates, seed, every, seen, observed.linearise,
         observed.measure, observed.correct,
     )  # fmt: skip
     signals = [q.name for q in observed.signals]
     receptions = {
-        name: _receive(seen, sensors, [signals[int(row[R.SIGNAL])] for row in sensors.rows], name, sky, height, h, seed)
+        name: _receive(seen, sensors, [signals[k] for k in sensors.counts[:, Count.SIGNAL]], name, sky, height, h, seed)
         for name, (sky, height) in sensors.skies.items()
     }
     for i, spans in enumerate(sensors.outages):
@@ -225,7 +226,7 @@ def _replay(model, memory, inputs, readings, factors, h, again, in_order, every,
         for i in range(len(given)):
             given[i] = inputs[k, i]
         for i in range(sizes[Z.ROWS]):
-            late = 0 if in_order else int(model.rows[WIDTH * i + R.LATENCY])
+            late = 0 if in_order else model.counts[COUNTS * i + Count.LATENCY]
             if k >= late and not isnan(readings[k - late, i]):
                 ekf.take_reading(model, memory, i, k - late, 0.0, readings[k - late, i], factors[k - late, i])
         if k % every == 0:

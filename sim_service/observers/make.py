@@ -49,9 +49,8 @@ class Filter:
         observed: Observed,
         params: np.ndarray,
         state: np.ndarray,
-        rows: np.ndarray,
+        sensors: Sensors,
         estimated: Sequence[str],
-        biases: int,
         tuning: Tuning,
         h: float,
         history: int = 64,
@@ -62,6 +61,7 @@ class Filter:
     ):
         self.observed, self.h, self.again = observed, h, again
         machine, n = observed.machine, len(observed.coordinates)
+        rows, biases = sensors.rows, len(sensors.biases)
         names = [one.name for one in observed.estimable]
         self.which = np.array([names.index(name) for name in estimated], np.int32)
         chosen = [observed.estimable[k] for k in self.which]
@@ -96,9 +96,9 @@ class Filter:
         rough = np.zeros(N) if tuning.rough is None else np.asarray(tuning.rough, float) ** 2 * h
         for array in (integers, limits, Q, start, rough):
             array.flags.writeable = False
-        flat = np.ascontiguousarray(rows, float).ravel().copy()
-        flat.flags.writeable = False
-        self.model = Model(integers, flat, Q, limits, start, rough, machine.tables)
+        flat, counts = rows.ravel().copy(), sensors.counts.ravel().copy()
+        flat.flags.writeable = counts.flags.writeable = False
+        self.model = Model(integers, flat, counts, Q, limits, start, rough, machine.tables)
         size = len(state) + len(params) + q + biases + N + N * N + len(rows) + len(machine.outputs)
         self._state, self._params = slice(0, len(state)), slice(len(state), len(state) + len(params))
         at = len(state) + len(params)

@@ -17,7 +17,7 @@ import numpy as np
 from sim_service.observers.experiment import Truth
 from sim_service.observers.make import Filter
 from sim_service.observers.quantised import of_cell
-from sim_service.observers.rows import WIDTH, R
+from sim_service.observers.rows import COUNTS, WIDTH, Count, R
 
 
 class Smoothed(NamedTuple):
@@ -69,17 +69,17 @@ def _forwards(filter: Filter, truth: Truth, k: int) -> _Step:
     F[:n, : n + q] = filter.memory.scratch[: n * (n + q)].reshape(n + q, n).T
     which = filter.which.copy()
     which.flags.writeable = False
-    rows, dx, found = filter.model.rows.reshape(-1, WIDTH), np.zeros(N), []
+    rows, counts = filter.model.rows.reshape(-1, WIDTH), filter.model.counts.reshape(-1, COUNTS)
+    dx, found = np.zeros(N), []
     for i, row in enumerate(rows):
+        signal, bias = int(counts[i, Count.SIGNAL]), int(counts[i, Count.BIAS])
         z, H = truth.seen.readings[k, i], np.zeros(N)
         if np.isnan(z) or not row[R.LOW] < z < row[R.HIGH]:
             continue
-        v = z - observed.measure(
-            int(row[R.SIGNAL]), row, 0.0, at, observed.machine.tables, filter.memory.work, which, H
-        )
-        if row[R.BIAS] >= 0:
-            H[n + q + int(row[R.BIAS])] = 1.0
-            v -= extra[q + int(row[R.BIAS])]
+        v = z - observed.measure(signal, row, 0.0, at, observed.machine.tables, filter.memory.work, which, H)
+        if bias >= 0:
+            H[n + q + bias] = 1.0
+            v -= extra[q + bias]
         v -= H @ dx
         noise = float(row[R.NOISE] * truth.seen.factors[k, i]) ** 2
         s = float(H @ P @ H) + noise

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim_service.observers.experiment import Estimates, Truth
 from sim_service.observers.make import Filter, noise
-from sim_service.observers.rows import WIDTH, R
+from sim_service.observers.rows import COUNTS, WIDTH, Count, R
 
 
 class Unscented:
@@ -22,7 +22,7 @@ class Unscented:
         self.state, self.extra = start.state.copy(), start.extra.copy()
         self.P = start.covariance()
         self.Q = noise(self.observed, walk, self.h).reshape(self.order, self.order)
-        self.rows = start.model.rows.reshape(-1, WIDTH)
+        self.rows, self.counts = start.model.rows.reshape(-1, WIDTH), start.model.counts.reshape(-1, COUNTS)
         self.q = len(start.which)
         self.parameters = [self.observed.estimable[k].parameter for k in start.which]
         self.which = start.which.copy()
@@ -51,10 +51,10 @@ class Unscented:
             observed.correct(state, params, tables, self._work, force.copy())
         read = np.zeros(len(wanted))
         for k, i in enumerate(wanted):
-            row = self.rows[i]
-            read[k] = observed.measure(int(row[R.SIGNAL]), row, 0.0, at, tables, self._work, self.which, self._H)
-            if row[R.BIAS] >= 0:
-                read[k] += extra[q + int(row[R.BIAS])]
+            row, signal, bias = self.rows[i], int(self.counts[i, Count.SIGNAL]), int(self.counts[i, Count.BIAS])
+            read[k] = observed.measure(signal, row, 0.0, at, tables, self._work, self.which, self._H)
+            if bias >= 0:
+                read[k] += extra[q + bias]
         return state, read
 
     def step(self, inputs: np.ndarray, readings: np.ndarray, factors: np.ndarray) -> None:

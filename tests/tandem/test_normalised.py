@@ -3,6 +3,7 @@
 import numpy as np
 
 from sim_service.machines.tilting.observed import OBSERVED
+from sim_service.observers.description import read_sensors
 from sim_service.observers.make import Filter, Tuning
 from tandem.studies.observe.normalised import chi_squared_band, consistency, normalised, output_slopes
 
@@ -39,7 +40,11 @@ def test_slopes_of_outputs_are_the_rows_of_the_transition():
     params = np.array([p.value for p in machine.parameters])
     state, work = np.zeros(6), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
-    filter = Filter(OBSERVED, params, state, np.zeros((4, 17)), (), 0, Tuning(np.full(6, 0.1), np.zeros(6)), 0.005)
+    tables = {
+        name: {"kind": "value", "signal": OBSERVED.signals[0].name, "rate_hz": 200.0, "noise": 0.1} for name in "abcd"
+    }
+    sensors = read_sensors(tables, OBSERVED, 0.005, "test")
+    filter = Filter(OBSERVED, params, state, sensors, (), Tuning(np.full(6, 0.1), np.zeros(6)), 0.005)
     names = [c.name for c in OBSERVED.coordinates if c.name in {q.name for q in machine.outputs}]
     assert names
     inputs = np.zeros(len(machine.inputs))

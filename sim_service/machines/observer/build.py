@@ -14,7 +14,7 @@ from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, Observed
 from sim_service.observers.description import Sensors, Walk, read_sensors
 from sim_service.observers.make import Filter, read_tuning
-from sim_service.observers.rows import R
+from sim_service.observers.rows import Count
 from sync.toml import Section, check
 
 
@@ -87,10 +87,7 @@ def make_filter(
     machine = own.machine
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
-    return Filter(
-        own, params, state, sensors.rows, settings.estimated, len(sensors.biases), tuning, h, settings.history,
-        settings.most,
-    )  # fmt: skip
+    return Filter(own, params, state, sensors, settings.estimated, tuning, h, settings.history, settings.most)
 
 
 def _tables(own: Observed, sensors: Sensors, filter: Filter) -> Tables:
@@ -99,7 +96,7 @@ def _tables(own: Observed, sensors: Sensors, filter: Filter) -> Tables:
     first_age = len(base.inputs) + len(sensors.rows)
     ages = [first_age + names.index(name) for name in sensors.sensor]
     kernels = ((own.linearise, LINEARISE), (own.measure, MEASURE), (own.correct, CORRECT))
-    ints: dict[int, Any] = {A.SIZES: model.sizes, A.SENSOR: ages, A.OWN_INTS: base.tables.ints}
+    ints: dict[int, Any] = {A.SIZES: model.sizes, A.SENSOR: ages, A.COUNTS: model.counts, A.OWN_INTS: base.tables.ints}
     reals: dict[int, Any] = {
         A.ROWS: model.rows, A.NOISE: model.Q, A.LIMITS: model.limits, A.START: model.start, A.ROUGH: model.rough,
         A.ADDRESSES: [as_word(address_of(*one)) for one in kernels], A.OWN_FLOATS: base.tables.floats,
@@ -132,10 +129,8 @@ def _inputs(own: Observed, sensors: Sensors) -> tuple[Quantity, ...]:
     return (
         *own.machine.inputs,
         *(
-            Quantity(
-                "measured_" + name.replace(".", "_"), own.signals[int(row[R.SIGNAL])].unit, "a reading", optional=True
-            )
-            for name, row in zip(sensors.names, sensors.rows, strict=True)
+            Quantity("measured_" + name.replace(".", "_"), own.signals[signal].unit, "a reading", optional=True)
+            for name, signal in zip(sensors.names, sensors.counts[:, Count.SIGNAL], strict=True)
         ),
         *(Quantity(f"age_{name}", "s", "of the sensor's readings", optional=True) for name in names),
     )

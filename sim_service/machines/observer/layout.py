@@ -22,15 +22,16 @@ class A(IntEnum):
     # integers
     SIZES = 12
     SENSOR = 13  # of each reading: where its age is among the inputs
-    OWN_INTS = 14
+    COUNTS = 14  # of each reading (sim_service/observers/rows.py)
+    OWN_INTS = 15
     # numbers
-    ROWS = 15
-    NOISE = 16
-    LIMITS = 17
-    START = 18
-    ROUGH = 19
-    ADDRESSES = 20  # linearise, measure, correct
-    OWN_FLOATS = 21
+    ROWS = 16
+    NOISE = 17
+    LIMITS = 18
+    START = 19
+    ROUGH = 20
+    ADDRESSES = 21  # linearise, measure, correct
+    OWN_FLOATS = 22
 
 
 HEAD = 2 * len(A)

@@ -46,6 +46,7 @@ def observed_machine(
 def like(base: Machine, step_ms: float, addresses: Iterable[int], floats_at: int) -> dict[str, Any]:
     """What a machine has of the one it is wrapped around, whose state begins its own: its parameters, what is shown
     and felt of it. `addresses` of its own in its tables, where those of the other begin at `floats_at`."""
+    first, behind = base.remade
     return {
         "parameters": base.parameters,
         "efforts": base.efforts,
@@ -53,6 +54,7 @@ def like(base: Machine, step_ms: float, addresses: Iterable[int], floats_at: int
         "scene": base.scene,
         "frames": lambda state, params, out: base.frames(state[: len(base.states)], params, out),
         "addresses": (*addresses, *(floats_at + place for place in base.addresses)),
+        "remade": (floats_at + first, floats_at + behind) if first < behind else (0, 0),
         "step_ms": step_ms,  # sensors' rates and latencies are counted in steps
     }
 

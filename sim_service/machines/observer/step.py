@@ -9,7 +9,7 @@ from sim_service.multibody.relative.calls import function_at
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE
 from sim_service.observers.ekf import STEP as NOW
 from sim_service.observers.ekf import Memory, Model, Z, observe, take_reading
-from sim_service.observers.rows import COUNTED, GATED, LATE, USED, WIDTH, R
+from sim_service.observers.rows import COUNTED, COUNTS, GATED, LATE, USED, Count
 from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
@@ -46,8 +46,8 @@ def step(state, inputs, params, tables, work, h):
     ints, reals = tables.ints, tables.floats
     sizes, sensor, addresses = part(ints, ints, A.SIZES), part(ints, ints, A.SENSOR), part(ints, reals, A.ADDRESSES)
     model = Model(
-        sizes, part(ints, reals, A.ROWS), part(ints, reals, A.NOISE), part(ints, reals, A.LIMITS),
-        part(ints, reals, A.START), part(ints, reals, A.ROUGH),
+        sizes, part(ints, reals, A.ROWS), part(ints, ints, A.COUNTS), part(ints, reals, A.NOISE),
+        part(ints, reals, A.LIMITS), part(ints, reals, A.START), part(ints, reals, A.ROUGH),
         Tables(part(ints, ints, A.OWN_INTS), part(ints, reals, A.OWN_FLOATS)),
     )  # fmt: skip
     estimate, notes, counters = part(ints, state, A.ESTIMATE), part(ints, state, A.NOTES), part(ints, state, A.COUNTERS)
@@ -74,7 +74,7 @@ def step(state, inputs, params, tables, work, h):
             inputs[own + i] = 0.0  # an input shows what was used: nothing
             continue
         # a step that was made without a new block moves the instants of what comes by one: no reading is used twice
-        apart = 0 if isnan(age) else (int(model.rows[WIDTH * i + R.PERIOD]) - 1) // 2
+        apart = 0 if isnan(age) else (model.counts[COUNTS * i + Count.PERIOD] - 1) // 2
         of = now if isnan(age) else now - floor(age / h + 0.5)
         if of > last[i] + apart or (last[i] < 0.0 and of >= 0):
             last[i] = of

@@ -12,7 +12,7 @@ from sim_service.machines.sensed.layout import HEAD, A
 from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.observers.contract import LINEARISE, MEASURE, Observed
 from sim_service.observers.description import Sensors, read_sensors
-from sim_service.observers.rows import R
+from sim_service.observers.rows import Count
 from sim_service.observers.virtual_sensors import offsets_at_start, true_rows
 from sync.errors import ConfigError
 from sync.toml import Section, check
@@ -58,8 +58,8 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
 def _readings(own: Observed, sensors: Sensors) -> tuple[Quantity, ...]:
     return (
         *(
-            Quantity("reading_" + name.replace(".", "_"), own.signals[int(row[R.SIGNAL])].unit, "delivered last")
-            for name, row in zip(sensors.names, sensors.rows, strict=True)
+            Quantity("reading_" + name.replace(".", "_"), own.signals[signal].unit, "delivered last")
+            for name, signal in zip(sensors.names, sensors.counts[:, Count.SIGNAL], strict=True)
         ),
         *(Quantity(f"age_{name}", "s", "of what was delivered last") for name in dict.fromkeys(sensors.sensor)),
     )
@@ -69,12 +69,12 @@ def _tables(own: Observed, sensors: Sensors, seed: int) -> tuple[Tables, int, in
     """And how large state and work are."""
     base, count = own.machine, len(sensors.rows)
     names = list(dict.fromkeys(sensors.sensor))
-    lengths = [int(row[R.LATENCY]) + 1 for row in sensors.rows]
+    lengths = [int(latency) + 1 for latency in sensors.counts[:, Count.LATENCY]]
     outages = [(i, a, b) for i, spans in enumerate(sensors.outages) for a, b in spans]
     ints: dict[int, Any] = {
         A.SIZES: [len(base.outputs), seed], A.FIRST_OF: [sensors.sensor.index(name) for name in names],
         A.QUEUES: np.concatenate([[0], np.cumsum(lengths)[:-1]]), A.OUTAGES: np.array(outages).ravel(),
-        A.OWN_INTS: base.tables.ints,
+        A.COUNTS: sensors.counts.ravel(), A.OWN_INTS: base.tables.ints,
     }  # fmt: skip
     kernels = ((own.linearise, LINEARISE), (own.measure, MEASURE))
     reals: dict[int, Any] = {

@@ -24,13 +24,14 @@ class A(IntEnum):
     FIRST_OF = 11  # of each sensor: its first row
     QUEUES = 12  # of each row: where its readings on their way begin
     OUTAGES = 13  # row, first step, step behind the last one
-    OWN_INTS = 14
+    COUNTS = 14  # of each row (sim_service/observers/rows.py)
+    OWN_INTS = 15
     # numbers
-    ROWS = 15
-    NOISE = 16
-    WALK = 17
-    ADDRESSES = 18  # linearise, measure
-    OWN_FLOATS = 19
+    ROWS = 16
+    NOISE = 17
+    WALK = 18
+    ADDRESSES = 19  # linearise, measure
+    OWN_FLOATS = 20
 
 
 HEAD = 2 * len(A)

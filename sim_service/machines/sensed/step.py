@@ -8,7 +8,7 @@ from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative.calls import function_at
 from sim_service.observers.contract import LINEARISE, MEASURE
 from sim_service.observers.noise import normal_number
-from sim_service.observers.rows import WIDTH, R
+from sim_service.observers.rows import COUNTS, WIDTH, Count
 from sim_service.observers.virtual_sensors import WALKS, read
 from sync.jit import inner, kernel
 
@@ -30,7 +30,7 @@ def step(state, inputs, params, tables, work, h):
     ints, reals = tables.ints, tables.floats
     sizes, rows, noise = part(ints, ints, A.SIZES), part(ints, reals, A.ROWS), part(ints, reals, A.NOISE)
     outages, queues, first = part(ints, ints, A.OUTAGES), part(ints, ints, A.QUEUES), part(ints, ints, A.FIRST_OF)
-    addresses, walk = part(ints, reals, A.ADDRESSES), part(ints, reals, A.WALK)
+    counts, addresses, walk = part(ints, ints, A.COUNTS), part(ints, reals, A.ADDRESSES), part(ints, reals, A.WALK)
     own = Tables(part(ints, ints, A.OWN_INTS), part(ints, reals, A.OWN_FLOATS))
     count, bias, held = part(ints, state, A.COUNT), part(ints, state, A.BIAS), part(ints, state, A.HELD)
     taken, waiting, of = part(ints, state, A.TAKEN), part(ints, state, A.ON_ITS_WAY), part(ints, state, A.OF)
@@ -44,14 +44,14 @@ def step(state, inputs, params, tables, work, h):
         work[i] = room[i]
 
     for i in range(len(noise)):
-        row = view(rows, WIDTH * i, WIDTH * (i + 1))
-        latency = int(row[R.LATENCY])
+        row, its = view(rows, WIDTH * i, WIDTH * (i + 1)), view(counts, COUNTS * i, COUNTS * (i + 1))
+        latency, which = its[Count.LATENCY], its[Count.BIAS]
         here, due = queues[i] + k % (latency + 1), queues[i] + (k + 1) % (latency + 1)
         of[here] = -1.0
-        if (k - int(row[R.PHASE])) % int(row[R.PERIOD]) == 0 and not is_out(outages, i, k):
-            value = measure(int(row[R.SIGNAL]), row, 0.0, at, own, room, nothing, slopes)
-            if int(row[R.BIAS]) >= 0:
-                value += bias[int(row[R.BIAS])]
+        if (k - its[Count.PHASE]) % its[Count.PERIOD] == 0 and not is_out(outages, i, k):
+            value = measure(its[Count.SIGNAL], row, 0.0, at, own, room, nothing, slopes)
+            if which >= 0:
+                value += bias[which]
             if not isnan(value):  # a step without accelerations has none to read
                 waiting[here], of[here] = read(row, value, noise[i], normal_number(seed, i, k)), float(k)
         if of[due] >= 0.0:

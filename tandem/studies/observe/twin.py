@@ -104,8 +104,8 @@ def make_filter(setup: Setup, state: np.ndarray, form: int, seed: int, cloned: b
     """
     settings, observed = setup.study.filter, setup.model.observed
     filter = Filter(
-        observed, setup.model.params, state, setup.sensors.rows, settings.estimated, len(setup.sensors.biases),
-        setup.tuning, setup.h, settings.history, settings.most, form, cloned=cloned,
+        observed, setup.model.params, state, setup.sensors, settings.estimated, setup.tuning, setup.h,
+        settings.history, settings.most, form, cloned=cloned,
     )  # fmt: skip
     if setup.study.truth.noise:
         n = len(observed.coordinates)

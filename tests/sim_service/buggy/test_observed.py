@@ -283,7 +283,7 @@ def test_the_car_is_found_through_its_sensors_and_late_readings_change_nothing()
     slippery = params.copy()
     slippery[index(machine.parameters, "grip")] = 0.85
     for in_order in (True, False):
-        filter = Filter(one, slippery, begin, sensors.rows, ("grip",), 3, tuning, H)
+        filter = Filter(one, slippery, begin, sensors, ("grip",), tuning, H)
         estimates = replay(filter, truth, in_order)
         found.append(filter.memory.estimate.tobytes())
         error = one.difference(truth.seen.states[-1], state_of(filter, estimates.kept[-1]), one.machine)

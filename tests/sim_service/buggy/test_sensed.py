@@ -9,7 +9,7 @@ from sim_service.machines.sensed.build import SensedSection
 from sim_service.machines.sensed.layout import NEVER
 from sim_service.observers.description import read_sensors
 from sim_service.observers.experiment import record
-from sim_service.observers.rows import R
+from sim_service.observers.rows import Count
 from sync.errors import ConfigError
 from sync.toml import check, read_toml
 from tests.sim_service.conftest import CONFIGS
@@ -46,7 +46,7 @@ def test_its_readings_are_those_of_a_twin_experiment_as_late_as_their_sensor():
         of = np.arange(STEPS) - np.rint(age / H).astype(int)
         there = age < NEVER
         first = sensors.sensor.index(sensors.sensor[i])  # whose age it is; of the first steps there is no acceleration
-        late = int(sensors.rows[i, R.LATENCY])
+        late = int(sensors.counts[i, Count.LATENCY])
         began = int(np.argmin(np.isnan(truth.seen.readings[:, first]))) + late
         assert np.argmax(there) == began and there[began:].all()
         assert (read[there] == truth.seen.readings[of[there], i]).all()

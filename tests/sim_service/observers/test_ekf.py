@@ -7,7 +7,7 @@ from sim_service.observers import ekf
 from sim_service.observers.description import read_sensors
 from sim_service.observers.experiment import Seen, Truth
 from sim_service.observers.make import Filter, Tuning, noise
-from sim_service.observers.rows import CLIPPED, FREE, GATED, LATE, TOO_OLD, USED, R
+from sim_service.observers.rows import CLIPPED, FREE, GATED, LATE, TOO_OLD, USED, Count, R
 from sim_service.observers.smoother import smooth
 from sync.errors import ConfigError
 
@@ -28,7 +28,7 @@ def sensors(text=None):
 
 def make(**options):
     s = sensors()
-    return Filter(LINEAR, PARAMS, np.zeros(2), s.rows, (), len(s.biases), Tuning(START, WALK), H, **options)
+    return Filter(LINEAR, PARAMS, np.zeros(2), s, (), Tuning(START, WALK), H, **options)
 
 
 def handle(k):
@@ -112,9 +112,9 @@ def test_by_copies_a_late_reading_gives_on_a_linear_machine_what_it_gives_in_tim
     z[9::10, 0] = np.nan
     z[steps - 60 :, 0] = np.nan
     in_time, behind = make(), make(cloned=True, history=20)
-    behind.model.rows.flags.writeable = True
-    behind.model.rows[R.LATENCY] = late
-    behind.model.rows.flags.writeable = False
+    behind.model.counts.flags.writeable = True
+    behind.model.counts[Count.LATENCY] = late
+    behind.model.counts.flags.writeable = False
     for k in range(steps):
         feed(in_time, z, k)
         in_time.observe(handle(k))

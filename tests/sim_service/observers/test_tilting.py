@@ -106,7 +106,7 @@ def begun():
     biases = [(b.start, b.walk) for b in sensors.biases]
     start = np.array([*START, 25.0, *(b for b, _ in biases)])
     walk = np.array([*WALK, 1e-2, *(w for _, w in biases)])
-    return Filter(OBSERVED, PARAMS, BEGIN, sensors.rows, ("mass",), len(biases), Tuning(start, walk), H)
+    return Filter(OBSERVED, PARAMS, BEGIN, sensors, ("mass",), Tuning(start, walk), H)
 
 
 def runs(count, steps):
@@ -149,7 +149,7 @@ def test_a_bank_is_told_from_a_lean():
     truth.seen.readings[:, list(sensors.names).index("potentiometer")] -= 0.06
     biases = [b.start for b in sensors.biases]
     tuning = Tuning(np.array([*START, 0.1, *biases]), np.array([*WALK, 1e-3, *0.0 * np.array(biases)]))
-    filter = Filter(OBSERVED, PARAMS, BEGIN, sensors.rows, ("bank",), len(biases), tuning, H)
+    filter = Filter(OBSERVED, PARAMS, BEGIN, sensors, ("bank",), tuning, H)
     replay(filter, truth)
     assert abs(filter.extra[0] - 0.06) < 4.0 * np.sqrt(filter.covariance()[6, 6]) < 0.04
 
@@ -165,7 +165,7 @@ def test_points_and_derivatives_agree_where_the_machine_is_nearly_linear():
     start = truth.seen.states[0]
     both = []
     for how in ("extended", "unscented"):
-        filter = Filter(OBSERVED, truth.params, start, sensors.rows, ("mass",), len(biases), tuning, H)
+        filter = Filter(OBSERVED, truth.params, start, sensors, ("mass",), tuning, H)
         if how == "extended":
             replay(filter, truth, in_order=True)
         else:
