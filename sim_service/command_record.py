@@ -12,6 +12,7 @@ PARAMETER, RESET, PAUSE, RESUME, SLOW, SHAPE, SHAPED = range(1, 8)
 PAUSED, STEPS_LEFT, SLOWNESS, RESTART = range(4)
 MODE_WORDS = 4
 MOST_SLOW = 1000.0
+MOST_STEPS = 100_000  # at once, of a loop that is paused
 LAYOUT = Layout((Channel("kind", "i8"), Channel("index", "i8"), Channel("value", "f8")))
 AT_KIND, AT_INDEX, AT_VALUE = range(PAYLOAD, PAYLOAD + 3)
 

@@ -14,7 +14,7 @@ or {} to ask only. All of it is applied or nothing; the answer always has all pa
 paused, except to a malformed request.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from sim_service.command_record import (
     AT_VALUE,
     LAYOUT,
     MOST_SLOW,
+    MOST_STEPS,
     PARAMETER,
     PAUSE,
     PAUSED,
@@ -47,7 +48,7 @@ from sync.atomics import load_acquire
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
 from sync.config import Config
-from sync.errors import TandemError
+from sync.errors import ConfigError, TandemError
 from sync.jit import kernel
 from sync.realtime import at_ease
 from sync.ring import HEAD_WORD, RingWriter, push, read_slot
@@ -76,7 +77,7 @@ _STRICT: dict[str, Any] = {
 def obey(block, fit, machine):
     """Apply one command."""
     kind, value, mode = block[AT_KIND], block.view(np.float64)[AT_VALUE], machine.mode
-    if kind == PARAMETER:
+    if kind == PARAMETER and 0 <= block[AT_INDEX] < len(machine.params):
         machine.params[block[AT_INDEX]] = value
     elif kind == RESET:
         copy(machine.state, machine.first_state)
@@ -101,6 +102,56 @@ def obey_all(ring, cursor, block, fit, machine):
             obey(block, fit, machine)
         cursor += 1
     return cursor
+
+
+def fault_of(
+    model: Machine, places: Mapping[str, int], name: Any, value: Any, reshapes: bool, instead: str = ""
+) -> str | None:
+    """Why a parameter cannot be changed to that value while the machine runs; None if it can. Every change passes here:
+    from the page, `tandem tune`, a record, the library.
+
+    `places`: of the parameters by name. `reshapes`: parameters that shape the machine can change, too; otherwise what
+    can be done `instead`.
+    """
+    if name not in places:
+        return f"{name}: no parameter of {model.name}"
+    p = model.parameters[places[name]]
+    if not p.live and not (p.shapes and reshapes and model.reshape is not None):
+        return f"{name}: shapes the model; {instead or f'set sim.parameters.{name} and start again'}"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not p.low <= value <= p.high:  # NaN is not within
+        return f"{name} = {value!r}: must be {p.range_text}"
+    return None
+
+
+def checked_commands(commands: np.ndarray, names: Sequence[str], model: Machine, other: bool) -> tuple[np.ndarray, int]:
+    """Recorded commands, rows of words, as this machine obeys them; and how many it leaves out.
+
+    `names`: the parameters of the machine that was recorded, by which their places are known. `other`: this may be
+    another machine, which does not obey what it does not know. Raises ConfigError for what could not be commanded.
+    """
+    commands, left_out = commands.copy(), 0
+    here = {p.name: place for place, p in enumerate(model.parameters)}
+    for row in commands:
+        kind, place, value = int(row[AT_KIND]), int(row[AT_INDEX]), float(row.view(np.float64)[AT_VALUE])
+        fault = None
+        if kind in (PARAMETER, SHAPED):
+            name = names[place] if 0 <= place < len(names) else f"number {place}"
+            fault = fault_of(model, here, name, value, True)
+            if fault is None:
+                row[AT_INDEX] = here[name]
+        elif kind == PAUSE:
+            fault = None if 0.0 <= value <= MOST_STEPS else f"steps = {value!r}: must be from 0 to {MOST_STEPS}"
+        elif kind == SLOW:
+            fault = None if 1.0 <= value <= MOST_SLOW else f"slow = {value!r}: must be from 1 to {MOST_SLOW:g}"
+        elif kind not in (RESET, RESUME, SHAPE):
+            fault = f"kind {kind}: no command"
+        if fault is not None and not other:
+            raise ConfigError(f"/command {row[SEQ]}: {fault}")
+        if fault is not None:
+            row[AT_KIND], row[AT_INDEX] = 0, 0
+            left_out += 1
+    return commands, left_out
 
 
 def understood(parts: list[bytes]) -> dict[Any, Any] | None:
@@ -235,7 +286,8 @@ class CommandServer:
         asked = request.get("set", {})
         if not isinstance(asked, dict):
             return 'set: expected a map such as {"name": value}'
-        wrong = [fault for name, value in asked.items() if (fault := self._wrong(name, value))]
+        can, places = self._shaping is not None, self._places
+        wrong = [fault for name, value in asked.items() if (fault := fault_of(self._model, places, name, value, can))]
         others, texts = self._others(request)
         wrong += [text for kind, text in zip(others, texts, strict=True) if kind is None]
         if wrong:
@@ -297,10 +349,10 @@ class CommandServer:
                     ("paused" if value else "goes on") if right else f"pause = {value!r}: must be true or false"
                 )
             elif key == "steps":
-                right = number and 1 <= value <= 100_000 and value == int(value)
+                right = number and 1 <= value <= MOST_STEPS and value == int(value)
                 found.append((PAUSE, float(value)) if right else None)
                 texts.append(
-                    f"{value} steps" if right else f"steps = {value!r}: must be a whole number from 1 to 100000"
+                    f"{value} steps" if right else f"steps = {value!r}: must be a whole number from 1 to {MOST_STEPS}"
                 )
             elif key == "slow":
                 right = number and 1.0 <= value <= MOST_SLOW
@@ -311,16 +363,6 @@ class CommandServer:
                 found.append((RESET, 0.0) if value is True else None)
                 texts.append("the model stands as it started" if value is True else f"reset = {value!r}: must be true")
         return found, texts
-
-    def _wrong(self, name: Any, value: Any) -> str | None:
-        if name not in self._places:
-            return f"{name}: no parameter of {self._model.name}"
-        p = self._model.parameters[self._places[name]]
-        if not p.live and not (p.shapes and self._shaping is not None):
-            return f"{name}: shapes the model; set sim.parameters.{name} and start again"
-        if isinstance(value, bool) or not isinstance(value, int | float) or not p.low <= value <= p.high:
-            return f"{name} = {value!r}: must be {p.range_text}"
-        return None
 
     def _push(self, kind: int, index: int, value: float) -> None:
         block = self._block

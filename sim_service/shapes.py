@@ -23,6 +23,7 @@ from sync.array_types import read_only
 from sync.block import EPOCH, SEQ
 from sync.errors import ConfigError
 from sync.jit import kernel
+from sync.memory import refuse_too_many
 
 SLOTS = 8  # rows that wait for the loop
 _HEAD = 3
@@ -93,6 +94,7 @@ def shapes_of(
         commands[asked, AT_KIND] = 0
         commands[commands[:, AT_KIND] == SHAPED, AT_KIND] = PARAMETER
         return commands, np.zeros((1, _HEAD))
+    refuse_too_many("changes of shape", len(asked), 8 * _row_size(model))
     rows: list[Any] = []
     shaping, values, epoch = Shaping(model, params), params.copy(), -1
     for command in commands:

@@ -20,7 +20,8 @@ from rich.table import Table
 from sim_service import replay as replay_flags
 from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
-from sim_service.command_record import PARAMETER, RESET, SHAPED
+from sim_service.command_record import RESET
+from sim_service.commands import checked_commands
 from sim_service.machines import FILE, check_step, configured_machine, make_machine, recorded
 from sim_service.machines.contract import Machine
 from sim_service.machines.recorded_parameters import made_words, recorded_machine
@@ -208,7 +209,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         _same_layout(run, topic, config)
         instants = _instants(run, topic, config)
         plan = _available(run, topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed)
-    _command(plan, run, config, model, instants)
+    left_out = _command(plan, run, config, model, instants, asked.changed)
     predictions = None
     as_it_was = asked.mode == "exact" and not asked.changed and asked.speed is None
     if LOOK_AHEAD.topic in run.topics and as_it_was and watch is None:
@@ -237,6 +238,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "step_s": round(step_ns * 1e-9, 4),
         "real_time_factor": round(simulated_s / wall_s, 1),
         "missing_blocks": topic.missing,
+        "commands_left_out": left_out,
         "record_ended": run.ended,
         "record_damage": run.losses,
         "deleted": run.deleted.sentence(run.begun) if run.deleted else None,
@@ -308,33 +310,28 @@ def _available(
     return as_available(instants, topic.words, topic.blocks, available, begins)
 
 
-def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.ndarray) -> None:
-    """What was commanded on board is commanded again, before the same steps."""
+def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.ndarray, other: bool) -> int:
+    """What was commanded on board is commanded again, before the same steps; how many commands are left out, because
+    they are none of this machine, which may be another one."""
     topic = run.topics.get("/command")
     if topic is None or not len(topic):
-        return
+        return 0
     if topic.layout != COMMANDS:
         raise RunError(f"{run.path}: /command holds {topic.layout.text}, this program knows {COMMANDS.text}")
     # by name: another machine may have the parameter at another place, or not at all
     described = run.json("parameters.json").get("parameters")
     named = list(described) if isinstance(described, dict) else []
-    here = {p.name: place for place, p in enumerate(model.parameters)}
-    plan.commands = topic.words.copy()
-    fields = topic.layout.view(plan.commands)
-    for n in range(len(fields)):
-        kind = fields["kind"][n]
-        if kind not in (PARAMETER, SHAPED):
-            continue
-        place = int(fields["index"][n])
-        known = here.get(named[place]) if 0 <= place < len(named) else None
-        fields["kind"][n], fields["index"][n] = (kind, known) if known is not None else (0, 0)
-    plan.commands = np.ascontiguousarray(fields).view(np.int64).reshape(plan.commands.shape)
+    try:
+        plan.commands, left_out = checked_commands(topic.words, named, model, other)
+    except ConfigError as error:
+        raise RunError(f"{run.path}: {error}") from None
     if _recorded_step_ns(run) == config.step_ns:
         steps = run.topics["/step"].blocks[plan.first : plan.first + len(plan)]
         plan.obeyed = obeyed_as_recorded(steps, topic.blocks)
     else:
         plan.obeyed = obeyed_by_time(instants, topic.blocks)
     plan.flags[resets(plan)] |= replay_flags.RESTART  # as on board
+    return left_out
 
 
 def status_bits(reported: np.ndarray) -> np.ndarray:
@@ -466,7 +463,7 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
     if asked.delay_ms or asked.jitter_ms:
         instants = _instants(done.run, topic, done.config)
         plan = _available(done.run, topic, instants, done.config, 0.0, 0.0, asked.seed)
-        _command(plan, done.run, done.config, done.model, instants)
+        _command(plan, done.run, done.config, done.model, instants, asked.changed)
         ideal = replay(Simulation(done.config, done.model, done.params.copy()), plan)
         found["ideal"] = deviation(named(done.model, ideal), done.columns())
     return found
@@ -522,6 +519,8 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
         console.print(
             f"[bold red]{left} recorded steps were not done again[/]: {escape(figures['stopped'])}", soft_wrap=True
         )
+    if figures["commands_left_out"]:
+        console.print(f"[yellow]{figures['commands_left_out']} recorded commands are left out: they are none here[/]")
     if figures["missing_blocks"]:
         console.print(f"[yellow]{figures['missing_blocks']} blocks are missing from the record[/]")
     asked = f"{figures['delay_ms']:g} ms delay" + f" + up to {figures['jitter_ms']:g} ms jitter" * bool(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.commands import fault_of
 from sim_service.machines import MACHINES, MachineFiles, configured, gather, make_machine, recorded
 from sim_service.machines.contract import Machine, Parameter, Quantity
 from sim_service.machines.scene import poses
@@ -53,9 +54,9 @@ class Linear:
 class Parameters(MutableMapping[str, float]):
     """By name; a change holds from the next step on, within the limits of the machine."""
 
-    def __init__(self, described: tuple[Parameter, ...], values: np.ndarray):
-        self._described, self._values = described, values
-        self._places = {p.name: i for i, p in enumerate(described)}
+    def __init__(self, machine: Machine, values: np.ndarray):
+        self._machine, self._described, self._values = machine, machine.parameters, values
+        self._places = {p.name: i for i, p in enumerate(machine.parameters)}
 
     def _place(self, name: str) -> int:
         if name not in self._places:
@@ -67,11 +68,10 @@ class Parameters(MutableMapping[str, float]):
 
     def __setitem__(self, name: str, value: float) -> None:
         place = self._place(name)
-        p = self._described[place]
-        if not p.live:
-            raise ConfigError(f"{name}: shapes the machine; load it anew: load_machine(…, {{{name!r}: {value!r}}})")
-        if not p.low <= value <= p.high:
-            raise ConfigError(f"{name} = {value!r}: must be {p.range_text}")
+        value = value.item() if isinstance(value, np.generic) else value
+        again = f"load it again: load_machine(…, {{{name!r}: {value!r}}})"
+        if fault := fault_of(self._machine, self._places, name, value, False, again):
+            raise ConfigError(fault)
         self._values[place] = value
 
     def __delitem__(self, name: str) -> None:
@@ -98,7 +98,7 @@ class Model:
 
     def __init__(self, machine: Machine, params: np.ndarray):
         self._machine, self._params = machine, params
-        self.parameters = Parameters(machine.parameters, params)
+        self.parameters = Parameters(machine, params)
         self._state = np.zeros(len(machine.states))
         self._inputs = np.zeros(len(machine.inputs))
         self._work = np.zeros(machine.work_size)

@@ -126,7 +126,7 @@ def test_what_is_wrong_is_named_and_nothing_has_moved(mass: tandem.Model, wrong,
 def test_what_shapes_a_machine_is_given_when_it_is_loaded() -> None:
     car = tandem.load_machine("drive")
     fixed = next(name for name in car.parameters if not car.parameters.describe(name).live)
-    with pytest.raises(ConfigError, match=f"{fixed}: shapes the machine; load it anew"):
+    with pytest.raises(ConfigError, match=f"{fixed}: shapes the model; load it again"):
         car.parameters[fixed] = car.parameters[fixed]
     assert car.name == "buggy" and len(car.frames()["chassis"]) == 4 and "buggy" in repr(car)
 

@@ -69,7 +69,7 @@ from sim_service.machines.car.tyres.transient_keys import OUT
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
 from sim_service.multibody.natural.elements import turn
 from sim_service.multibody.natural.tables import FORCE
-from sim_service.multibody.natural.views import view
+from sim_service.multibody.natural.views import index_within, view
 from sim_service.roads import surface
 from sim_service.roads.layout import Head
 from sync.jit import inner, kernel
@@ -521,7 +521,7 @@ def body(x, xd, params, after, f, K, C):
 @inner
 def push(x, given, params, f):
     """A hand on the car: a force on the chassis or on a wheel, a torque on the chassis."""
-    body = int(given[P.push_body] + 0.5)
+    body = index_within(given[P.push_body] + 0.5, 0, 4)
     at = CHASSIS if body == 0 else _WHEEL_PORTS * (body - 1)
     f[at] += given[P.push_x]
     f[at + 1] += given[P.push_y]

@@ -47,7 +47,7 @@ from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import rolling_radius
 from sim_service.machines.car.tyres.transient import at_instant
 from sim_service.multibody.natural.elements import turn
-from sim_service.multibody.natural.views import view
+from sim_service.multibody.natural.views import index_within, view
 from sim_service.multibody.relative.dual import add_slopes, along, chain, number, slope_of, value_of
 from sim_service.roads import surface
 from sim_service.roads.layout import Head
@@ -307,7 +307,7 @@ def write_rest(x, given, params, f, torque, between, g, m):
     basis = view(x, CHASSIS + 3, CHASSIS + 12)
     metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
     turn(basis, metric, m[0], m[1], m[2], view(f, CHASSIS + 3, CHASSIS + 12))
-    body = int(given[P.push_body] + 0.5)
+    body = index_within(given[P.push_body] + 0.5, 0, 4)
     at = CHASSIS if body == 0 else WHEEL_PORTS * (body - 1)
     f[at] += given[P.push_x]
     f[at + 1] += given[P.push_y]
