@@ -27,13 +27,15 @@ from sim_service.step_kernel import advance_step
 from sim_service.step_result import CLIPPED, DIVERGED, OVER, STAGES
 from sync.array_copy import copy
 from sync.array_types import MATRIX, VECTOR, WORDS, WORDS_2D, group
+from sync.clock import now_ns
 from sync.jit import kernel
 from sync.ring import private_ring, push
 
 INITIAL, RESTART, LAPPED = 1, 2, 4
 _PUSHED, _SHOWN, _OVER = range(3)
 REPORTED = (STAGES, CLIPPED, DIVERGED)  # what a replayed step reports, as in sim_service/step_kernel.py
-_BATCH = 2000  # steps between two looks at the clock
+_BATCH = 2000  # steps between two calls of `each`
+_LONGEST_NS = 200_000_000  # of one call of compiled code, which no signal interrupts
 
 
 def _no_commands() -> np.ndarray:
@@ -155,18 +157,23 @@ def replay(
         simulation.state.copy(), simulation.params.copy(), machine.floats.copy(),
     )  # fmt: skip
     out = Results(results, reported, np.array([0, -1, 0], np.int64))
-    done = 0
+    done, at_once = 0, 1
     while done < len(plan):
-        upto = min(done + batch, len(plan))
+        upto = min(done + at_once, (done // batch + 1) * batch, len(plan))
+        begun, before = now_ns(), done
         done = int(
             _steps(
                 ring, tape, done, upto, simulation.buffers, simulation.settings, simulation.rows,
                 simulation.model.step, simulation.fit, machine, simulation.divergence, out,
             )
         )  # fmt: skip
-        each(done, results)
+        if done % batch == 0 or done == len(plan) or out.cursor[_OVER]:
+            each(done, results)
         if out.cursor[_OVER]:
             break
+        # as many as take a part of a second: of what a hostile record makes slow, a single one may
+        each_ns = max((now_ns() - begun) // max(done - before, 1), 1)
+        at_once = min(max(_LONGEST_NS // each_ns, 1), 2 * at_once)
     return results[:done]
 
 
@@ -231,21 +238,25 @@ def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings:
 def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     """Index of the block that each step used, -1 where it is not there. A number can stand in several rings: every
     restarted simulator gets the newest block again; the instant of reception distinguishes them."""
-    found = np.full(len(steps), -1, np.int64)
-    for epoch in np.unique(steps["input_epoch"]):
-        here = np.flatnonzero(blocks["epoch"].astype(np.int64) == epoch)
-        mine = np.flatnonzero(steps["input_epoch"] == epoch)
-        if len(here) == 0:
-            continue
-        numbers = blocks["seq"][here].astype(np.int64)
-        wanted = steps["input_seq"][mine]
-        first = np.searchsorted(numbers, wanted)
-        for repeat in range(int(np.unique(numbers, return_counts=True)[1].max())):
-            at = np.minimum(first + repeat, len(here) - 1)
-            index = here[at]
-            right = (numbers[at] == wanted) & (blocks["received_ns"][index] == steps["input_received_ns"][mine])
-            found[mine[right]] = index[right]
-    return found
+    if not len(blocks):
+        return np.full(len(steps), -1, np.int64)
+    epoch, number, received = (blocks[name].astype(np.int64) for name in ("epoch", "seq", "received_ns"))
+    of_epoch, of_number, at_ns = (
+        steps[name].astype(np.int64) for name in ("input_epoch", "input_seq", "input_received_ns")
+    )
+    order = np.lexsort((received, number, epoch))
+    low, high = np.zeros(len(steps), np.int64), np.full(len(steps), len(blocks), np.int64)
+    for _ in range(len(blocks).bit_length()):  # by halves, whatever is in the record: how many stand before or there
+        middle = (low + high) // 2
+        at = order[np.minimum(middle, len(blocks) - 1)]
+        same_epoch, same_number = epoch[at] == of_epoch, number[at] == of_number
+        before = (epoch[at] < of_epoch) | (
+            same_epoch & ((number[at] < of_number) | (same_number & (received[at] <= at_ns)))
+        )
+        low, high = np.where((low < high) & before, middle + 1, low), np.where((low < high) & ~before, middle, high)
+    last = order[np.maximum(low - 1, 0)]
+    there = (low > 0) & (epoch[last] == of_epoch) & (number[last] == of_number) & (received[last] == at_ns)
+    return np.where(there, last, -1)
 
 
 def as_available(
