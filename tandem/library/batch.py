@@ -22,7 +22,7 @@ from sim_service.many_steps import step_copies
 from sync.errors import ConfigError
 from sync.memory import refuse_too_many
 from tandem.ensembles.pool import cores
-from tandem.library.described import Described
+from tandem.library.described import Described, live_place
 from tandem.library.model import Model, load_machine
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ class Batch(Described):
             self.inputs[:, self._input(name)] = value
 
     def set_parameters(self, **values: float | np.ndarray) -> None:
-        """Live parameters by name, as inputs are set; they are not checked against their limits."""
+        """Live parameters by name, as inputs are set, within their limits."""
         for name, value in values.items():
-            self.params[:, self._live(name)] = value
+            self.params[:, live_place(self.machine, name, value)] = value
 
     def step(self, inputs: np.ndarray | Mapping[str, Any] | None = None, steps: int = 1) -> np.ndarray:
         """All copies on by so many steps with their inputs: [n, inputs] (or what DLPack gives), by name, or as they
@@ -142,11 +142,7 @@ def batch(
     for name, values in each.items():
         if values.shape != (n,):
             raise ConfigError(f"parameters: {name}: shape {values.shape}; a number, or ({n},), is expected")
-        p = model.parameters.describe(name)
-        if not p.live:
-            raise ConfigError(f"parameters: {name}: shapes the machine, so all copies have the same; give one number")
-        if not ((values >= p.low) & (values <= p.high)).all():
-            raise ConfigError(f"parameters: {name}: must be from {p.low:g} to {p.high:g} {p.unit}")
+        live_place(model.machine, name, values)
     if not gpu:  # a GPU says by itself what it does not hold
         copied = (model.inputs, model.outputs, model.states, model.params)
         refuse_too_many("n", n, 8 * sum(len(each) for each in copied))

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from sim_service.commands import fault_of
 from sim_service.machines.contract import Machine, Quantity
 from sync.errors import ConfigError
 from tandem.library.model import Model
@@ -39,14 +40,6 @@ class Described:
             raise KeyError(f"{name}: no input of {self.machine.name}; it has {', '.join(self.input_index)}")
         return self.input_index[name]
 
-    def _live(self, name: str) -> int:
-        if name not in self.parameter_index:
-            raise KeyError(f"{name}: no parameter of {self.machine.name}")
-        place = self.parameter_index[name]
-        if not self.machine.parameters[place].live:
-            raise ConfigError(f"{name}: shapes the machine, so all copies have the same; give it to batch()")
-        return place
-
     def _no_inputs(self) -> np.ndarray:
         return np.tile([np.nan if q.optional else 0.0 for q in self.machine.inputs], (len(self), 1))
 
@@ -65,6 +58,18 @@ class Described:
                 self._first = params[n].copy(), state, work[: outputs.shape[1]].copy()
             _, states[n], outputs[n] = self._first
             self.diverged[n] = 0
+
+
+def live_place(machine: Machine, name: str, values: float | np.ndarray) -> int:
+    """Where a live parameter stands, all of whose values are within its limits."""
+    places = {p.name: k for k, p in enumerate(machine.parameters)}
+    if name not in places:
+        raise KeyError(f"{name}: no parameter of {machine.name}")
+    instead = "all copies have the same; give one number to batch()"
+    for value in (float(np.min(values)), float(np.max(values))):
+        if fault := fault_of(machine, places, name, value, False, instead):
+            raise ConfigError(f"parameters: {fault}")
+    return places[name]
 
 
 def _places(quantities: tuple[Quantity, ...]) -> dict[str, int]:

@@ -21,7 +21,7 @@ from sim_service.gpu_code import device
 from sim_service.many_steps import step_copies
 from sync.errors import ConfigError
 from tandem.ensembles.gpu_runs import THREADS, program_of
-from tandem.library.described import Described
+from tandem.library.described import Described, live_place
 from tandem.library.model import Model, machine_files
 
 
@@ -88,10 +88,10 @@ class GpuBatch(Described):
             self.inputs.put_column(self._input(name), value)
 
     def set_parameters(self, **values: float | np.ndarray) -> None:
-        """Live parameters by name, as inputs are set; they are not checked against their limits."""
+        """Live parameters by name, as inputs are set, within their limits."""
         self._gpu.use()
         for name, value in values.items():
-            self.params.put_column(self._live(name), value)
+            self.params.put_column(live_place(self.machine, name, value), value)
 
     def step(self, inputs: Mapping[str, Any] | np.ndarray | None = None, steps: int = 1) -> Shared:
         """All copies on by so many steps with their inputs: by name, as an array of numpy, or as they stand in `inputs`

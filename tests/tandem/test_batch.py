@@ -90,3 +90,10 @@ def test_observations_and_actions_must_be_there() -> None:
         tandem.vector_env(many, {"hand": (0.0, 1.0)}, lambda b: b.outputs[:, 0])
     with pytest.raises(ConfigError, match=r"observations: place: .*position"):
         tandem.vector_env(many, {"handle": (0.0, 1.0)}, lambda b: b.outputs[:, 0], observations=["place"])
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1e12, "1000000000000.0"), (float("nan"), "nan"), (-1.0, "-1.0")])
+def test_a_parameter_of_copies_stays_within_its_limits(value: float, shown: str) -> None:
+    cars = tandem.batch("mass_spring", 3)
+    with pytest.raises(ConfigError, match=f"mass = {shown}: must be from"):
+        cars.set_parameters(mass=np.array([1.0, value, 2.0]))
