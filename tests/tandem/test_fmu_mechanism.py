@@ -26,10 +26,11 @@ from tandem.library.model import Model, load_machine
 from tandem.shipped_configs import CONFIGS
 
 # of the FMU itself: its code is emitted in 5 s; what it computes is looked at without it first
+GENERATED = pytest.mark.skipif(not HOST.startswith("aarch64"), reason="generated code goes into no library on x86")
 COMPILED = [
     pytest.mark.drill,
     pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"),
-    pytest.mark.skipif(not HOST.startswith("aarch64"), reason="generated code goes into no library on x86"),
+    GENERATED,
 ]
 
 
@@ -301,6 +302,16 @@ def test_what_is_no_equation_of_its_own_is_refused_by_name(tmp_path: Path) -> No
         load_source("mechanisms/bricard", {})
     with pytest.raises(ConfigError, match=r"--set stiffness=2: .*pendulum.toml is a mechanism and has no parameters"):
         load_source("mechanisms/pendulum", {"stiffness": 2.0})
+    # a machine whose step calls generated code says itself why; of any other nothing does
+    wall = load_machine("wall").machine
+    assert "how fast its states change" in no_rates_because(wall, None)
+    own = replace(wall, initial=lambda *_: None)
+    CODE_OF[own.initial] = CodeParts(None, (), (), "brakes hold")  # type: ignore[arg-type]
+    assert no_rates_because(own, None) == "brakes hold"
+
+
+@GENERATED
+def test_one_whose_coordinates_are_all_driven_is_for_co_simulation_alone(tmp_path: Path) -> None:
     driven = CRANK.replace(
         "[joints]", '[joints]\nmotor = { kind = "drive", scalar = "angle", polynomial = [0.0, 9.0] }'
     )
@@ -309,9 +320,3 @@ def test_what_is_no_equation_of_its_own_is_refused_by_name(tmp_path: Path) -> No
     model, exchange, _ = load_source(str(tmp_path / "m.toml"), {})
     assert "all of its coordinates are driven" in no_rates_because(model.machine, exchange)
     assert not as_model(model, "m", 1e-3, exchange)[0].has_rates
-    # a machine whose step calls generated code says itself why; of any other nothing does
-    wall = load_machine("wall").machine
-    assert "how fast its states change" in no_rates_because(wall, None)
-    own = replace(wall, initial=lambda *_: None)
-    CODE_OF[own.initial] = CodeParts(None, (), (), "brakes hold")  # type: ignore[arg-type]
-    assert no_rates_because(own, None) == "brakes hold"
