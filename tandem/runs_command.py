@@ -26,18 +26,24 @@ class Listed:
     topics: dict[str, int]  # messages of the parts that have an index
     whole: bool  # every part was finished: none was cut short
     recording: bool  # a recorder is still at work on it
+    unreadable: str = ""  # why nothing is known of it
 
 
 def listed(folder: Path) -> list[Listed]:
     """Every run of a folder, the latest first. Raises ConfigError if that is no folder."""
     from sync.record import parts
+    from sync.record.damage import DAMAGED
 
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder of runs; `tandem run` makes one, --runs names it there")
     found = []
     for place in (folder, *sorted(folder.iterdir())):
-        if place.is_dir() and (files := list(parts(place).values())):
-            found.append(_of(place, files))
+        try:
+            if place.is_dir() and (files := list(parts(place).values())):
+                found.append(_of(place, files))
+        except (*DAMAGED, OSError) as error:  # one of many: the others are listed
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            found.append(Listed(str(place), "", None, 0.0, 0, {}, False, False, why or type(error).__name__))
     return sorted(found, key=lambda run: (run.begun_utc, run.run), reverse=True)
 
 
@@ -48,13 +54,13 @@ def _of(place: Path, files: list[Path]) -> Listed:
     from sync.record.utc import KEY, derived
 
     start = start_of(files[0]) or {}
-    offset = int(derived(start).get(KEY, "0"))
+    offset = int(derived(start).get(KEY, 0))
     summaries = [_summary(file) for file in files]
     known = [summary for summary in summaries if summary is not None]
     topics: dict[str, int] = {}
     for summary in known:
         for number, count in summary.statistics.channel_message_counts.items():
-            topic = summary.channels[number].topic
+            topic = summary.channels[number].topic if number in summary.channels else "?"
             topics[topic] = topics.get(topic, 0) + count
     begun = ""
     if offset:
@@ -103,7 +109,7 @@ def runs(
     for row in single_lines([asdict(run) for run in shown]):
         seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
         topics = ", ".join(f"{count} {topic}" for topic, count in sorted(row["topics"].items()))
-        state = "" if row["whole"] else "being recorded" if row["recording"] else "cut short"
+        state = "" if row["whole"] else "being recorded" if row["recording"] else row["unreadable"] or "cut short"
         table.add_row(
             Path(row["run"]).name,
             row["begun_utc"][:19].replace("T", " "),

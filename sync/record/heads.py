@@ -6,6 +6,7 @@ that were deleted to make room (sync/record/retention.py).
 
 import io
 import json
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -19,12 +20,17 @@ from mcap.writer import MCAP0_MAGIC
 
 from sync.given_files import open_given
 from sync.record.damage import DAMAGED
-from sync.record.rings import OPEN, Account
+from sync.record.rings import OPEN, Account, number_stated
+from sync.record.utc import as_ns
 
 PART, START, SAID = "tandem.part", "tandem.start", "tandem.said"
 _RECORD = struct.Struct("<BQ")  # what it is, how long it is
 _MOST_HEAD = 1 << 20
 _MOST_RECORDS = 4  # the header, then the part
+_NUMBERS = re.compile(r"\w+_ns$|(?:recorded|lost|dropped|before) |deleted_parts$")
+_DATES = ("utc", "recorded_utc")
+_LEAST = -(1 << 62)  # of a ring's number
+_ACCOUNT = {"segment": _LEAST, "position": -1, "rows": 0, "missing": 0}
 _MOST_ENDS = 64  # rings of a topic that are remembered
 
 
@@ -46,11 +52,12 @@ class Left:
     @classmethod
     def read(cls, content: dict[str, Any]) -> "Left":
         account = content["account"]
-        numbers = {key: int(account[key]) for key in ("segment", "position", "rows", "missing")}
-        ends = {int(segment): int(position) for segment, position in account["ends"].items()}
+        # -1: of no ring yet, and not known yet
+        numbers = {key: number_stated(account[key], least) for key, least in _ACCOUNT.items()}
+        ends = {number_stated(ring, _LEAST): number_stated(position, -1) for ring, position in account["ends"].items()}
         return cls(
-            Account(**numbers, ends=ends), str(content["state"]), int(content["before"]), int(content["dropped"]),
-            bool(content["gone"]), str(content["layout"]),
+            Account(**numbers, ends=ends), str(content["state"]), number_stated(content["before"]),
+            number_stated(content["dropped"]), bool(content["gone"]), str(content["layout"]),
         )  # fmt: skip
 
 
@@ -73,11 +80,11 @@ class Earlier:
     def read(cls, content: dict[str, Any]) -> "Earlier":
         return cls(
             {str(name): Left.read(left) for name, left in content["topics"].items()},
-            int(content["deleted"]),
-            int(content["deleted_bytes"]),
-            int(content["begun_ns"]),
-            int(content["at_ns"]),
-            int(content.get("noted", 0)),
+            number_stated(content["deleted"]),
+            number_stated(content["deleted_bytes"]),
+            number_stated(content["begun_ns"]),
+            number_stated(content["at_ns"]),
+            number_stated(content.get("noted", 0)),
             [str(text) for text in content["unsynced"]],
         )
 
@@ -106,9 +113,25 @@ def name_of(path: Path) -> str | None:
 def start_of(path: Path) -> dict[str, str] | None:
     """The start sentinel of a file; None if there is none, or if it cannot be read."""
     try:
-        return next((dict(record.metadata) for record in _first_metadata(path) if record.name == START), None)
+        return next((facts_of(record)[0] for record in _first_metadata(path) if record.name == START), None)
     except DAMAGED:
         return None
+
+
+def facts_of(record: Metadata) -> tuple[dict[str, str], list[str]]:
+    """What a start or an end states, and a sentence for every number or date in it that is none: that is left out.
+    Whatever is computed with them later need not look again."""
+    facts, wrong = {}, []
+    for key, value in record.metadata.items():
+        try:
+            if _NUMBERS.match(key):
+                number_stated(value)
+            elif key in _DATES and value:
+                as_ns(value)
+            facts[key] = value
+        except (ValueError, OverflowError):
+            wrong.append(f"{record.name}: {key} = {value[:40]!r} is no {'date' if key in _DATES else 'number'}")
+    return facts, wrong
 
 
 def _first_metadata(path: Path) -> Iterator[Metadata]:

@@ -42,6 +42,7 @@ class Joining:
         self._cut: dict[int, str | None] = {}
         self._attachments: dict[str, bytes] = {}
         self._damaged: set[str] = set()
+        self._invalid: list[str] = []
         self._notices: list[tuple[int, str]] = []
         self._deleted, self._begun_ns, self._unsynced = _earlier(files, heads)
         self.deleted = self._deleted.parts if self._deleted is not None else 0
@@ -67,6 +68,7 @@ class Joining:
         if _SUMMARY in read.attachments:  # the figures from the last that has some
             self._attachments[_SUMMARY] = read.attachments[_SUMMARY]
         self._damaged |= read.damaged
+        self._invalid += [f"{part_file(number)}: {text}" for text in read.invalid]
         end = read.end or (self._last.end if self._last is not None else None)
         damage = [*(self._last.damage if self._last is not None else []), *read.damage]
         # without the blocks, which are joined already
@@ -80,8 +82,8 @@ class Joining:
         text = f"{lost} blocks were lost" if lost else "no block was lost"
         if gone:
             text = f"{text} that could be counted, but {' and '.join(gone)} had gone"
-        at = run.start.get("monotonic_ns", "")
-        return [(int(at) if at.isdecimal() else 0, f"the record was taken up again in {part_file(number)}: {text}")]
+        at_ns = int(run.start.get("monotonic_ns", 0))
+        return [(at_ns, f"the record was taken up again in {part_file(number)}: {text}")]
 
     def run(self) -> Run:
         """What was added; an error if that is nothing."""
@@ -111,6 +113,7 @@ class Joining:
             self._begun_ns,
             self._deleted,
             _together(self._unsynced, self._last.unsynced),
+            self._invalid,
         )
 
     def _not_there(self) -> Iterator[str]:

@@ -35,9 +35,9 @@ from sync.limits import Budget, DecodedTooLarge
 from sync.record import ros2msg
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED, ChunkContents, Index, after_chunk, described, read_index
-from sync.record.heads import PART, SAID, START, read_head
+from sync.record.heads import PART, SAID, START, facts_of, read_head
 from sync.record.join import Consume, Joining
-from sync.record.rings import LEFT, RING, Ring
+from sync.record.rings import LEFT, RING, Ring, number_stated
 from sync.record.ros2msg import MessageReader
 from sync.record.run import Part, Run, RunError, Topic
 from sync.record.schema import ENCODING, MESSAGES, to_layout
@@ -321,7 +321,8 @@ class _Reading:
             self._profile = record.profile
         elif isinstance(record, Metadata):
             if record.name == START:
-                run.start = dict(record.metadata)
+                run.start, wrong = facts_of(record)
+                run.invalid += wrong
                 if run.start.get("format") not in _FORMATS:
                     raise RunError(
                         f"{run.path}: format {run.start.get('format')!r}, this program reads {' and '.join(_FORMATS)};"
@@ -329,12 +330,13 @@ class _Reading:
                     )
                 self._utc_offset_ns = utc_offset(run.start) if run.start["format"] != "1" else 0
             elif record.name == END:
-                run.end = dict(record.metadata)
+                run.end, wrong = facts_of(record)
+                run.invalid += wrong
                 run.unsynced = [str(text) for text in json.loads(record.metadata.get("unsynced", "[]"))]
             elif record.name == NEXT:
                 run.next = record.metadata["file"]
             elif record.name == SAID:
-                run.notices.append((int(record.metadata["monotonic_ns"]), record.metadata["text"]))
+                run.notices.append((number_stated(record.metadata["monotonic_ns"]), record.metadata["text"]))
             elif record.name == PART:
                 run.run = record.metadata["run"]
             elif record.name == RING:

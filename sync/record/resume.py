@@ -21,7 +21,7 @@ from mcap.writer import MCAP0_MAGIC
 from sync.record.chunks import ID, KIND, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED
 from sync.record.heads import PART, SAID, Earlier, Left, read_head
-from sync.record.rings import AGAIN, GONE, LEFT, OPEN, RING, Ring
+from sync.record.rings import AGAIN, GONE, LEFT, OPEN, RING, Ring, number_stated
 from sync.record.writer import parts
 
 _HEAD = struct.Struct("<BQ")  # of every record: what it is, how long it is
@@ -131,7 +131,7 @@ class _Walk:
         if record.name == PART:
             self._found.run = self._found.run or record.metadata["run"]
         if record.name == SAID:
-            self._found.earlier.noted = max(self._found.earlier.noted, int(record.metadata.get("number", 0)))
+            self._found.earlier.noted = max(self._found.earlier.noted, number_stated(record.metadata.get("number", 0)))
         if record.name != RING:
             return
         ring = Ring.read(record.metadata)

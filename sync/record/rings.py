@@ -5,7 +5,9 @@ the notes, and the positions of the blocks after them, follows what is missing, 
 recorder has to go on.
 """
 
+import re
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 RING = "tandem.ring"
 
@@ -16,7 +18,18 @@ GONE = "gone"  # another recorder came, and it was not there any more: how far i
 LEFT = "left"  # found without a living writer before any block: what stands before this position is of another run
 STATES = (OPEN, CLOSED, AGAIN, GONE, LEFT)
 
+_NUMBER = re.compile("-?[0-9]{1,19}")
+_MOST = 1 << 62  # sums of two fit into 64 bits
 _POSITIONS = 0xFFFFFFFF  # a message's sequence number has 32 bits
+
+
+def number_stated(value: Any, least: int = 0) -> int:
+    """A whole number as a record states it, in text or in JSON; raises ValueError where it is none, or out of range."""
+    if isinstance(value, int) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        found = int(value)
+        if least <= found < _MOST:
+            return found
+    raise ValueError(f"{str(value)[:40]!r}: must be a whole number from {least} to {_MOST - 1}")
 
 
 @dataclass(frozen=True)
@@ -37,9 +50,10 @@ class Ring:
     @classmethod
     def read(cls, fields: dict[str, str], row: int = 0) -> "Ring":
         """Raises KeyError or ValueError if it is invalid."""
-        number = {key: int(fields[key]) for key in ("segment", "position", "recorded", "before", "channel")}
+        number = {key: number_stated(fields[key]) for key in ("position", "recorded", "before", "channel")}
+        number["segment"] = number_stated(fields["segment"], -_MOST)
         ring = cls(fields["topic"], fields["state"], layout=fields["layout"], row=row, **number)
-        if ring.state not in STATES or min(ring.position, ring.recorded, ring.before) < 0:
+        if ring.state not in STATES:
             raise ValueError("an invalid note of a ring")
         return ring
 

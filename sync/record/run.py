@@ -147,19 +147,20 @@ class Run:
     begun_ns: int | None = None  # of the run, where its first part is not there
     deleted: Deleted | None = None
     unsynced: list[str] = field(default_factory=list)  # what may be missing because a sync failed, a sentence each
+    invalid: list[str] = field(default_factory=list)  # numbers and dates of its start and end that are none
 
     @property
     def losses(self) -> list[str]:
         """What is damaged and therefore missing, a sentence each; none if everything in its files could be read."""
         begun_ns = self.begun
         attachments = [f"attachment {name} is damaged" for name in sorted(self.damaged)]
-        return [*(damage.sentence(begun_ns) for damage in self.damage), *attachments]
+        return [*(damage.sentence(begun_ns) for damage in self.damage), *attachments, *self.invalid]
 
     @property
     def begun(self) -> int | None:
         """The instant at which the run began."""
-        begun = self.start.get("monotonic_ns", "")
-        return self.begun_ns or (int(begun) if begun.isdecimal() else None)
+        begun = self.start.get("monotonic_ns")
+        return self.begun_ns or (int(begun) if begun is not None else None)
 
     def json(self, name: str) -> dict[str, Any]:
         """An attachment; empty if there is none."""
@@ -175,7 +176,7 @@ class Run:
         counted = 0
         for topic in self.topics.values():
             counts = [(self.end or {}).get(f"{what} {topic.name}", "0") for what in ("lost", "dropped")]
-            counted += max(sum(int(n) for n in counts if n.isdigit()), topic.missing)
+            counted += max(sum(map(int, counts)), topic.missing)
         return counted
 
     @property
