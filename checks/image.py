@@ -188,8 +188,6 @@ def unit(images: Images, seconds: float) -> str:
     said = ran("chroot", place, "systemd-analyze", "verify", "/etc/systemd/system/tandem.service", show=True)
     if "tandem.service" in said:
         raise Broken(f"systemd-analyze verify: {said.strip()}")
-    for group in ("input", "dialout"):
-        ran("chroot", place, "groupadd", "--force", group)
     # what the image has compiled, where the unit looks for it
     cache = place / "var" / "cache" / "tandem"
     ran("chroot", place, "install", "-d", "-o", "tandem", "/var/cache/tandem")

@@ -6,6 +6,7 @@ Quantities are SI; where another unit is usual it stands in the key.
 
 import ipaddress
 import os
+import pwd
 import stat
 import tempfile
 from collections.abc import Iterable
@@ -401,9 +402,32 @@ def tcp(host: str, port: int) -> str:
 
 
 def runtime_directory() -> Path:
-    """Where local sockets live: private to the user."""
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    path = Path(base) / "tandem" if base else Path(tempfile.gettempdir()) / f"tandem-{os.getuid()}"
+    """Where local sockets live: private to the user.
+
+    Without XDG_RUNTIME_DIR in /tmp, where another user may have taken the name: then in the user's home, from then on,
+    whatever becomes of the name in /tmp.
+    """
+    if base := os.environ.get("XDG_RUNTIME_DIR"):
+        return _private_folder(Path(base) / "tandem")
+    usual, at_home = [Path(tempfile.gettempdir()) / f"tandem-{os.getuid()}"], _at_home()
+    refused: list[ConfigError] = []
+    for place in at_home + usual if any(map(os.path.isdir, at_home)) else usual + at_home:
+        try:
+            return _private_folder(place)
+        except ConfigError as error:
+            refused.append(error)
+    raise refused[0]
+
+
+def _at_home() -> list[Path]:
+    """By the system's list of users, not by HOME: all processes of a user must find the same."""
+    try:
+        return [Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "tandem" / "run"]
+    except KeyError:
+        return []
+
+
+def _private_folder(path: Path) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -22,6 +22,7 @@ def _leave_working_folder() -> None:
 if not sys.flags.safe_path:
     _leave_working_folder()
 
+import resource  # noqa: E402
 import signal  # noqa: E402  (and everything else: what Python has not imported by itself comes after that)
 
 TYPE_CHECKING = False  # true for type checkers
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 _UMASK = 0o077  # what it makes is for this user alone, as sync/private_files.py has it, which is not imported yet
 _AGAIN_S = 0.02
+# Descriptors of a process: connections to three sockets, 32 each, rings, pipes; and what is asked for if it may be had.
+# libzmq ends the process where it gets none.
+_LEAST_FILES, _FILES = 256, 4096
+_REFUSED = 2  # as sync/errors.py has it
 _INTERRUPTED = 130  # as tandem/reports/outcome.py has it, which is not imported yet
 
 
@@ -47,9 +52,25 @@ def _interrupt(_number: int, frame: "FrameType | None") -> None:
     raise KeyboardInterrupt
 
 
+def _get_descriptors() -> None:
+    """As many as the system gives without asking; processes that this one starts have the same."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = hard if hard != resource.RLIM_INFINITY else _FILES
+    if soft != resource.RLIM_INFINITY and soft < min(_FILES, most):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, most), hard))
+    if most < _LEAST_FILES:
+        print(
+            f"tandem: a process may open {most} files here (ulimit -Hn), and {_LEAST_FILES} are needed: raise the limit"
+            " in /etc/security/limits.conf, by LimitNOFILE= of a unit, or by --ulimit nofile=1024 of a container",
+            file=sys.stderr,
+        )
+        sys.exit(_REFUSED)
+
+
 def main() -> None:
     signal.signal(signal.SIGINT, _leave)
     os.umask(_UMASK)
+    _get_descriptors()
     from sync.blas import one_thread
 
     one_thread(own_process=True)

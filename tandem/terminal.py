@@ -50,6 +50,9 @@ def errors() -> Iterator[None]:
     except TandemError as error:
         raise typer.Exit(print_error(error)) from None
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            print(f"tandem: {error.strerror}: ulimit -Hn, or fs.file-max of this machine, is too low", file=sys.stderr)
+            raise typer.Exit(ConfigError.code) from None
         if error.filename is None or error.strerror is None:
             raise  # not of a file: something that we have not thought of
         name = on_one_line(os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "a file")

@@ -29,6 +29,27 @@ def test_the_unit_has_two_capabilities_and_no_more() -> None:
     assert bounding.split() == ["CAP_SYS_NICE", "CAP_IPC_LOCK"]
 
 
+def test_the_unit_opens_no_device_that_its_owner_has_not_named() -> None:
+    """DeviceAllow= only opens; each line of the drop-in is a proposal, and none opens all input devices."""
+    assert "DevicePolicy=closed" in UNIT.splitlines() and not re.search(
+        r"(?m)^(DeviceAllow|SupplementaryGroups)=", UNIT
+    )
+    lines = (ROOT / "deploy" / "devices.conf").read_text().splitlines()
+    assert [line for line in lines if line and not line.startswith("#")] == ["[Service]"]
+    proposed = re.findall(r"(?m)^#DeviceAllow=(\S+)", "\n".join(lines))
+    assert len(proposed) == 4 and not any(
+        re.search(r"^/dev/.*[*?]|char-input|^/dev/input/?$", each) for each in proposed
+    )
+
+
+def test_the_base_of_the_image_can_be_pinned_by_digest() -> None:
+    (default,) = re.findall(r"(?m)^ARG BASE=(\S+)\nFROM \$\{BASE\}$", DOCKERFILE)  # a digest is part of a name there
+    builds = {str(service["build"]) for service in yaml.safe_load(COMPOSE)["services"].values()}
+    assert all(f"${{BASE:-{default}}}" in build for build in builds)
+    told = (ROOT / "docs" / "security.md").read_text()
+    assert "--build-arg BASE=python@sha256:" in told and "RepoDigests" in told
+
+
 def test_containers_have_no_capabilities_and_get_none() -> None:
     assert "  cap_drop: [ALL]\n" in COMPOSE and '  security_opt: ["no-new-privileges:true"]\n' in COMPOSE
     assert not re.search(r"cap_add|privileged|pid: *host|network_mode: *host|docker\.sock", COMPOSE)

@@ -5,6 +5,7 @@ import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -513,6 +514,37 @@ def test_a_folder_for_sockets_that_belongs_to_somebody_else_is_refused(runtime: 
         pytest.skip("only root can give a folder away")
     with pytest.raises(ConfigError, match="belongs to another user"):
         runtime_directory()
+
+
+@pytest.mark.parametrize("planted", ["a folder of another", "a link", "a file"])
+def test_a_name_that_another_user_has_taken_does_not_keep_a_run_from_its_sockets(
+    planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without XDG_RUNTIME_DIR; and the place stays once it was chosen, whatever becomes of the name."""
+    home, public = tmp_path / "home", tmp_path / "tmp"
+    home.mkdir()
+    public.mkdir()
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("sync.config.tempfile.gettempdir", lambda: str(public))
+    monkeypatch.setattr("sync.config.pwd.getpwuid", lambda _: SimpleNamespace(pw_dir=str(home)))
+    monkeypatch.setattr("sync.config._SOCKET_PATH_MAX", 1000)
+    usual = public / f"tandem-{os.getuid()}"
+    assert runtime_directory() == usual
+    usual.rmdir()
+    if planted == "a link":
+        usual.symlink_to(tmp_path)
+    elif planted == "a file":
+        usual.touch()
+    else:
+        usual.mkdir()
+        try:
+            os.chown(usual, 65534, 65534)
+        except PermissionError:
+            pytest.skip("only root can give a folder away")
+    chosen = runtime_directory()
+    assert chosen == home / ".cache" / "tandem" / "run" and chosen.stat().st_mode & 0o777 == 0o700
+    usual.rmdir() if planted == "a folder of another" else usual.unlink()
+    assert runtime_directory() == chosen
 
 
 def test_a_wrong_configuration_ends_a_program_with_its_own_code() -> None:

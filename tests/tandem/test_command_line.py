@@ -1,8 +1,10 @@
 """The command line in one mould: every command and every option is listed here and held to the same rules."""
 
+import errno
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from sync.clock import now_ns, sleep_until
 from sync.record import RunWriter
 from tandem import cli
 from tandem.runs_command import listed
+from tandem.terminal import errors
 from tests.tandem.runs import write_drive
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -218,6 +221,31 @@ def test_shells_get_a_script_and_words(shell: str) -> None:
     command = [sys.executable, "-m", "tandem"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert "export" in done.stdout and "drive" not in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("command", ["drive", "replay", "runs", "sweep"])
+def test_too_few_descriptors_are_a_sentence(command: str, tmp_path: Path) -> None:
+    """Where the hard limit is too low; a soft one is raised."""
+
+    def ended(soft: int, hard: int, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "tandem", *words], capture_output=True, text=True, check=False, cwd=tmp_path,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+        )  # fmt: skip
+
+    for most in (8, 16, 24, 32, 64, 128):
+        done = ended(most, most, command)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+        assert f"may open {most} files" in done.stderr and "256 are needed" in done.stderr
+    if command == "runs":
+        (tmp_path / "runs").mkdir()
+        assert ended(8, 256, "runs").returncode == 0
+
+
+def test_descriptors_that_run_out_later_are_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as left, errors():
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    assert left.value.exit_code == 2 and "Too many open files" in capsys.readouterr().err
 
 
 def test_runs_are_listed_without_reading_them_the_latest_first(tmp_path: Path) -> None:
