@@ -242,12 +242,12 @@ class WorkerPool:
 
     def _print(self, seconds: float) -> None:
         counts = np.sum([self._counts(me) for me in range(self.processes)], axis=0)
-        print(f"\n{'target':11} {'inputs':>9} {'accepted':>9} {'refused':>9} {'CPU ms':>9}")
+        print(f"\n{'target':18} {'inputs':>9} {'accepted':>9} {'refused':>9} {'CPU ms':>9}")
         for target, (accepted, refused, us) in zip(self.targets, counts.tolist(), strict=True):
             done = accepted + refused
-            print(f"{target.name:11} {done:9} {accepted:9} {refused:9} {us / 1e3 / max(done, 1):9.3f}")
+            print(f"{target.name:18} {done:9} {accepted:9} {refused:9} {us / 1e3 / max(done, 1):9.3f}")
         total = int(counts[:, :2].sum())
-        print(f"{'all':11} {total:9}  in {seconds:.0f} s, {total / seconds:.0f} a second, seed {self.seed}")
+        print(f"{'all':18} {total:9}  in {seconds:.0f} s, {total / seconds:.0f} a second, seed {self.seed}")
         print(f"{len(self.findings)} findings")
         for name, finding in self.findings.items():
             print(f"  {finding['times']} x {name.split(':')[0]}: {finding['what']}\n      {finding['repeat']}")

@@ -98,6 +98,40 @@ def changed_bytes(r: Random, data: bytes, others: list[bytes]) -> bytes:
     return bytes(out)
 
 
+def changed_ends(r: Random, data: bytes, others: list[bytes], last: int) -> bytes:
+    """Half of them in the last so many bytes, where a file of columns describes itself, with its length kept."""
+    if r.random() < 0.5 or last >= len(data):
+        return changed_bytes(r, data, others)
+    out = bytearray(data)
+    for _ in range(few(r)):
+        at = len(out) - 1 - r.randrange(last)
+        out[at] = r.choice((0, 1, 0x7F, 0x80, 0xFF, out[at] ^ 1 << r.randrange(8), r.randrange(256)))
+    return bytes(out)
+
+
+def changed_blocks(r: Random, data: bytes, others: list[bytes]) -> bytes:
+    """A file of MDF: mostly words inside its blocks (lengths, links, counts, sizes), which stay where they are."""
+    places = [found.start() for found in re.finditer(rb"##[A-Z]{2}", data)]
+    if not places or r.random() < 0.2:
+        return changed_bytes(r, data, others)
+    out = bytearray(data)
+    for _ in range(few(r)):
+        at = r.choice(places) + r.choice((0, 2, 8, 16, 24, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120))
+        kind = r.random()
+        if at + 8 > len(out):
+            continue
+        if kind < 0.25:  # a link to another block
+            out[at : at + 8] = r.choice(places).to_bytes(8, "little")
+        elif kind < 0.5:
+            out[at : at + 8] = (r.choice(INTEGERS) & (2**64 - 1)).to_bytes(8, "little")
+        elif kind < 0.75:
+            size = r.choice((1, 2, 4))
+            out[at : at + size] = (r.choice(INTEGERS) & (2 ** (8 * size) - 1)).to_bytes(size, "little")
+        else:
+            out[at + r.randrange(8)] = r.choice((0, 1, 2, 3, 7, 8, 16, 0x7F, 0x80, 0xFF, r.randrange(256)))
+    return bytes(out)
+
+
 def changed_text(r: Random, data: bytes, others: list[bytes]) -> bytes:
     """By numbers, words and lines."""
     for _ in range(few(r)):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest import mock
 
 import msgpack
 import numpy as np
@@ -575,6 +576,116 @@ def vehicle(folder: Path) -> Target:
     return Target("vehicle", seeds, _refusing(ConfigError, what), changed, 0.01, 10_000)
 
 
+def relative_mechanism(folder: Path) -> Target:
+    """The same in relative coordinates: a tree and its loops, code generated for it, some steps."""
+    from sim_service.multibody.natural.errors import MechanismError
+    from sim_service.multibody.relative import store
+    from sim_service.multibody.relative.run import Runner
+    from sync.errors import ConfigError
+    from tandem.mechanism_run import load
+
+    names = ("pendulum", "double_pendulum", "four_bar", "slider_crank", "spatial_slider_crank", "spindle")
+    files = [CONFIGS / "mechanisms" / f"{name}.toml" for name in names]
+
+    def what(data: bytes) -> None:
+        found, state = load(_written(folder / "mechanism.toml", data), formulation="relative")
+        h = 1e-3 * found.file.run.step_ms
+        with mock.patch.object(store, "write"):  # nothing of it is to be kept
+            Runner(state, found.file.run.scheme).run(3 * h, h, strict=False)
+
+    changed = _toml_change([tomllib.loads(file.read_text()) for file in files])
+    seeds = [file.read_bytes() for file in files]
+    refusals = (ConfigError, MechanismError)
+    return Target("relative_mechanism", seeds, _refusing(refusals, what), changed, 0.001, 5_000)
+
+
+def relative_vehicle(folder: Path) -> Target:
+    """The buggy in relative coordinates, with its tyres; what could be made of it makes some steps. Where the equations
+    are others, minutes of writing and compiling, it ends before that."""
+    from sim_service.machines import load_machine
+    from sim_service.multibody.relative import build, store
+    from sync.errors import ConfigError
+
+    others = mock.patch.object(build, "write_functions", side_effect=ConfigError("other equations"))
+
+    for name in ("tyres", "vehicles"):
+        shutil.copytree(CONFIGS / name, folder / name)
+    text = b'formulation = "relative"\n' + (CONFIGS / "vehicles" / "buggy.toml").read_bytes()
+
+    def what(data: bytes) -> None:
+        model, params = load_machine(_written(folder / "vehicles" / "vehicle.toml", data))
+        state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
+        model.initial(state, params, model.tables, work)
+        inputs = np.array([0.1, 0.0, 0.0, 0.3, 2.0, 50.0])
+        for _ in range(3):
+            model.step(state, inputs, params, model.tables, work, 0.005)
+
+    def without_compiling(data: bytes) -> None:
+        with others, mock.patch.object(store, "write"):
+            what(data)
+
+    what(text)  # compiles; no input is to wait for that
+    changed = _toml_change([tomllib.loads(text.decode())])
+    return Target("relative_vehicle", [text], _refusing(ConfigError, without_compiling), changed, 0.001, 5_000)
+
+
+def fmu(folder: Path) -> Target:
+    """The description of an FMU, up to the channels of a machine; nothing of it is unpacked or run."""
+    from sim_service.machines.fmu.variables import chosen, read_description
+    from sync.errors import ConfigError
+    from tests.foreign_fmu import description
+
+    types = '<Float64 name="typed" valueReference="7" causality="output" declaredType="length" min="-1" max="2"/>'
+    text = description(3, True, extra=types + "<Int32 name='n' valueReference='9'><Dimension start='3'/></Int32>")
+    seeds = [description(2, False).encode(), description(3, False).encode(), text.encode()]
+    seeds.append(
+        text.replace("<ModelVariables>", '<TypeDefinitions><Float64Type name="length" unit="m"/></TypeDefinitions>'
+                     "<ModelVariables>").encode()
+    )  # fmt: skip
+
+    def what(data: bytes) -> None:
+        found = read_description(data, "lag.fmu")
+        for causality in ("input", "output", "parameter"):
+            for variable in chosen(found.variables, causality, None, "lag.toml").values():
+                assert variable.scalar and 0 <= variable.reference < 2**32
+
+    def changed(r: Random, data: bytes, others: list[bytes]) -> bytes:
+        return (change.changed_text if r.random() < 0.7 else change.changed_bytes)(r, data, others)
+
+    return Target("fmu", seeds, _refusing(ConfigError, what), changed, 0.03, 10_000)
+
+
+def almanac(folder: Path) -> Target:
+    """A YUMA almanac, and the sky that a receiver sees with it along a way."""
+    from sim_service.observers.satellites import Sky, along, read_yuma
+    from sync.errors import ConfigError
+
+    boxes = np.array([[5.0, -20.0, 15.0, 20.0, 12.0]])
+
+    def what(data: bytes) -> None:
+        orbits = read_yuma(_written(folder / "almanac.yuma", data))
+        count, spread = along(Sky(orbits, 4e4, 0.75, 0.1, 0.17, boxes), np.array([0.0, 60.0]), np.zeros((2, 3)))
+        assert (count >= 0).all() and not np.isnan(spread).any()
+
+    seeds = [_almanac(8), _almanac(5, unhealthy=2)]
+    return Target("almanac", seeds, _refusing(ConfigError, what), change.changed_text, 0.03, 10_000)
+
+
+def _almanac(count: int, unhealthy: int = 0) -> bytes:
+    lines = []
+    for n in range(1, count + 1):
+        lines += [
+            f"******** Week 300 almanac for PRN-{n:02d} ********", f"ID:                         {n:02d}",
+            f"Health:                     {'063' if n <= unhealthy - 1 else '000'}",
+            f"Eccentricity:               {0.001 * n:.10E}", "Time of Applicability(s):  405504.0000",
+            "Orbital Inclination(rad):   0.9598", "Rate of Right Ascen(r/s):  -0.8E-008",
+            "SQRT(A)  (m 1/2):           5153.636", f"Right Ascen at Week(rad):   {0.785 * n:.10E}",
+            "Argument of Perigee(rad):   0.5", f"Mean Anom(rad):             {1.3 * n % 6.28:.10E}",
+            "Af0(s):                     0.0", "week:                        300", "",
+        ]  # fmt: skip
+    return "\n".join(lines).encode()
+
+
 def keys(folder: Path) -> Target:
     from sync.errors import ConfigError
     from sync.transport.keys import make_keys, read_keys
@@ -625,6 +736,80 @@ def measurement(folder: Path) -> Target:
     return Target(
         "measurement", seeds, _refusing((ConfigError, ExchangeError), what), change.changed_text, 0.01, 10_000
     )
+
+
+def _exported(folder: Path, form: str) -> list[bytes]:
+    """The small measurement of the docs as another program would have written it, and the same as our own export."""
+    from tandem.exchange.exporter import export
+
+    saved = _a_run(folder)
+    export(saved.parent, form, folder / f"out.{form}")
+    found = folder / f"out.{form}"
+    return [file.read_bytes() for file in (sorted(found.iterdir()) if found.is_dir() else [found])]
+
+
+def _imported(folder: Path, form: str, seeds: list[bytes], changed: Change, share: float, least: int) -> Target:
+    """A measurement in this format, as `tandem import` takes it, up to the writing."""
+    from sync.errors import ConfigError
+    from sync.limits import DecodedTooLarge
+    from tandem.exchange.errors import ExchangeError
+    from tandem.exchange.importer import Asked, _content, _summary, open_measurement
+
+    quick = "sim.machine=vehicles/buggy_single_track.toml"
+    maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
+    refusals = (ConfigError, ExchangeError, DecodedTooLarge)
+
+    def what(data: bytes) -> None:
+        file = _written(folder / f"measurement.{form}", data)
+        found = open_measurement(file)
+        try:
+            for sheet in found.sheets:  # every column that can be had
+                with contextlib.suppress(*refusals):
+                    sheet.load(list(sheet.columns))
+            of_others = Asked(file, CONFIGS / "drive.toml", maps=maps, overrides=[quick])
+            _summary(_content(of_others if found.passport is None else Asked(file, CONFIGS / "drive.toml"), found))
+        finally:
+            found.close()
+
+    return Target(form, seeds, _refusing(refusals, what), changed, share, least)
+
+
+def _measured() -> dict[str, np.ndarray]:
+    """Columns of the measurement in the docs, with its names."""
+    lines = (ROOT / "docs" / "measurement.csv").read_text().splitlines()[:40]
+    rows = [line.split(",") for line in lines]
+    return {name: np.array([float(row[k]) for row in rows[1:]]) for k, name in enumerate(rows[0])}
+
+
+def parquet(folder: Path) -> Target:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    plain = pa.table(_measured())
+    seeds = _exported(folder, "parquet")
+    for options in ({"compression": "none", "use_dictionary": False}, {"compression": "snappy"}, {"version": "1.0"}):
+        out = io.BytesIO()
+        pq.write_table(plain, out, **options)
+        seeds.append(out.getvalue())
+
+    def changed(r: Random, data: bytes, others: list[bytes]) -> bytes:
+        return change.changed_ends(r, data, others, int.from_bytes(data[-8:-4], "little") + 8)
+
+    return _imported(folder, "parquet", seeds, changed, 0.01, 10_000)
+
+
+def mf4(folder: Path) -> Target:
+    from asammdf import MDF, Signal
+
+    columns = _measured()
+    time = columns.pop(next(iter(columns)))
+    seeds = _exported(folder, "mf4")
+    for compression in (0, 2):
+        with MDF(version="4.10") as mdf:
+            mdf.append([Signal(v, time, name=n.split(" ")[0]) for n, v in columns.items()], common_timebase=True)
+            mdf.save(folder / "plain.mf4", overwrite=True, compression=compression)
+        seeds.append((folder / "plain.mf4").read_bytes())
+    return _imported(folder, "mf4", seeds, change.changed_blocks, 0.002, 5_000)
 
 
 # ---- records ---------------------------------------------------------------------------------------------------------
@@ -817,8 +1002,8 @@ def replay(folder: Path) -> Target:
 MAKERS: dict[str, Maker] = {
     maker.__name__: maker
     for maker in (
-        wire, clock, commands, config, sources, manoeuvre, tir, mechanism, dbc, road, crg, vehicle, keys,
-        measurement, record, replay,
+        wire, clock, commands, config, sources, manoeuvre, tir, mechanism, relative_mechanism, dbc, road, crg, vehicle,
+        relative_vehicle, fmu, almanac, keys, measurement, parquet, mf4, record, replay,
     )
 }  # fmt: skip
 

@@ -21,9 +21,13 @@ MU, EARTH_RATE = 3.986005e14, 7.2921151467e-5  # m3/s2, rad/s (IS-GPS-200)
 _A, _F = 6378137.0, 1.0 / 298.257223563  # WGS 84
 LEAST = 4  # satellites of a position
 WORST = 20.0  # dilution of an axis above which a receiver gives no position
+MOST = 256  # satellites of an almanac
+# of an almanac, in the order of a row of orbits: what each may be, so that an orbit is one about the earth
 _KEYS = {
-    "Eccentricity": 0, "Time of Applicability(s)": 1, "Orbital Inclination(rad)": 2, "Rate of Right Ascen(r/s)": 3,
-    "SQRT(A)  (m 1/2)": 4, "Right Ascen at Week(rad)": 5, "Argument of Perigee(rad)": 6, "Mean Anom(rad)": 7,
+    "Eccentricity": (0.0, 0.9), "Time of Applicability(s)": (-604800.0, 2 * 604800.0),
+    "Orbital Inclination(rad)": (-7.0, 7.0), "Rate of Right Ascen(r/s)": (-1e-3, 1e-3),
+    "SQRT(A)  (m 1/2)": (2600.0, 20000.0), "Right Ascen at Week(rad)": (-7.0, 7.0),
+    "Argument of Perigee(rad)": (-7.0, 7.0), "Mean Anom(rad)": (-7.0, 7.0),
 }  # fmt: skip
 # slots of the nominal constellation: mean anomaly + perigee of each plane's four, degrees; planes 60 degrees apart
 _SLOTS = (
@@ -63,26 +67,32 @@ def read_yuma(path: Path) -> np.ndarray:
         text = read_given(path).decode("ascii", errors="replace")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    orbits: list[list[float]] = []
-    healthy = True
+    satellites: list[dict[str, float]] = []
     for number, line in enumerate(text.splitlines(), 1):
         key, colon, value = line.partition(":")
         key = key.strip()
         if key == "ID":
-            orbits.append([np.nan] * len(_KEYS))
-            healthy = True
-        try:
-            if key == "Health" and int(value) != 0:
-                healthy = False
-                orbits.pop()
-            elif colon and key in _KEYS and healthy and orbits:
-                orbits[-1][_KEYS[key]] = float(value)
-        except ValueError:
-            raise ConfigError(f"{path}:{number}: {key} = {value.strip()!r}: must be a number") from None
+            satellites.append({})
+        elif colon and satellites and (key in _KEYS or key == "Health"):
+            satellites[-1][key] = _checked(key, value.strip(), f"{path}:{number}")
+    orbits = [[of.get(key, np.nan) for key in _KEYS] for of in satellites if not of.get("Health", 0.0)]
     out = np.array(orbits).reshape(-1, len(_KEYS))
-    if len(out) < LEAST or np.isnan(out).any():
-        raise ConfigError(f"{path}: {len(out)} satellites; must be a YUMA almanac with all keys of at least {LEAST}")
+    if not LEAST <= len(out) <= MOST or np.isnan(out).any():
+        raise ConfigError(
+            f"{path}: {len(out)} healthy satellites; must be a YUMA almanac with all keys of {LEAST} to {MOST}"
+        )
     return out
+
+
+def _checked(key: str, value: str, where: str) -> float:
+    low, high = _KEYS.get(key, (0.0, 1e3))  # of the health: any number of a few digits, 0 where all is well
+    try:
+        found = float(value)
+    except ValueError:
+        raise ConfigError(f"{where}: {key} = {value!r}: must be a number") from None
+    if not low <= found <= high:  # NaN is neither
+        raise ConfigError(f"{where}: {key} = {value!r}: must be {low:g} to {high:g}")
+    return found
 
 
 def places(orbits: np.ndarray, time_s: float) -> np.ndarray:

@@ -9,9 +9,10 @@ invalid.
 """
 
 import gc
+import io
 import json
 import warnings
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ _PASSPORT = "tandem.json"
 _MAGIC = (b"MDF     ", b"UnFinMF ")  # the latter was not closed
 _DEFLATE = 1
 _TIME_MASTER = 1  # sync type
+_MARKED_INVALID = 3  # flags of a channel: all of it, or where a bit says so
 _BYTES_OF_VALUE = 16  # as the library reads it, and as a number
 
 
@@ -92,7 +94,7 @@ def read(path: Path) -> Measurement:
     mdf = None
     refused: DecodedTooLarge | None = None
     try:
-        with budget.enforced("what it describes"):
+        with budget.enforced("what it describes"), _quiet():
             mdf = MDF(path)
     except DecodedTooLarge as error:
         _let_go(error)
@@ -107,7 +109,7 @@ def read(path: Path) -> Measurement:
             raise refused
         raise ExchangeError(f"{path}: a damaged MDF file; asammdf cannot open it either")
     try:
-        with budget.enforced("its attachment"):
+        with budget.enforced("its attachment"), _quiet():
             sheets, passport = _sheets(path, mdf, budget), _passport(path, mdf)
         utc = mdf.start_time.astimezone(UTC).isoformat()
     except (ExchangeError, DecodedTooLarge):
@@ -147,9 +149,12 @@ def _sheets(path: Path, mdf: Any, budget: Budget) -> list[Sheet]:
 def _check(path: Path, group: Any) -> None:
     """The library's compiled code trusts the places of channels in a record; a damaged file would end the process."""
     size = getattr(group.channel_group, "samples_byte_nr", 0)
+    marks = 8 * getattr(group.channel_group, "invalidation_bytes_nr", 0)
     for c in group.channels:
         if hasattr(c, "byte_offset") and c.byte_offset + (c.bit_offset + c.bit_count + 7) // 8 > size:
             raise ExchangeError(f"{path}: a damaged MDF file: channel {c.name} lies outside its record")
+        if getattr(c, "flags", 0) & _MARKED_INVALID and c.pos_invalidation_bit >= marks:
+            raise ExchangeError(f"{path}: a damaged MDF file: the mark of {c.name} as invalid lies outside its record")
 
 
 class _Group:
@@ -168,7 +173,7 @@ class _Group:
         cycles = self._mdf.groups[self._number].channel_group.cycles_nr
         self._budget.take(_BYTES_OF_VALUE * cycles * len(names), f"the samples of {self._name}")
         try:
-            with self._budget.enforced(f"the data of {self._name}"):
+            with self._budget.enforced(f"the data of {self._name}"), _quiet():
                 found = self._mdf.select(places, copy_master=False, ignore_value2text_conversions=True, validate=True)
         except DecodedTooLarge:
             raise
@@ -188,6 +193,11 @@ def _passport(path: Path, mdf: Any) -> dict[str, Any] | None:
             with suppress(OSError):
                 return read_passport(mdf.extract_attachment(index=index)[0], str(path))
     return None
+
+
+def _quiet() -> redirect_stdout[io.StringIO]:
+    """The library prints what it finds wrong, with whatever names the file has in it."""
+    return redirect_stdout(io.StringIO())
 
 
 def _let_go(error: BaseException) -> None:

@@ -43,7 +43,7 @@ def check_blocks(path: Path, budget: Budget) -> None:
                 _Version3(path, data, budget).walk()
             else:
                 _Version4(path, data, budget).walk()
-        except (struct.error, IndexError) as error:
+        except (struct.error, IndexError, OverflowError) as error:  # a place beyond what an index can be
             raise ExchangeError(f"{path}: a damaged MDF file: {error}") from None
 
 

@@ -26,7 +26,7 @@ from sync.errors import ConfigError
 from sync.extras import install_extra
 from sync.record import Run, RunWriter, open_run
 from tandem.cli import app
-from tandem.exchange import mapping
+from tandem.exchange import mapping, mf4
 from tandem.exchange.atomic_files import written_atomically
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.exporter import TABLES, export
@@ -644,6 +644,35 @@ def _mf4_with_time(folder: Path) -> str:
         mdf.append([Signal(t, t, name=name, unit=u) for name, u in (("Angle", "deg"), ("Accel", "%"), ("Brk", "bar"))])
         file = mdf.save(folder / "t.mf4")
     return refused(Path(file), folder / "runs", *MAPS, time="t:s")
+
+
+def _mf4_changed(folder: Path, at: int, value: bytes, block: bytes = b"##CN") -> Path:
+    """A file in which these bytes of every such block are others; asammdf's compiled code trusts them."""
+    from asammdf import MDF, Signal
+
+    t = np.arange(50) * 1e-2
+    with MDF(version="4.10") as mdf:
+        mdf.append([Signal(t, t, name=name) for name in ("Angle", "Accel", "Brk")], common_timebase=True)
+        file = Path(mdf.save(folder / "m.mf4", overwrite=True))
+    data = bytearray(file.read_bytes())
+    for found in re.finditer(block, bytes(data)):
+        data[found.start() + at : found.start() + at + len(value)] = value
+    file.write_bytes(data)
+    return file
+
+
+def test_an_mf4_file_whose_numbers_lead_outside_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # flags of a channel: a bit says what is invalid, and a record has none; without the check a division by zero
+    assert "lies outside its record" in refused(_mf4_changed(tmp_path, 100, b"\2"), tmp_path / "runs", *MAPS)
+    # a link of the header that no index can hold
+    far = _mf4_changed(tmp_path, 24, b"\xff" * 8, b"##HD")
+    assert "a damaged MDF file" in refused(far, tmp_path / "runs", *MAPS)
+    # channels without a name: asammdf prints all that it knows of them, names and comments of the file too
+    found = mf4.read(_mf4_changed(tmp_path, 40, bytes(8)))
+    with pytest.raises(ExchangeError, match="cannot be read"):
+        found.sheets[0].load(list(found.sheets[0].columns))
+    found.close()
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(

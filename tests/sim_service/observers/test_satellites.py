@@ -91,8 +91,22 @@ def test_an_almanac_is_read_and_sick_satellites_are_left_out(tmp_path):
     assert (np.abs(r / 5153.636**2 - 1.0) <= 0.01 + 1e-9).all()
 
 
+SOUND = "".join(YUMA.format(n=n, health="000", e="0.01", node=0.3 * n, m=0.7 * n) for n in range(1, 6))
+
+
 @pytest.mark.parametrize(
-    "text, message", [("", "0 satellites"), (YUMA.format(n=1, health="x", e=0, node=0, m=0), ":3:")]
+    "text, message",
+    [
+        ("", "0 healthy satellites"),
+        (YUMA.format(n=1, health="x", e=0, node=0, m=0), ":3:"),
+        ("Health: 063\n", "0 healthy satellites"),  # of none
+        (SOUND[: len(SOUND) * 4 // 5] + "Health: 063\nHealth: 063\n", "3 healthy"),  # of one, however often it is there
+        (SOUND.replace("5153.636", "0.0", 1), ":8: SQRT.*0.0.*2600"),
+        (SOUND.replace("0.01\n", "1.5\n", 1), ":4: Eccentricity"),
+        (SOUND.replace("405504.0000", "inf", 1), ":5: Time"),
+        (SOUND.replace("0.9598", "nan", 1), ":6: Orbital"),
+        (300 * YUMA.format(n=1, health="000", e=0, node=0, m=0), "300 healthy satellites; .* 256"),
+    ],
 )
 def test_what_is_no_almanac_is_refused(tmp_path, text, message):
     file = tmp_path / "almanac.txt"
