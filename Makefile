@@ -8,7 +8,7 @@ ARGS ?=
 # a drive and the tests start dozens of processes: none should compile Python anew that another has compiled before
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drive test lint types built collected docs bench drill image clean
+.PHONY: drive test lint types built collected docs bench drill image suite-debian13 clean
 
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
@@ -83,6 +83,11 @@ drill: $(VENV)/.dev
 # systemd-container; some five minutes
 image: $(VENV)/.drive
 	$(BIN)/python checks/image.py
+
+# the tests on Debian 13 and its Python 3.13, in a root made for it (checks/suite.py); ARGS as for `test`; as root, with
+# mmdebstrap; half an hour
+suite-debian13: $(VENV)/bin/python
+	$(BIN)/python checks/suite.py -- $(ARGS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tandem needs Python 3.11 or newer, this is " + sys.version)'

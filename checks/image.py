@@ -19,7 +19,6 @@ line for each. Exit code 1 if something is not as promised; 2 without a tool or 
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +28,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from checks.debian_root import (  # noqa: E402
+    PYTHON_VERSION,
+    Broken,
+    fetch_wheels,
+    make_root,
+    own_release,
+    own_sources,
+    ran,
+)
 from sync.record import open_run  # noqa: E402
 
 TOOLS = {
@@ -64,21 +72,6 @@ WantedBy=multi-user.target
 """
 
 
-class Broken(Exception):
-    """A promise was not kept."""
-
-
-def ran(*command: str | Path, show: bool = False, limit_s: float = 1800.0) -> str:
-    words = [str(word) for word in command]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        raise Broken(f"{command[0]} was not finished after {limit_s / 60:g} minutes") from None
-    if done.returncode:
-        raise Broken(f"{command[0]} ended with {done.returncode}:\n{(done.stdout + done.stderr).strip()[-3000:]}")
-    return done.stdout + (done.stderr if show else "")
-
-
 class Images:
     """buildah with storage of its own, which needs neither an overlay nor a daemon."""
 
@@ -95,18 +88,8 @@ class Images:
 
 
 def make_base(images: Images, folder: Path) -> None:
-    release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    sources = [p for p in (Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")) if p.is_file()]
-    sources = [p for p in sources if p.read_text().strip()]
     tar = folder / "base.tar"
-    ran(
-        "mmdebstrap",
-        "--variant=minbase",
-        f"--include={INCLUDED}",
-        release["VERSION_CODENAME"].strip('"'),
-        tar,
-        *sources,
-    )
+    make_root(tar, own_release(), INCLUDED, own_sources())
     made = images("from", "scratch")
     images("add", made, tar, "/")
     images("commit", made, BASE)
@@ -114,18 +97,11 @@ def make_base(images: Images, folder: Path) -> None:
     tar.unlink()
 
 
-def fetch_wheels(images: Images, folder: Path) -> Path:
-    """For the Python of the base, by the pip of this host and its configuration."""
+def wheels_of_base(images: Images, folder: Path) -> Path:
     container = images.container(BASE)
-    code = "import sys; print('%d.%d' % sys.version_info[:2])"
-    version = images("run", "--isolation", "chroot", container, "--", "python3", "-c", code)
+    version = images("run", "--isolation", "chroot", container, "--", "python3", "-c", PYTHON_VERSION)
     images("rm", container)
-    wheels = folder / "wheels"
-    ran(
-        sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "--only-binary=:all:",
-        "--python-version", version, "--requirement", ROOT / "requirements.txt", "--dest", wheels,
-    )  # fmt: skip
-    return wheels
+    return fetch_wheels(version, ROOT / "requirements.txt", folder / "wheels")
 
 
 def build(images: Images, wheels: Path) -> str:
@@ -239,7 +215,7 @@ def main() -> int:
     try:
         if not there:
             make_base(images, folder)
-            steps.insert(0, ("image", lambda: build(images, fetch_wheels(images, folder))))
+            steps.insert(0, ("image", lambda: build(images, wheels_of_base(images, folder))))
         for name, step in steps:
             begin = time.monotonic()
             print(f"{name:8} {step()} ({time.monotonic() - begin:.0f} s)", flush=True)
