@@ -24,7 +24,7 @@ from sync.errors import TandemError
 from sync.private_files import only_for_this_user
 from sync.ring import RingReader, RingWriter
 from sync.threads import joined, set_by_signals
-from sync.visible import visible
+from sync.visible import visible, warn_in_words
 
 STATUS_S = 0.1  # how often a service looks up from its work
 _END_S = 2.0  # for a thread, after the stop was given
@@ -190,6 +190,7 @@ def main(role: str, prepare: Prepare, words: Words | None = None, real_time: boo
     parser.add_argument("--json", action="store_true", help="report as one JSON object at the end, not in words")
     options = parser.parse_args()
     only_for_this_user()
+    warn_in_words()
     report_words = None if options.json else words
     return serve(role, prepare, options.config, options.set, options.supervised, real_time, waits, report_words)
 

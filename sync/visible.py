@@ -6,7 +6,10 @@ show another text than is there. Everything that tandem prints goes through `vis
 """
 
 import re
+import sys
+import warnings
 from collections.abc import Iterable
+from typing import TextIO
 
 _MOST_NAMES = 40
 
@@ -21,6 +24,18 @@ def _shown(found: re.Match[str]) -> str:
 def visible(text: str) -> str:
     """The same text with control characters, all but tabs and ends of lines, written as \\x1b."""
     return _CONTROLS.sub(_shown, text)
+
+
+def warn_in_words() -> None:
+    """From now on a warning in this process is one line of ours; Python's own form has the place in a source, too."""
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        file: TextIO | None = None, line: str | None = None,
+    ) -> None:  # fmt: skip
+        print(f"tandem: {visible(str(message))}", file=file or sys.stderr, flush=True)
+
+    warnings.showwarning = show
 
 
 def listed(names: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ import typer
 from sync.errors import ConfigError, TandemError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.private_files import by_default
-from sync.visible import on_one_line
+from sync.visible import on_one_line, warn_in_words
 from tandem.calibrate_command import calibrate
 from tandem.completion_command import answer_shells, completion
 from tandem.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
@@ -528,6 +528,7 @@ _LONG = 500  # letters of what is said about it
 
 def main() -> None:
     answer_shells()
+    warn_in_words()
     try:
         code = app(prog_name="tandem", standalone_mode=False)
     except TandemError as error:  # while a command imports what it needs: no folder for compiled code

@@ -254,7 +254,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "look_ahead": predictions.figures() if predictions is not None else None,
     }
     if "step_error" in (columns := done.columns()) and n:
-        done.figures["step_error"] = float(columns["step_error"].max())
+        done.figures["step_error"] = float(columns["step_error"].max()) or None  # zero all along: not estimated
     if asked.mode == "ideal":
         done.figures["against"] = _against(done, topic, asked)
     return done
@@ -530,5 +530,7 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
         title = {"on_board": "this replay against the run on board", "ideal": f"{asked} against none"}[what]
         console.print(f"{title}: {sentence(found)}", soft_wrap=True)
     if "step_error" in figures:
-        console.print(f"estimated error of a step: {figures['step_error']:.1e} m at most")
+        found = figures["step_error"]
+        error = "not estimated" if found is None else f"estimated as {found:.1e} m at most"
+        console.print(f"error of a step: {error}")
     console.print(f"the record ended: {figures['record_ended']}", soft_wrap=True, markup=False)

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from sync.child_python import python_command, python_environment
 from sync.private_files import only_for_this_user
+from sync.visible import warn_in_words
 from tandem.supervisor.launch import PROCESSES, SPARE, Process
 
 if TYPE_CHECKING:
@@ -211,6 +212,7 @@ def main() -> None:
     libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     name_process("template")
     only_for_this_user()
+    warn_in_words()  # of what is built here; services say theirs in their reports
     fd = int(sys.argv[1])
     os.set_inheritable(fd, False)
     channel = socket.socket(fileno=fd)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tandem.studies.iso import lanes, runner
 from tandem.studies.iso.manoeuvres import MANOEUVRES
 from tandem.studies.iso.result import Result
 from tandem.studies.iso.runner import Diverged, Drive, H, plan
-from tandem.studies.iso.tables import headline, page_sections
+from tandem.studies.iso.tables import _cost, headline, page_sections
 from tandem.studies.iso.theory import turn
 from tandem.studies.iso.vehicle import Vehicle, load_vehicle
 
@@ -86,6 +87,18 @@ def test_braking_agrees_with_theory_and_the_car_stays_where_it_stopped():
     assert rows["after the stop: speed at 3 s"] < 0.1
     assert rows["and to a stop in gear: speed at 3 s"] < 0.1
     assert rows["and to a stop in gear: speed changes sign"] < 10  # it rocks, it does not chatter
+
+
+def test_axles_that_lock_at_one_pressure_are_said_to_lock_together():
+    (row,) = [row for row in result("brake").rows if row.quantity == "pressure at which a wheel locks"]
+    assert "both axles together" in row.by  # the buggy's; it said "front first, by 0.0 %"
+
+
+def test_a_step_error_that_no_method_estimates_is_no_number():
+    found = result("slope")
+    assert found.step_error is None or found.step_error > 0.0
+    assert _cost(replace(found, step_error=None)).endswith("error of a step not estimated")
+    assert _cost(replace(found, step_error=2e-5)).endswith("error of a step estimated as 2.0e-05 m at most")
 
 
 def test_parked_on_a_slope_the_car_does_not_drift():

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,12 @@ def test_what_is_wrong_before_a_command_begins_is_a_line_too(
     with pytest.raises(SystemExit) as left:
         cli.main()
     assert left.value.code == 2 and capsys.readouterr().err == "tandem: /dev/null: compiled code cannot be kept there\n"
+
+
+def test_a_warning_is_one_line_in_words() -> None:
+    """Python's own has the path and the line of a source."""
+    code = (
+        "import warnings, tandem.cli as cli; cli.app = lambda **_: warnings.warn('this kerb is too sharp'); cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "tandem: this kerb is too sharp\n"

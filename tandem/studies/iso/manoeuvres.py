@@ -61,7 +61,7 @@ def run_tests(
         try:
             vehicle.step_errors.clear()
             result = MANOEUVRES[name].run(vehicle, speed, report_progress)
-            results.append(replace(result, step_error=max(vehicle.step_errors, default=0.0)))
+            results.append(replace(result, step_error=max(vehicle.step_errors, default=0.0) or None))
         except TandemError as error:
             failed[name] = error
     return results, failed

@@ -44,7 +44,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0  # simulated
     capped: int = 0  # steps that ended at the limit of iterations
-    step_error: float = 0.0  # m; largest that a step estimated of itself
+    step_error: float | None = None  # m; largest that a step estimated of itself; None: the method estimates none
 
     def row(self, quantity: str) -> Row:
         return next(row for row in self.rows if row.quantity == quantity)

@@ -20,6 +20,11 @@ FULL_BAR = 120.0
 TOWN, TOWN_THROTTLE, TOWN_BAR = 60.0, 0.5, 20.0  # km/h, pedal, bar
 _RISE, _SLOW_RISE = 0.1, 0.6  # s, until the pressure is there; so that the loads can follow
 _STANDS = 0.02  # m/s
+_FIRST = {
+    "": "no wheel locks", "both": "front and rear wheels lock together",
+    "front": "the front wheels lock first", "rear": "the rear wheels lock first",
+}  # fmt: skip
+_TOGETHER = 5e-4  # apart by less, both axles lock at one pressure: it is printed in tenths of a percent
 
 COAST = (100.0, 20.0, 10.0)  # km/h: from, to, readings every
 
@@ -138,6 +143,7 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         update("brake", 0.2 + 0.08 * (k + 1))
     limit = min(limits)
     axle, apart = "front" if limits[0] < limits[1] else "rear", max(limits) / min(limits) - 1.0
+    order = f"{axle} first, by {100 * apart:.1f} %" if apart >= _TOGETHER else "both axles together"
     if not anti_lock:
         shortest = braking_distance(v, limit, 0.5 * _SLOW_RISE, drag / car.mass)
         expected, mean = (v**2 / (2.0 * (way - 0.5 * _SLOW_RISE * v)) for way in (shortest, _way(best_log)))
@@ -147,7 +153,7 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
                 "bar",
                 limit * car.mass / force,
                 0.5 * (bounds[0] + bounds[1]),
-                f"share m a = Σ D_x(F_z), loads moved by m a h / L; {axle} first, by {100 * apart:.1f} %",
+                f"share m a = Σ D_x(F_z), loads moved by m a h / L; {order}",
             ),
             Row(
                 "shortest distance without locking",
@@ -191,7 +197,7 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         Row("and to a stop in gear: below 1 mm/s within", "s", None, _quiet(stood["vx"])),
         Row("and to a stop in gear: speed at 3 s", "mm/s", 0.0, 1e3 * abs(float(stood["vx"][-1])), "it stands"),
     ]
-    notes = [] if anti_lock else [f"{first or 'no'} wheels lock first; without anti-lock control (abs = 0)"]
+    notes = [] if anti_lock else [f"{_FIRST[first]}; without anti-lock control (abs = 0)"]
     stops = [(f"{bar:.0f} bar", gentle), (f"{FULL_BAR:.0f} bar", full)]
     if not anti_lock:
         stops.append((f"{best:.1f} bar, rising in {_SLOW_RISE:g} s", best_log))
@@ -241,13 +247,13 @@ def _way(log: Log) -> float:
 
 
 def _locks(log: Log) -> str:
-    """Which axle has a wheel at a slip beyond −0.5 while the car drives faster than 3 m/s; empty if none."""
+    """The first axle with a wheel at a slip beyond −0.5 while the car drives faster than 3 m/s; empty if none."""
     moving = log["vx"] > 3.0
     deepest = {a: min(float(log[f"slip_{a}{s}"][moving].min()) for s in "lr") for a in "fr"}
     if min(deepest.values()) > -0.5:
         return ""
     when = {a: min(int(np.argmax((log[f"slip_{a}{s}"] < -0.5) & moving)) or len(log) for s in "lr") for a in "fr"}
-    return "front" if when["f"] < when["r"] else "rear"
+    return "both" if when["f"] == when["r"] else "front" if when["f"] < when["r"] else "rear"
 
 
 def coast_down(vehicle: Vehicle, speed: float | None, update: Update) -> Result:

@@ -61,7 +61,9 @@ def _cost(result: Result) -> str:
     capped = (
         f"{result.capped} of its steps ended at the limit of iterations" if result.capped else "every step converged"
     )
-    return f"{result.seconds:.0f} s simulated; {capped}; estimated error of a step {result.step_error:.1e} m at most"
+    found = result.step_error
+    error = "not estimated" if found is None else f"estimated as {found:.1e} m at most"
+    return f"{result.seconds:.0f} s simulated; {capped}; error of a step {error}"
 
 
 def headline(vehicle: Vehicle, results: list[Result]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from sim_service.machines.buggy.analysis.car import GRAVITY
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.page import document
 from tandem.reports.html.sections import section, table
@@ -183,7 +184,8 @@ def _compliance(result: dict[str, Any]) -> Shown:
     ]
     rows = [[what, *(f"{v * scale:{form}}" for v in values)] for what, values, scale, form in both]
     rows += [
-        ["roll gradient, deg/g", f"{c['roll_gradient'] * 9.81 * _DEG:.3f}", ""],
+        # in a turn the spinning wheels and the overturning moments of the tyres lean it further: `tandem iso circle`
+        ["roll gradient by springs and tyres alone, deg/g", f"{c['roll_gradient'] * GRAVITY * _DEG:.3f}", ""],
         ["centre of gravity over the roll axis, mm", f"{1e3 * g['roll_axis_arm']:.1f}", ""],
         ["steering ratio, straight ahead", f"{g['steering_ratio']:.2f}", ""],
         [
