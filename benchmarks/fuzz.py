@@ -5,7 +5,7 @@ wrote (benchmarks/fuzz_targets.py). A finding is any exception but a documented 
 input that takes longer than ten seconds, or one that takes more than half a gigabyte. What was accepted and what was
 refused is counted: a door that nothing passes proves nothing about the rooms behind it.
 
-    python benchmarks/fuzz.py --inputs 1000000              all targets, two processes, some ten minutes
+    python benchmarks/fuzz.py --inputs 1000000              all targets, two processes, some twenty minutes
     python benchmarks/fuzz.py --target road --seconds 60    one of them, for a minute
     python benchmarks/fuzz.py --target road --seed 3 --only 1234    one input again, with its traceback
     python benchmarks/fuzz.py --target road --input FILE    the same from a saved file

@@ -834,7 +834,7 @@ def _a_run(folder: Path) -> Path:
     orders = np.zeros((3, LAYOUT.words), np.int64)
     commands = LAYOUT.view(orders)
     commands["seq"], commands["epoch"], commands["t_ns"] = np.arange(3), 1, blocks["t_ns"][[10, 40, 80]]
-    commands["kind"], commands["index"], commands["value"] = (PARAMETER, RESET, PARAMETER), (2, 0, 3), (1.0, 0.0, 0.4)
+    commands["kind"], commands["index"], commands["value"] = (PARAMETER, RESET, PARAMETER), (2, 0, 3), (2.0, 0.0, 1.1)
     topics = {
         "/daq": CompleteTopic(settings.daq.layout, words, np.arange(120)),
         "/command": CompleteTopic(LAYOUT, orders, np.arange(3)),
