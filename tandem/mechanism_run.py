@@ -5,6 +5,7 @@ is off. Where nothing does work on the mechanism, a run whose energy changes by 
 reports it. `write_run` is the one place that fills the run's folder.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from sim_service.multibody.natural.api import (
     Scheme,
     Settings,
     State,
+    Undetermined,
     accelerations,
     assemble,
     dissipated,
@@ -99,8 +101,10 @@ def prepare(described: Described, **options: Any) -> tuple[Described, State]:
     scheme = Scheme[chosen.scheme.upper()] if chosen.formulation == "natural" else Scheme.I3AL
     settings = Settings(scheme=scheme, rho=rho)
     try:
-        state = described.mechanism.compile(h=1e-3 * chosen.step_ms, settings=settings).state()
-    except MechanismError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Undetermined)
+            state = described.mechanism.compile(h=1e-3 * chosen.step_ms, settings=settings).state()
+    except (MechanismError, Undetermined) as error:
         raise ConfigError(f"{described.path}: {error}") from None
     for key, asked in (
         ("start.equilibrium = true", file.start.equilibrium),
@@ -294,10 +298,11 @@ def energy_figures(record: Record, chosen: Run) -> dict[str, Any]:
         "energy_moved": moved,  # the largest kinetic energy
         "energy_grown": grown,
         "energy_lost": lost,
-        "energy_share": None if by else max(grown, lost) / moved if moved > 0.0 else 0.0,
+        "energy_share": None if by or not record.finite else max(grown, lost) / moved if moved > 0.0 else 0.0,
         "energy_warning": None,
     }
-    noise = ROUNDING * float(np.abs(energy - kinetic).max() + moved)
+    weights = sum(abs(force) for force in record.system.mechanism.weight.values())
+    noise = ROUNDING * (float(np.abs(energy - kinetic).max()) + weights * record.system.mechanism.span)
     lost = 0.0 if chosen.dissipation > 0.0 else lost  # asked for
     if not by and record.finite and max(grown, lost) > max(MOST_ENERGY * moved, noise):
         word, size = ("grew", grown) if grown >= lost else ("fell", lost)
@@ -409,7 +414,7 @@ def _energy(f: dict[str, Any]) -> str:
     if by := f["energy_worked_on_by"]:
         more = f" and {len(by) - LISTED} more" if len(by) > LISTED else ""
         return f"{first}changes by at most {f['energy_change']:.4g} J: {', '.join(by[:LISTED])}{more} work on it"
-    return f"{first}then off by at most {f['energy_change']:.2e} J, {f['energy_share']:.1e} of what moves"
+    return f"{first}then off by at most {f['energy_change']:.2e} J, {f['energy_share'] or 0.0:.1e} of what moves"
 
 
 def _estimated(f: dict[str, Any]) -> str:

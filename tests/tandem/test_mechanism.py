@@ -95,6 +95,109 @@ def test_work_of_motors_and_dampers_is_no_energy_error():
     assert "off by" not in words and "drive_wheel" in words and "work on it" in words
 
 
+def _in_both(data: dict[str, Any]) -> list[str]:
+    """How a file is refused in either formulation, before the first step."""
+
+    def words(formulation: str) -> str:
+        with pytest.raises(ConfigError) as error:
+            mechanism_run.prepare(describe(data, "m.toml"), formulation=formulation)
+        return str(error.value)
+
+    return [words("natural"), words("relative")]
+
+
+FIXED, FREE = {"at": [0.0, 0.0], "fixed": True}, {"at": [1.0, 0.0]}
+PLANE = {"name": "m", "points": {"A": FIXED, "B": FREE}}
+BOB = {"bob": {"point": "B", "mass": 1.0}}
+ROD = {"rod": {"kind": "rod", "points": ["A", "B"]}}
+TURNING = {
+    "name": "m",
+    "dimension": 3,
+    "points": {"P": {"at": [1.0, 0.0, 0.0]}},
+    "vectors": {name: {"along": along} for name, along in zip("abc", np.eye(3).tolist(), strict=True)},
+}
+# m (d.d - d d^T) of d = (0.3, 0.5, 0.7): all mass on one line through the origin
+SLENDER = [[0.74, -0.15, -0.21], [-0.15, 0.58, -0.35], [-0.21, -0.35, 0.34]]
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (PLANE, "point B: can move without mass"),
+        (PLANE | {"joints": ROD}, "point B: can move without mass"),
+        (PLANE | {"bodies": {"rod": {"nodes": ["A", "B"], "mass": 0.0}}}, "point B: can move without mass"),
+        (
+            PLANE | {"bodies": {"rod": {"nodes": ["A", "B"], "mass": 1.0, "centre": [0.0, 0.0]}}},
+            "point B: can move without mass",
+        ),
+        (PLANE | {"particles": BOB, "scalars": {"s": {}}}, "scalar s: can move without mass"),
+        (
+            TURNING
+            | {"points": {"P": {"at": [0.0, 0.0, 0.0], "fixed": True}}}
+            | {"bodies": {"b": {"nodes": [*"Pabc"], "mass": 1.0, "centre": [0.3, 0.5, 0.7], "inertia": SLENDER}}},
+            ": can move without mass",
+        ),
+        (
+            PLANE | {"particles": BOB, "points": {"A": FIXED, "B": FREE, "C": {"at": [1.0, 1e-12]}}}
+            | {"joints": {"short": {"kind": "rod", "points": ["B", "C"]}}},
+            "joints.short: rod short: its points are 1e-12 m apart, in a mechanism of 1 m",
+        ),
+        (
+            PLANE | {"points": {"A": FIXED, "B": FREE, "C": {"at": [1.0, 1e-12]}}}
+            | {"bodies": {"bar": {"nodes": ["B", "C"], "mass": 1.0}}},
+            "bodies.bar: body bar: its points are 1e-12 m apart",
+        ),
+        (
+            PLANE | {"particles": BOB, "scalars": {"s": {"inertia": 1.0}, "t": {"inertia": 1.0}}}
+            | {"joints": {"g": {"kind": "gear", "scalars": ["s", "t"], "ratio": 0.0}}},
+            "joints.g: gear g: ratio = 0: must not be 0",
+        ),
+        (
+            PLANE | {"particles": BOB, "scalars": {"s": {"inertia": 1.0}}}
+            | {"joints": {"g": {"kind": "gear", "scalars": ["s", "s"], "ratio": 2.0}}},
+            "joints.g: gear g: ties a scalar to itself",
+        ),
+        (
+            TURNING
+            | {"bodies": {"b": {"nodes": [*"Pabc"], "mass": 1.0, "centre": [1.0, 0.0, 0.0], "inertia": 0.1}}}
+            | {
+                "joints": {
+                    "u": {
+                        "kind": "universal",
+                        "bodies": ["ground", "b"],
+                        "at": [1.0, 0.0, 0.0],
+                        "axes": [[0.0, 1.0, 0.0], [0.0, -2.0, 0.0]],
+                    }
+                }
+            },
+            "joints.u: universal u: axes = [[0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]: are parallel",
+        ),
+    ],
+    ids=[
+        "free point", "point on a rod", "body without mass", "body without inertia on its hinge", "scalar",
+        "slender body", "short rod", "short bar", "gear of 0", "gear on itself", "parallel axes",
+    ],
+)  # fmt: skip
+def test_degenerate_mechanisms_are_refused_by_name_in_both_formulations(data: dict[str, Any], words: str) -> None:
+    assert all(found.startswith("m.toml: ") and words in found for found in _in_both(data))
+
+
+def test_relative_coordinates_refuse_what_is_hardly_larger_than_their_gaps_or_weighs_nothing() -> None:
+    def refused_in_relative(data: dict[str, Any]) -> str:
+        described, state = mechanism_run.prepare(describe(data, "m.toml"), formulation="relative", seconds=0.01)
+        with pytest.raises(ConfigError) as error:
+            mechanism_run.simulate(described, state, lambda *_: None)
+        return str(error.value)
+
+    tiny = PLANE | {"particles": BOB, "points": {"A": FIXED, "B": {"at": [1e-14, 0.0]}}, "joints": ROD}
+    words = 'm.toml: run.formulation = "relative": the mechanism is 1e-14 m large: loops are closed to 1e-12 m'
+    assert refused_in_relative(tiny).startswith(words)
+    # a spring holds it, which is enough for natural coordinates
+    held = PLANE | {"points": {"A": FIXED, "B": FREE, "C": {"at": [1.0, 1.0], "fixed": True}}}
+    springs = {name: {"kind": "spring", "points": [name, "B"], "stiffness": 9.0, "preload": 1.0} for name in "AC"}
+    assert 'relative": point B: can move without mass or inertia' in refused_in_relative(held | {"forces": springs})
+
+
 def test_the_record_is_one_like_any_other(tmp_path):
     described, state = mechanism_run.load(FOLDER / "four_bar.toml", seconds=0.5)
     simulated = mechanism_run.simulate(described, state, lambda *_: None)

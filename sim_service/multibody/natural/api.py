@@ -45,6 +45,7 @@ from sim_service.multibody.natural.errors import (
     MechanismError,
     NotConverged,
     StateError,
+    Undetermined,
 )  # fmt: skip
 from sim_service.multibody.natural.linear import Linear, Quadratic, square
 from sim_service.multibody.natural.linearise import Linearised, Mode, linearise
@@ -83,6 +84,7 @@ __all__ = [
     "IllConditioned",
     "InaccurateSteps", "Input", "Linear", "Linearised", "LockedMechanism", "Mechanism", "MechanismError", "Mode",
     "Motion", "Node", "NotConverged", "Quadratic", "Record", "Scheme", "Settings", "State", "StateError", "System",
+    "Undetermined",
     "accelerations", "angular_acceleration", "angular_velocity", "assemble", "body_motion",
     "dissipated", "effort", "energy", "equilibrium",
     "external", "freedoms", "harmonic", "joint_force", "linearise", "locked", "momentum", "polynomial",

@@ -15,7 +15,7 @@ import numpy as np
 
 from sim_service.multibody.natural import tables
 from sim_service.multibody.natural.equations import Constraint, Element, Equations
-from sim_service.multibody.natural.errors import IllConditioned, MechanismError
+from sim_service.multibody.natural.errors import IllConditioned, MechanismError, Undetermined
 from sim_service.multibody.natural.forces import MODEL
 from sim_service.multibody.natural.linear import ONE, Linear, Quadratic
 from sim_service.multibody.natural.pattern import Pattern, make_pattern
@@ -293,9 +293,11 @@ def _flat(part: dict[P, Any], sizes: dict[P, int]) -> tuple[np.ndarray, np.ndarr
 def _choose_penalties(system: System) -> None:
     J = system.jacobian(system.q0)
     _choose_scales(system, J)
-    if not len(J):
-        return
     P_diagonal = system.tangent_diagonal(system.q0)
+    if not len(J):
+        if system.n <= CHECKED:
+            _warn_of_nothing(system, J, P_diagonal)
+        return
     size = np.maximum(product(J * J, np.ones(system.n)), TINY_ROW)
     local = product(J * J, P_diagonal) / size
     positive = local[local > 0.0]
@@ -349,11 +351,12 @@ def _warn_of_nothing(system: System, J: np.ndarray, P_diagonal: np.ndarray) -> N
     A = system.mass() + np.diag(P_diagonal - np.diag(system.mass())) + J.T @ (system.weights[:, None] * J)
     size = np.sqrt(np.maximum(np.diag(A), 1e-300))
     values, vectors = np.linalg.eigh(A / np.outer(size, size))
-    if values[0] < NOTHING:
+    if len(values) and values[0] < NOTHING:
         column = int(np.argmax(np.abs(vectors[:, 0])))
-        node = next(n.name for n in system.mechanism.nodes.values() if column in n.columns)
+        node = next(n for n in system.mechanism.nodes.values() if column in n.columns)
         warnings.warn(
-            f"node {node} can move without mass, force or constraint (a body without inertia about an axis?)",
-            IllConditioned,
+            f"{node.kind} {node.name}: can move without mass, force or constraint; give it a mass, and a body its"
+            " inertia about every axis that it turns about, or fix it",
+            Undetermined,
             stacklevel=5,
         )

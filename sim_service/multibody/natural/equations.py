@@ -21,6 +21,7 @@ from sim_service.multibody.natural.tables import EXTERNAL
 from sim_service.portable import dot, norm
 
 Place = Linear | ArrayLike  # a node, a point of a body, or fixed numbers
+TOUCHING = 1e-9  # of the size of the mechanism: points that are nearer to each other have no direction between them
 SAME = 1e-9  # relative; constant equations that hold this well are dropped
 
 
@@ -147,6 +148,7 @@ class Equations:
         down = (0.0, -9.81) if self.dimension == 2 else (0.0, 0.0, -9.81)
         self.g = numbers("gravity", down if self.gravity is None else self.gravity, self.dimension)
         self._q0: list[float] = []
+        self._corners = np.array([np.inf, -np.inf])[:, None] * np.ones(self.dimension)  # of the box around all points
 
     # nodes
 
@@ -239,6 +241,19 @@ class Equations:
     def n(self) -> int:
         return len(self._q0)
 
+    @property
+    def span(self) -> float:
+        """The longest side of the box around all points as drawn, m."""
+        return max(0.0, float((self._corners[1] - self._corners[0]).max()))
+
+    def apart(self, what: str, distance: float) -> None:
+        """Refuses two places that are the same but for rounding, where what is between them needs a direction."""
+        if distance <= TOUCHING * self.span:
+            raise MechanismError(
+                f"{what}: its points are {distance:g} m apart, in a mechanism of {self.span:g} m: that is rounding;"
+                " draw them apart, or make them one"
+            )
+
     def named(self, name: str) -> Linear:
         """A node or named place."""
         found = self.nodes.get(name) or self.places.get(name)
@@ -256,6 +271,8 @@ class Equations:
             there = (self.nodes.get(name) or self.places[name]).kind
             raise MechanismError(f"{kind} {name}: there is a {there} of that name already")
         values = numbers(f"{kind} {name}", at, 1 if kind == "scalar" else self.dimension)
+        if kind == "point":
+            self._corners = np.array([np.minimum(self._corners[0], values), np.maximum(self._corners[1], values)])
         columns: Sequence[int] = ()
         if not fixed:
             columns = range(self.n, self.n + len(values))

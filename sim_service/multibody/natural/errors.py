@@ -39,3 +39,7 @@ class LockedMechanism(UserWarning):
 
 class IllConditioned(UserWarning):
     """Two constraints are so nearly the same that the multipliers will converge slowly."""
+
+
+class Undetermined(IllConditioned):
+    """A node can move without mass, force or constraint: nothing says how it will."""

@@ -18,6 +18,9 @@ from sim_service.multibody.natural.linear import Linear, Quadratic, linear, squa
 from sim_service.multibody.natural.motions import Motion, external
 from sim_service.portable import cos_sin_turns, dot, norm
 
+LEAST_ANGLE = 1e-3  # rad, between the axes of a universal joint: its equation has a slope of that size
+LEAST_RATIO = 1e-9  # of a gear
+
 
 def spherical(m: Equations, name: str, a: Linear | ArrayLike, b: Linear | ArrayLike) -> None:
     """Two points are one. In the plane this is the revolute joint."""
@@ -46,6 +49,11 @@ def universal(
     _between(m, name, a, b)
     spherical(m, name, at_of(m, a, at), b.at(at))
     ua, ub = _unit(axis_a), _unit(axis_b)
+    if norm(np.cross(ua, ub)) < LEAST_ANGLE:
+        raise MechanismError(
+            f"universal {name}: axes = [{ua.tolist()}, {ub.tolist()}]: are parallel, and there keep no angle between"
+            " them; they must differ, mostly by 90 degrees"
+        )
     _turn(m, f"{name}.cross", name, b.along(ub), along_of(m, a, ua), dot(ua, ub))
     m.joints[name] = Joint(name, "universal", a, b, np.asarray(at, float))
 
@@ -115,6 +123,7 @@ def rod(
     if size == 0.0:
         raise MechanismError(f"rod {name}: length = 0: must be positive; a spherical joint is a rod of length 0")
     size = number(f"rod {name}: length", size, POSITIVE_LENGTH)
+    m.apart(f"rod {name}", size)
     m.ends += [linear(a), linear(b)]
     m.constrain(name, (0.5 / size) * (square(d) - size**2))
     m.loads[name] = Load(name, (1.0 / size) * d, axial=True)
@@ -150,6 +159,13 @@ def gear(m: Equations, name: str, a: Linear, b: Linear, ratio: float) -> None:
     """a turns `ratio` times as far as b, from where both are as drawn."""
     m.own(f"gear {name}", a, b, dimension=1)
     ratio = number(f"gear {name}: ratio", ratio)
+    if abs(ratio) < LEAST_RATIO:
+        raise MechanismError(
+            f"gear {name}: ratio = {ratio:g}: must not be 0: the first would stand and the second turn freely; to hold"
+            " a scalar, drive it with polynomial = [value]"
+        )
+    if not (a - ratio * b).terms or set(a.terms) == set(b.terms):
+        raise MechanismError(f"gear {name}: ties a scalar to itself; it needs two different ones")
     m.no_spin(f"gear {name}", a, b)
     offset = float((m.where(a) - ratio * m.where(b))[0])
     m.constrain(name, a - ratio * b - offset)

@@ -86,6 +86,9 @@ def _basis(m: Equations, name: str, candidates: Sequence[Linear]) -> tuple[int, 
     drawn = [m.where(c) for c in candidates]
     if not drawn or any(norm(d) == 0.0 for d in drawn):
         raise MechanismError(f"body {name}: needs a direction: another point, apart from the first, or a vector")
+    for candidate, d in zip(candidates, drawn, strict=True):
+        if candidate.kind != "vector":
+            m.apart(f"body {name}", norm(d))
     unit = [d / norm(d) for d in drawn]
     for count in (1,) if m.dimension == 2 else (3, 2, 1):
         best: tuple[int, ...] = ()

@@ -22,7 +22,7 @@ import numpy as np
 
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.errors import DivergedError, MechanismError, NotConverged
-from sim_service.multibody.natural.problems import accelerations
+from sim_service.multibody.natural.problems import CHECKED, accelerations, freedoms
 from sim_service.multibody.natural.run import Record
 from sim_service.multibody.natural.system import State
 from sim_service.multibody.relative import integrators
@@ -40,7 +40,7 @@ from sim_service.multibody.relative.partitions import (
     Partitions,
     run_steps,
 )
-from sim_service.multibody.relative.system import GOOD, System, make_system, natural_places, settle
+from sim_service.multibody.relative.system import CLOSED, GOOD, System, make_system, natural_places, settle
 from sim_service.multibody.relative.system import P as Part
 from sim_service.multibody.relative.tree import Tree
 
@@ -50,8 +50,11 @@ METHODS = {
     "rk4": integrators.rk4_step,
 }  # fmt: skip
 MOST_PARTITIONS = 1000  # of a run: more often it is no passing position
-PASS_IT = 'formulation = "natural" passes it; a shorter step is enough where the motion only comes near it'
+NATURAL = 'formulation = "natural"'
+PASS_IT = f"{NATURAL} passes it; a shorter step is enough where the motion only comes near it"
 LISTED = 4  # loops in a message
+SMALLEST_SPAN = 1e-6  # m; a point on a rod of that size, 2 s at 5 ms: energy off by 9e-5 of what moves
+WEIGHTLESS = 1e-12  # share of what coordinates weigh
 
 
 def _named(tree: Tree, rows: Sequence[int]) -> str:
@@ -90,11 +93,40 @@ def _largest_change(
     return most
 
 
+def check_movable(state: State) -> None:
+    """Refuses what has no equations of motion in these coordinates: motions without inertia, and a mechanism that is
+    hardly larger than the gaps that its loops are closed to."""
+    m = state.system.mechanism
+    if 0.0 < m.span < SMALLEST_SPAN:
+        raise MechanismError(
+            f"the mechanism is {m.span:g} m large: loops are closed to {CLOSED:g} m, which is too coarse below"
+            f" {SMALLEST_SPAN:g} m; draw it larger, or take {NATURAL}"
+        )
+    if state.system.n > CHECKED:
+        return
+    M = state.system.mass()
+    size = np.sqrt(np.diag(M))
+    size[size == 0.0] = 1.0
+    # motions that the constraints leave, as shares of what each coordinate weighs: masses may differ by any factor
+    N = np.linalg.qr(size[:, None] * freedoms(state))[0]
+    values, vectors = np.linalg.eigh(N.T @ (M / np.outer(size, size)) @ N)
+    if len(values) and values[0] < WEIGHTLESS:
+        motion = N @ vectors[:, 0] / size
+        column = int(np.argmax(np.abs(motion)))
+        node = next(n for n in m.nodes.values() if column in n.columns)
+        raise MechanismError(
+            f"{node.kind} {node.name}: can move without mass or inertia, and has no equation of motion; give it a mass,"
+            " and a body its inertia about every axis that it turns about, or fix it; where a spring holds it,"
+            f" {NATURAL} will do"
+        )
+
+
 class Runner:
     """A natural state's mechanism in relative coordinates, at that state."""
 
     def __init__(self, state: State, method: str = "rodas4") -> None:
         self.method = method
+        check_movable(state)
         self._systems = [make_system(state.system.mechanism)]
         self._tried = [0.0]  # of every system the change of its determinants at which no better one was found
         self.restart(state)
