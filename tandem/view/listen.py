@@ -10,6 +10,7 @@ docs/decisions/0029-the-page-is-held-from-outside.md.
 import asyncio
 import contextlib
 import errno
+import html.parser
 import io
 import logging
 import re
@@ -25,7 +26,7 @@ from sync.config import View
 from sync.errors import TandemError
 from sync.extras import install
 from tandem.view.messages import MOST_BYTES, Rejected, checked
-from tandem.view.page_access import PageAccess
+from tandem.view.page_access import PageAccess, Scripts
 
 MOST_WAITING = 32  # connections without a session yet; one more, and the oldest of them is ended
 _GREETING_S = 10.0  # for a request to be complete
@@ -68,11 +69,47 @@ def bound(view: View) -> socket.socket:
 # ---- its scripts -----------------------------------------------------------------------------------------------------
 
 
-def scripts_of(client: bytes) -> tuple[bytes, ...]:
+def scripts_of(client: bytes) -> Scripts:
     """The scripts that the client's page runs: the loader in it, and the packed one that the loader unpacks.
 
-    They are the only ones that a browser is allowed to run there.
+    They are the only ones that a browser is allowed to run there. In a client that is packed in another way, the scripts
+    that stand in the page, and what these load themselves.
     """
+    packed = _unpacked(client)
+    if packed is not None:
+        return Scripts(packed, load_others=False)
+    page = _Inline()
+    page.feed(client.decode(errors="replace"))
+    if not page.found or page.elsewhere:
+        raise NoView("this version of viser has a client that is not known here; install viser 1.1")
+    return Scripts(tuple(text.encode() for text in page.found), load_others=True)
+
+
+class _Inline(html.parser.HTMLParser):
+    """The scripts that stand in a page, and whether it has others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.elsewhere = False
+        self._inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "script":
+            self._inside = True
+            self.found.append("")
+            self.elsewhere |= any(name == "src" for name, _ in attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = self._inside and tag != "script"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.found[-1] += data
+
+
+def _unpacked(client: bytes) -> tuple[bytes, bytes] | None:
+    """The loader of viser 1.1 and what it unpacks; None of a client that is not made like that."""
     import json
 
     import zstandard
@@ -80,20 +117,21 @@ def scripts_of(client: bytes) -> tuple[bytes, ...]:
     found = _PACKED.search(client)
     alphabet = _ALPHABET.search(found[4]) if found else None
     if found is None or alphabet is None or client.count(b"<script") != 1:
-        raise NoView("this version of viser has a client that is not known here; install viser 1.1")
-    value = np.zeros(256, np.int64)
-    value[np.frombuffer(json.loads(alphabet[1]).encode("ascii"), np.uint8)] = np.arange(88)
-    text = value[np.frombuffer(found[1].replace(b"&amp;", b"&"), np.uint8)]
-    whole = len(text) // 5
-    words = text[: 5 * whole].reshape(-1, 5) @ (88 ** np.arange(4, -1, -1))
-    rest = text[5 * whole :]
-    tail = int(sum(int(v) * 88 ** (len(rest) - 1 - i) for i, v in enumerate(rest))) if len(rest) else 0
-    packed = words.astype(">u4").tobytes() + tail.to_bytes(max(len(rest) - 1, 0), "big")
+        return None
+    try:
+        value = np.zeros(256, np.int64)
+        value[np.frombuffer(json.loads(alphabet[1]).encode("ascii"), np.uint8)] = np.arange(88)
+        text = value[np.frombuffer(found[1].replace(b"&amp;", b"&"), np.uint8)]
+        whole = len(text) // 5
+        words = text[: 5 * whole].reshape(-1, 5) @ (88 ** np.arange(4, -1, -1))
+        rest = text[5 * whole :]
+        tail = int(sum(int(v) * 88 ** (len(rest) - 1 - i) for i, v in enumerate(rest))) if len(rest) else 0
+        packed = words.astype(">u4").tobytes() + tail.to_bytes(max(len(rest) - 1, 0), "big")
+        unpacked = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+    except (ValueError, OverflowError, zstandard.ZstdError):
+        return None
     styles, code = int(found[2]), int(found[3])
-    unpacked = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
-    if len(unpacked) != styles + code:
-        raise NoView("this version of viser has a client that cannot be unpacked here; install viser 1.1")
-    return found[4], unpacked[styles:]
+    return (found[4], unpacked[styles:]) if len(unpacked) == styles + code else None
 
 
 # ---- its connections -------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import http
 import ipaddress
 import re
 import secrets
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from sync.markup import markup
@@ -43,9 +43,17 @@ Refusal = tuple[http.HTTPStatus, str]
 _FORBIDDEN, _BAD, _NOT_FOUND = http.HTTPStatus.FORBIDDEN, http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.NOT_FOUND
 
 
-def policy(scripts: tuple[bytes, ...], host: str = "") -> str:
+class Scripts(NamedTuple):
+    """Those that a page may run; and whether what these load themselves may run, too: where it is not known here."""
+
+    texts: tuple[bytes, ...] = ()
+    load_others: bool = False
+
+
+def policy(scripts: Scripts, host: str = "") -> str:
     """Content-Security-Policy: these scripts and no others, inline or from elsewhere; connections to this page only."""
-    hashes = "".join(f" 'sha256-{base64.b64encode(hashlib.sha256(s).digest()).decode()}'" for s in scripts)
+    hashes = "".join(f" 'sha256-{base64.b64encode(hashlib.sha256(s).digest()).decode()}'" for s in scripts.texts)
+    hashes += " 'strict-dynamic'" * scripts.load_others
     socket = f" ws://{host}" if host else ""  # not all browsers count a web socket as 'self'
     return (
         f"default-src 'none'; script-src 'wasm-unsafe-eval'{hashes}; style-src 'unsafe-inline';"
@@ -56,8 +64,13 @@ def policy(scripts: tuple[bytes, ...], host: str = "") -> str:
 
 
 class PageAccess:
-    def __init__(self, host: str, token: str = "", port: int = 0, scripts: tuple[bytes, ...] = ()):
-        self._host, self._token, self._cookie, self._scripts = host, token or new_token(), f"tandem_{port}", scripts
+    def __init__(self, host: str, token: str = "", port: int = 0, scripts: Scripts | None = None):
+        self._host, self._token, self._cookie, self._scripts = (
+            host,
+            token or new_token(),
+            f"tandem_{port}",
+            scripts or Scripts(),
+        )
         self.refused = 0  # requests
         self.rejected = 0  # messages
         self.pages: dict[Any, str] = {}  # open web sockets, and whose

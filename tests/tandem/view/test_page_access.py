@@ -8,16 +8,18 @@ import http.client
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import viser
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 
 from sync.config import View
 from tandem.view import page_access as doors
-from tandem.view.listen import MOST_WAITING, NoView, bound
-from tandem.view.page_access import PageAccess
+from tandem.view.listen import MOST_WAITING, NoView, bound, scripts_of
+from tandem.view.page_access import PageAccess, policy
 from tandem.view.process import Page
 from tests.stranger import as_stranger, needs_root
 from tests.sync.actors import PATIENCE_S
@@ -268,6 +270,20 @@ def test_the_scripts_that_may_run_are_those_of_the_page(page: Page) -> None:
     digest = base64.b64encode(hashlib.sha256(inline[0]).digest()).decode()
     assert len(inline) == 1 and f"'sha256-{digest}'" in headers["Content-Security-Policy"]
     assert headers["Content-Security-Policy"].count("sha256-") == 2
+
+
+def test_a_client_packed_in_another_way_may_run_what_stands_in_its_page_and_what_that_loads() -> None:
+    client = (Path(viser.__file__).parent / "client" / "build" / "index.html").read_bytes()
+    known = scripts_of(client)
+    assert len(known.texts) == 2 and not known.load_others and "'strict-dynamic'" not in policy(known)
+    for other in (client.replace(b"const A=", b"const B="), re.sub(rb'data-ss="\d+"', b'data-ss="1"', client)):
+        found = scripts_of(other)
+        (loader,) = found.texts
+        assert other.count(loader) == 1 and found.load_others
+        digest = base64.b64encode(hashlib.sha256(loader).digest()).decode()
+        assert f"'sha256-{digest}' 'strict-dynamic';" in policy(found)
+    with pytest.raises(NoView, match="not known here"):
+        scripts_of(b'<html><script src="https://example.org/own.js"></script></html>')
 
 
 def test_connections_that_ask_for_nothing_make_room(page: Page) -> None:
