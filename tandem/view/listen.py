@@ -72,8 +72,8 @@ def bound(view: View) -> socket.socket:
 def scripts_of(client: bytes) -> Scripts:
     """The scripts that the client's page runs: the loader in it, and the packed one that the loader unpacks.
 
-    They are the only ones that a browser is allowed to run there. In a client that is packed in another way, the scripts
-    that stand in the page, and what these load themselves.
+    They are the only ones that a browser is allowed to run there. In a client that is packed in another way these are
+    the scripts that stand in the page, and what they load themselves.
     """
     packed = _unpacked(client)
     if packed is not None:
