@@ -445,7 +445,12 @@ def write_functions(one: Writer) -> Generated:
     order = one.independent[::-1]  # deep ones first: they fill in least
     M = one.eq.reduced_mass([one.B[k] for k in (*order, *one.driven)])
     free = len(order)
-    L, inverse = v.factorised(g, [row[:free] for row in M[:free]])
+    try:
+        L, inverse = v.factorised(g, [row[:free] for row in M[:free]])
+    except ZeroDivisionError:
+        still = [tree.velocities[k] for j, k in enumerate(order) if M[j][j].value == 0.0]
+        names = ", ".join(still or [tree.velocities[k] for k in order])
+        raise MechanismError(f"{names}: moves nothing that has a mass; give what moves a mass, or fix it") from None
     found = v.solve_factorised(g, L, inverse, [-zero[k] for k in order])
     acceleration = dict(zip(order, found, strict=True))
     full = one.accelerations(acceleration)

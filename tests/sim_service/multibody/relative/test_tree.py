@@ -12,6 +12,7 @@ from sim_service.multibody.mechanism_file import read_mechanism
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.relative.conversion import from_natural, rates_from_natural, to_natural
+from sim_service.multibody.relative.generate import generate
 from sim_service.multibody.relative.kinematics import (
     close_loops,
     gradient,
@@ -302,6 +303,14 @@ def test_a_vector_without_a_body_is_refused():
     m.vector("loose", (1.0, 0.0, 0.0))
     with pytest.raises(MechanismError, match="loose: no body is built on it"):
         make_tree(m)
+
+
+def test_a_freedom_without_a_mass_is_refused():
+    m = Mechanism(2)
+    m.point("A", (0.0, 0.0), fixed=True)
+    m.point("B", (1.0, 0.0))
+    with pytest.raises(MechanismError, match=r"B.*: moves nothing that has a mass"):
+        generate(m)
 
 
 def test_a_singular_drawing_is_refused():
