@@ -281,7 +281,7 @@ def test_the_first_step_of_each_latency_run_counts_from_its_own_beginning(monkey
 
 
 def test_a_run_that_is_told_when_it_began_counts_from_there() -> None:
-    group: Any = type("ProcessGroup", (), {"recorder": None})()
+    group: Any = type("ProcessGroup", (), {"recorder": None, "start": lambda *_: None})()
     began = time.monotonic() - 3.0
     supervisor = Supervisor(CONFIG, group, lambda *_: None, lambda _: None, None, lambda _: {}, began)
     assert supervisor._begun_at == began
