@@ -118,7 +118,9 @@ def test_readings_under_a_sky_have_the_noise_of_their_satellites():
     rows[0, R.DIRECTION], rows[1, R.DIRECTION + 1] = 1.0, 1.0
     true = np.stack([np.linspace(-100.0, 100.0, steps), np.zeros(steps)], axis=1)
     noise = np.array([[normal_number(seed, i, k) for i in range(2)] for k in range(steps)])
-    sensors = Sensors(("g.x", "g.y"), ("g", "g"), rows, np.zeros((2, COUNTS), np.int32), (), ((), ()), np.zeros(2), np.ones(2), {})
+    sensors = Sensors(
+        ("g.x", "g.y"), ("g", "g"), rows, np.zeros((2, COUNTS), np.int32), (), ((), ()), np.zeros(2), np.ones(2), {}
+    )
     seen = Seen(
         true + noise, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)), np.ones((steps, 2)), np.zeros((0, 0))
     )
