@@ -27,10 +27,10 @@ from checks.debian_root import PYTHON_VERSION, Broken, fetch_wheels, main_archiv
 TOOLS = ("mmdebstrap", "git", "unshare")
 # what tests use where it is there: a compiler for FMUs and rings in C, network namespaces, systemd-analyze, libraries
 # of the game controllers, a browser
-INCLUDED = "python3,python3-venv,make,gcc,libc6-dev,git,iproute2,procps,systemd,libgl1,libegl1,chromium"
-# a view of the machine of its own; the mounts end with it
+INCLUDED = "python3,python3-venv,make,gcc,g++,libc6-dev,git,iproute2,procps,systemd,libgl1,libegl1,chromium"
+# a view of the machine of its own, whose root is a mount as roots are; the mounts end with it
 ENTER = """
-mount --rbind /dev "$0/dev" && mount -t tmpfs tmpfs "$0/dev/shm" && mount -t tmpfs tmpfs "$0/tmp" &&
+mount --bind "$0" "$0" && mount --rbind /dev "$0/dev" && mount -t tmpfs tmpfs "$0/dev/shm" && mount -t tmpfs tmpfs "$0/tmp" &&
 mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && chroot "$0" ip link set lo up && exec chroot "$0" "$@"
 """
 ENVIRONMENT = {
