@@ -73,6 +73,7 @@ drill: $(VENV)/.dev
 	$(BIN)/python -m checks.identify_drill
 	$(BIN)/python -m checks.fleet_drill
 	$(BIN)/python -m checks.sweep_drill --runs 200
+	$(BIN)/python -m checks.energy
 	$(BIN)/python -m checks.hostile_words
 	$(BIN)/python checks/bombs.py
 	$(BIN)/python checks/week.py

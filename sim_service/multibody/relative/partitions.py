@@ -8,7 +8,9 @@ Two things go wrong near such a position, and each has its own measure:
 
     change   of the determinant of a group of loops within a step, as a share of it: the motion of the independent
              coordinates has a singularity 1 / change steps away, and a method of order p makes an error of about
-             change^(p + 1) by it. It depends on which coordinates are dependent.
+             change^(p + 1) by it. It depends on which coordinates are dependent. Others whose change is much less take
+             over where it is large, or where the determinant is small against that where they were chosen: the latter
+             whatever the step, so that shorter steps make the error smaller and not only move it nearer.
     pivot    of the elimination, as a share of what it was where the coordinates were chosen: rounding grows with
              1 / pivot, also where only the order of elimination has become a bad one.
 
@@ -52,7 +54,8 @@ from sync.jit import inner, kernel
 OPEN_GAP = 1e-9  # m or rad
 GOOD_PIVOT = 0.3  # of what it is where the coordinates were chosen: better ones are not looked for
 # a point on a rod, 10 s in steps of 5 ms: energy off by 1e-3 of what moves with 0.3, 7e-6 with 0.1, 1e-7 with 0.02
-SMALL_CHANGE = 0.02  # other coordinates are not looked for below
+SMALL_CHANGE = 0.02  # other coordinates are not looked for below,
+LARGE_SHARE = 0.5  # if the determinant is above this share of that where they were chosen
 BETTER = 0.5  # of the change of the present coordinates: others take over below
 AGAIN = 1.5  # times the change at which no new choice was found outside: one is looked for again
 AT_SINGULAR = 1.0  # change from which on no step is believed
@@ -86,6 +89,9 @@ class Partitions:
         kernels = ((method, ode.STEP), (rates, ode.RATES), (rates_and_jacobian, ode.RATES_AND_JACOBIAN))
         addresses = [address_of(*one) for one in kernels] + [s.code.address["velocities"] for s in systems]
         self.words = np.array([as_word(address) for address in addresses])
+        sets = [set(s.generated.dependent) for s in systems]
+        # the first system with the same dependent coordinates: what is eliminated in another order changes alike
+        self.alike = np.array([sets.index(one) for one in sets], np.int32)
         self.groups = np.cumsum([0, *(len(group) for group in systems[0].generated.tree.groups)]).astype(np.int32)
         self.work = np.zeros(max(s.work_size for s in systems))
         self.before = np.zeros(max(1, len(systems[0].generated.dependent)))  # pivots, in front of the last step
@@ -111,6 +117,20 @@ def least_pivot(ints, reals, work):
     least = 1.0
     for i in range(len(pivots)):
         share = abs(pivots[i] / usual[i])
+        if not share >= least:  # nor if it is no number
+            least = share
+    return least
+
+
+@inner
+def least_share(groups, ints, reals, work):
+    """Of the determinant of a group of loops, of what it is where the coordinates were chosen."""
+    pivots, usual = part(ints, work, P.PIVOTS), part(ints, reals, P.PIVOT)
+    least = 1.0
+    for g in range(len(groups) - 1):
+        share = 1.0
+        for i in range(groups[g], groups[g + 1]):
+            share *= abs(pivots[i] / usual[i])
         if not share >= least:  # nor if it is no number
             least = share
     return least
@@ -164,12 +184,12 @@ def complete_velocities(word, ints, reals, state, work):
 
 
 @inner
-def best_system(spans, all_ints, all_reals, groups, current, old, state, work, before, most):
+def best_system(spans, all_ints, all_reals, groups, alike, current, old, state, work, before, most):
     """Of the others with good pivots here that whose determinants change least, if less than `most`; or, if `most` is
     0, that with the largest pivots. -1 if there is none."""
     best, largest_pivot = -1, GOOD_PIVOT
     for k in range(len(spans) // (2 * TABLES)):
-        if k != current:
+        if k != current and (most == 0.0 or alike[k] != alike[current]):
             ints, reals = part(spans, all_ints, TABLES * k + Span.INTS), part(spans, all_reals, TABLES * k + Span.REALS)
             if most > 0.0:
                 change = change_of(groups, ints, reals, old, state, work, before)
@@ -196,14 +216,14 @@ def note(ints, work, scratch, status, diagnostics, s):
 
 @kernel(
     types.Tuple((int64, int64, int64, int64, int64, float64))(
-        CONSTANTS, INDICES, INDICES, CONSTANTS, INDICES, CONSTANTS, INDICES, int64, VECTOR, VECTOR, VECTOR, VECTOR,
-        VECTOR, float64, int64, int64, int64, int64, VECTOR, MATRIX, WORDS, MATRIX,
+        CONSTANTS, INDICES, INDICES, CONSTANTS, INDICES, CONSTANTS, INDICES, INDICES, int64, VECTOR, VECTOR, VECTOR,
+        VECTOR, VECTOR, float64, int64, int64, int64, int64, VECTOR, MATRIX, WORDS, MATRIX,
     ),
     error_model="numpy",
 )  # fmt: skip
 def run_steps(
-    words, spans, all_ints, all_reals, layouts, all_settings, groups, current, old, state, work, scratch, before, h,
-    steps, every, begun, changes, tried, states, systems, diagnostics,
+    words, spans, all_ints, all_reals, layouts, all_settings, groups, alike, current, old, state, work, scratch, before,
+    h, steps, every, begun, changes, tried, states, systems, diagnostics,
 ):  # fmt: skip
     """Steps of the system `current`, and of others where these serve better, at most `changes` times.
 
@@ -226,9 +246,9 @@ def run_steps(
         copy(before, pivots)
         status, best = GOOD, -1
         while best < 0:
-            if change > SMALL_CHANGE:
+            if change > SMALL_CHANGE or (change > 0.0 and least_share(groups, ints, reals, work) < LARGE_SHARE):
                 best = best_system(
-                    spans, all_ints, all_reals, groups, current, old, state, work, before, BETTER * change
+                    spans, all_ints, all_reals, groups, alike, current, old, state, work, before, BETTER * change
                 )
                 if best >= 0:
                     break
@@ -257,7 +277,7 @@ def run_steps(
                 for i in range(len(state)):
                     states[kept, i] = state[i]
             if status in (OPEN, SINGULAR) and made < steps:
-                best = best_system(spans, all_ints, all_reals, groups, current, old, state, work, before, 0.0)
+                best = best_system(spans, all_ints, all_reals, groups, alike, current, old, state, work, before, 0.0)
                 if best < 0:
                     return made, UNKNOWN, capped, current, changed, change
         if changed == changes:

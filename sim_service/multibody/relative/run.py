@@ -286,8 +286,8 @@ class Runner:
                 at = self._tables
                 then = time.thread_time_ns()
                 made, status, more, self._current, changes, change = run_steps(
-                    at.words, at.spans, at.ints, at.reals, at.layouts, at.settings, at.groups, self._current, self._old,
-                    self.state, at.work, at.scratch, at.before, size, end - done, stride, begun,
+                    at.words, at.spans, at.ints, at.reals, at.layouts, at.settings, at.groups, at.alike, self._current,
+                    self._old, self.state, at.work, at.scratch, at.before, size, end - done, stride, begun,
                     MOST_PARTITIONS - self.partitions, np.array(self._tried), states, systems, diagnosis[done:],
                 )  # fmt: skip
                 self.steps_ns += time.thread_time_ns() - then

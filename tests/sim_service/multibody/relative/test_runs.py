@@ -119,6 +119,17 @@ def test_other_coordinates_take_over_before_the_first_ones_make_energy(method: s
     assert (other.q.tobytes(), other.qd.tobytes()) == (state.q.tobytes(), state.qd.tobytes())
 
 
+def test_shorter_steps_make_the_error_of_changing_coordinates_smaller() -> None:
+    """Coordinates change where they are, and not only so many steps away from where they are singular."""
+
+    def off(h: float) -> float:
+        record = Runner(point_on_a_rod(), "rk4").run(10.0, h, every=round(0.1 / h))
+        energies = [energy(record.state(k)).total for k in range(len(record.states))]
+        return float(np.abs(np.array(energies) - energies[0]).max())
+
+    assert off(1.25e-3) < off(5e-3) / 20.0
+
+
 @pytest.mark.parametrize("h", [5e-3, 3.3e-3])
 def test_a_position_in_which_no_choice_of_coordinates_serves_is_refused_by_name(h: float) -> None:
     m = Mechanism(dimension=2)
