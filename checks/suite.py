@@ -30,8 +30,9 @@ TOOLS = ("mmdebstrap", "git", "unshare")
 INCLUDED = "python3,python3-venv,make,gcc,g++,libc6-dev,git,iproute2,procps,systemd,libgl1,libegl1,chromium"
 # a view of the machine of its own, whose root is a mount as roots are; the mounts end with it
 ENTER = """
-mount --bind "$0" "$0" && mount --rbind /dev "$0/dev" && mount -t tmpfs tmpfs "$0/dev/shm" && mount -t tmpfs tmpfs "$0/tmp" &&
-mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && chroot "$0" ip link set lo up && exec chroot "$0" "$@"
+mount --bind "$0" "$0" && mount --rbind /dev "$0/dev" && mount -t tmpfs tmpfs "$0/dev/shm" &&
+mount -t tmpfs tmpfs "$0/tmp" && mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" &&
+chroot "$0" ip link set lo up && exec chroot "$0" "$@"
 """
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8",
