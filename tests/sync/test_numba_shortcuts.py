@@ -14,6 +14,7 @@ from sync import code_dependencies, numba_shortcuts
 from tests.examples import cases
 from tests.sync.actors import ROOT, environment
 
+needs_shortcuts = pytest.mark.skipif(not numba_shortcuts.taken(), reason="not taken in this version of numba")
 SET = st.dictionaries(st.sampled_from(["nrt", "noalias", "forceinline", "no_compile", "debuginfo"]), st.booleans())
 
 # compiles a kernel that inlines another, in files of its own; then loads it, and inlines what was loaded
@@ -131,6 +132,7 @@ def test_another_numba_is_used_the_public_way_and_what_an_edit_reaches_is_still_
     assert list(Path(said[0][4]).rglob("*.nbc"))
 
 
+@needs_shortcuts
 def test_what_was_loaded_runs_and_can_be_inlined(tmp_path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "inner.py").write_text(INNER)
     env = environment(TANDEM_CACHE=str(tmp_path / "cache")) | {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
@@ -146,6 +148,7 @@ def test_what_was_loaded_runs_and_can_be_inlined(tmp_path) -> None:  # type: ign
     ]
 
 
+@needs_shortcuts
 def test_a_cache_with_types_of_a_module_that_is_gone_is_made_anew(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """Seen: a branch called a kernel with a type of its own; back on main every call of that kernel failed."""
     (tmp_path / "generic.py").write_text(GENERIC)
@@ -161,6 +164,7 @@ def test_a_cache_with_types_of_a_module_that_is_gone_is_made_anew(tmp_path) -> N
     assert said == [["3.0", "0"], ["3.0", "0"], ["3.0", "1"]]
 
 
+@needs_shortcuts
 @pytest.mark.parametrize(("suffix", "left"), cases((".nbc", 40), (".nbi", 0)))
 def test_a_cache_cut_short_is_made_anew(tmp_path, suffix: str, left: int) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "generic.py").write_text(GENERIC)
