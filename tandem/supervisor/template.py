@@ -212,7 +212,7 @@ def main() -> None:
     libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     name_process("template")
     only_for_this_user()
-    warn_in_words()  # of what is built here; services say theirs in their reports
+    warn_in_words()  # one line on stderr, here and in the services that are forked
     fd = int(sys.argv[1])
     os.set_inheritable(fd, False)
     channel = socket.socket(fileno=fd)
