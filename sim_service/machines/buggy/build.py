@@ -351,7 +351,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     inputs[_BRAKE] = 40.0
     memory = state[size:]
     elements = state[system.span(Part.ELEMENT)]
-    elements[slots.ENERGY] = np.nan  # not known before the first step
+    elements[slots.ENERGY] = slots.UNKNOWN  # before the first step
     driveline.start(params[dynamics.DRIVELINE :], elements, slots.ENGINE, memory[dynamics.SHIFT :], 0.0)
     memory[dynamics.ABS :: len(brake_parameters.MEMORY)] = brake_parameters.OPEN_BAR
     memory[dynamics.LAST + slots.RATIO - slots.DRIVE] = memory[dynamics.SHIFT + M.ratio]

@@ -258,7 +258,7 @@ def advance_in_parts(ints, reals, car, params, memory, previous, own, place, par
             capped = max(capped, out[core.CAPPED])
             residual += out[core.ENERGY_RESIDUAL]
             missed = left[slots.ENERGY] - stored + 0.5 * dt * (gave + left[slots.POWER])
-            if isnan(stored):
+            if stored < 0.0:  # not known: the first step, or the state was moved
                 missed = 0.0
             size += max(abs(out[core.ENERGY_RESIDUAL]), abs(out[core.ENERGY_RESIDUAL] + missed))
             if parts < MOST_PARTS and not (capped == 0.0 and size <= MOST_RESIDUAL):

@@ -380,6 +380,7 @@ def correct(state, params, tables, work, dx):
         left[TYRE_STATES * k + S.EY] += dx[2 * _N + 2 * k + 1]
         left[slots.LEFT + _PER_WHEEL * k + V.wheel_speed] += dx[_N + _SPIN + k]
     left[slots.ENGINE] += dx[_ERRORS - 1]
+    left[slots.ENERGY] = slots.UNKNOWN  # that of the state before
     # loops close again, and the natural state is where the tree is
     t = part(ints, tree, Own.TIME)[0]
     system.begin(ints, tree, room, t)

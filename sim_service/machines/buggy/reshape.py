@@ -6,7 +6,7 @@ chassis stays where it is: what changes its point (its centre of gravity) moves 
 """
 
 from sim_service.machines.buggy.description import OUTPUTS
-from sim_service.machines.buggy.slots import HEAD, SIZE
+from sim_service.machines.buggy.slots import ENERGY, HEAD, SIZE, UNKNOWN
 from sim_service.machines.contract import FIT
 from sim_service.multibody.finite import finite
 from sim_service.multibody.natural.closing import close
@@ -33,6 +33,7 @@ def fit_car(state, moved, tables, work):
                 for j in range(3):
                     change += moved[k + 1 + j] * x[_AXES + 3 * j + i]
                 x[at + i] += change
+    part(ints, car, Part.ELEMENT)[ENERGY] = UNKNOWN  # that of the other shape
     close(ints, tables.floats, car, own)
     if not finite(state):  # no such position: the steps find the nearest, and say that they are capped
         copy(state, previous)

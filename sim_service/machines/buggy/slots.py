@@ -47,7 +47,8 @@ AXLE_TORQUE = LEFT + 4 * PER_WHEEL
 DRAG = AXLE_TORQUE + 1
 BODY_LOAD = DRAG + 1
 TYRE_OUT = BODY_LOAD + 1  # by the tyre that was asked last; the first two places are then
-ENERGY, POWER = TYRE_OUT, TYRE_OUT + 1  # of contact and stops: J in them, NaN if not known; W that they give
+ENERGY, POWER = TYRE_OUT, TYRE_OUT + 1  # of contact and stops: J in them, or UNKNOWN; W that they give
+UNKNOWN = -1.0
 STATES = TYRE_OUT + OUTPUTS
 
 # states of a car in relative coordinates beside coordinates and velocities: deflections of the tyres, engine's speed
