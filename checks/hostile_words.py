@@ -24,6 +24,7 @@ Exits with 1 if any case is of the last three kinds.
 
 import argparse
 import ctypes
+import faulthandler
 import json
 import mmap
 import os
@@ -295,6 +296,7 @@ def judge(subject: Subject, every: int, workers: int) -> dict[str, Any]:
             code = 1
             try:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
+                faulthandler.disable()  # a crash is a verdict, and the next case follows
                 np.seterr(all="ignore")
                 _work(subject, parts[k][ends[k] :], page, verdicts[ends[k] :], longest)
                 code = 0
@@ -306,25 +308,22 @@ def judge(subject: Subject, every: int, workers: int) -> dict[str, Any]:
         start(k)
     faults = []
     while running:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
-            time.sleep(0.05)
-            now = time.monotonic_ns()
-            for stuck, k in running.items():
-                if now - pages[k][0][1] > _GIVE_UP_S * 1e9:
-                    os.kill(stuck, signal.SIGKILL)
-            continue
-        k = running.pop(pid)
-        if status == 0:
-            continue
-        if os.WIFEXITED(status):
-            raise SystemExit(f"{subject.name}: the check itself failed, see above")
-        at = ends[k] + int(pages[k][0][0])
-        ended = os.WTERMSIG(status) == signal.SIGKILL
-        pages[k][1][at] = ENDLESS if ended else CRASHED
-        ends[k] = at + 1
-        if ends[k] < len(parts[k]):
-            start(k)
+        time.sleep(0.01)
+        for pid, k in list(running.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)  # of these alone: whoever calls may have other children
+            if not ended and time.monotonic_ns() - pages[k][0][1] > _GIVE_UP_S * 1e9:
+                os.kill(pid, signal.SIGKILL)
+            if not ended:
+                continue
+            del running[pid]
+            if os.WIFEXITED(status) and status:
+                raise SystemExit(f"{subject.name}: the check itself failed, see above")
+            if os.WIFSIGNALED(status):
+                at = ends[k] + int(pages[k][0][0])
+                pages[k][1][at] = ENDLESS if os.WTERMSIG(status) == signal.SIGKILL else CRASHED
+                ends[k] = at + 1
+                if ends[k] < len(parts[k]):
+                    start(k)
     counts: Counter[str] = Counter()
     for part, (_, verdicts, _) in zip(parts, pages, strict=True):
         counts.update(VERDICTS[v] for v in verdicts.tolist())
