@@ -61,7 +61,7 @@ def test_it_steps_as_its_equations_say_with_our_parameters(tmp_path: Path, versi
     assert run["sum"].tobytes() == np.ascontiguousarray(expected(u, 5.0, 0.2)[:, 1]).tobytes()
     units = {q.name: q.unit for q in (*model.inputs, *model.outputs)}
     assert units == {"u": "N", "lag_x_1": "m", "sum": "m.s", "fmu_status": "1"}
-    with pytest.raises(ConfigError, match="shapes the machine"):
+    with pytest.raises(ConfigError, match="shapes the model"):
         model.parameters["time_constant"] = 0.3
 
 

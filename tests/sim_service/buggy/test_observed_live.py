@@ -7,6 +7,7 @@ from sim_service.machines.contract import index
 from sim_service.machines.observer.build import ObserverSection, make_filter
 from sim_service.observers.description import read_sensors
 from sim_service.observers.experiment import record
+from sim_service.observers.rows import Count
 from sync.toml import check, read_toml
 from tests.sim_service.conftest import CONFIGS
 
@@ -27,7 +28,7 @@ def test_the_car_with_its_observer_is_the_filter_to_the_bit_and_goes_on_from_its
     drive = drive_inputs(STEPS)
     truth = record(one, params, state, drive, sensors, H, 3)
     filter = make_filter(one, params, sensors, settings.filter, H, "test")
-    late = [int(row[13]) for row in sensors.rows]
+    late = sensors.counts[:, Count.LATENCY].tolist()
 
     machine, own = load_machine(LIVE)
     assert len(machine.states) * 8 < 1_100_000
