@@ -13,9 +13,9 @@ the computer does meets both: p50, p99.9 of each by the clock and of the process
 have, times real time. Judged is the processor's time: the clock has what other programs take, too. The first step of a
 turn finds the other's code and numbers in the caches (200 us instead of 80), which is this check's doing: left out.
 The processor's time still has what the host does: interrupts, what a hypervisor takes, caches that others have filled.
-A round makes the same steps as the one before, so the least of all rounds is what each step costs by itself; that tail
-is judged. Beside it are the tail as measured, and that of constant work of the same length which takes turns with the
-steps: what it has, the host has.
+The tail as measured is judged. A round makes the same steps as the one before, so the least of all rounds is what each
+step costs by itself; that tail is printed beside it, and that of constant work of the same length which takes turns
+with the steps: what it has, the host has.
 
 Live (`--live SECONDS`): the town and the lane change driven in both formulations by processes as `tandem drive` does,
 steps missed beside those of a bare loop at the same time (checks/real_runs.py), and the replay's speed; needs a quiet
@@ -263,9 +263,9 @@ def cost(rounds: int, promises: list[Promise]) -> None:
     promises += [
         (f"a step of 5 ms: p50 {p50:.1f} us, at most {P50_US:g}", bool(p50 <= P50_US)),
         (
-            f"its p99.9: {tail / p50:.2f} of p50, at most {TAIL:g} (least of {rounds} rounds; {measured / p50:.2f} as"
-            f" measured, where constant work has {disturbed / usual:.2f})",
-            bool(tail <= TAIL * p50),
+            f"its p99.9: {measured / p50:.2f} of p50, at most {TAIL:g} (least of {rounds} rounds {tail / p50:.2f},"
+            f" constant work beside it {disturbed / usual:.2f})",
+            bool(measured <= TAIL * p50),
         ),
         (f"steps alone: {speed:.0f} x real time, at least {REPLAY:g}", speed >= REPLAY),
     ]
