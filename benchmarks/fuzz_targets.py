@@ -439,7 +439,7 @@ def mechanism(folder: Path) -> Target:
     def what(data: bytes) -> None:
         found, state = load(_written(folder / "mechanism.toml", data))
         h = 1e-3 * found.file.run.step_ms
-        run(state, 3 * h, h)
+        run(state, 3 * h, h, strict=False)  # what diverges says so in its record
 
     changed = _toml_change([tomllib.loads(file.read_text()) for file in files])
     seeds = [file.read_bytes() for file in files]

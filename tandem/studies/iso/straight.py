@@ -197,7 +197,7 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         Row("and to a stop in gear: below 1 mm/s within", "s", None, _quiet(stood["vx"])),
         Row("and to a stop in gear: speed at 3 s", "mm/s", 0.0, 1e3 * abs(float(stood["vx"][-1])), "it stands"),
     ]
-    notes = [] if anti_lock else [f"{_FIRST[first]}; without anti-lock control (abs = 0)"]
+    notes = [] if anti_lock else [f"in the simulation {_FIRST[first]}; without anti-lock control (abs = 0)"]
     stops = [(f"{bar:.0f} bar", gentle), (f"{FULL_BAR:.0f} bar", full)]
     if not anti_lock:
         stops.append((f"{best:.1f} bar, rising in {_SLOW_RISE:g} s", best_log))
