@@ -5,12 +5,22 @@ of 5, 2 and 1 ms, and up one of them as a grid and as OpenCRG files: along the d
 Once it runs quietly on top, its mechanical energy must not have grown (1 J is for rounding and what is left of the
 swinging), it must roll on with every step converged, and the greatest wheel load must not depend on the time step
 (15 %). A step of 20 cm must stop it at walking pace, before its foot.
+
+Then what it takes to climb: the greatest horizontal force on both front wheels, pushed up an edge slowly, beside that
+of a rigid wheel, W sqrt(2 r h - h^2) / (r - h), r the loaded radius, and that of two elliptical cams in tandem
+(Schmeitz, A semi-empirical three-dimensional model of the pneumatic tyre rolling over arbitrarily uneven road surfaces,
+Delft 2004), W times the greatest effective slope. The cams have their usual parameters (half axes R, order 1.8, a base
+of 0.8 of the contact length). They are for low obstacles: up to 5 cm both must agree within 15 %. Above, where a tyre
+leaves the ground and the cams do not, the force must be between theirs and the rigid wheel's. Along the way it may not
+jump: from one millimetre to the next by at most a tenth of its greatest value. And the force that pushes a whole car up
+from standstill must be between the same two and the same for steps of 5, 2.5 and 1 ms (3 %).
 """
 
 import math
 import re
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +28,8 @@ import numpy as np
 from sim_service.machines import gather
 from sim_service.machines.buggy import build, slots
 from sim_service.machines.buggy.description import OUTPUTS, P, W
+from sim_service.machines.car.tyres.enveloping import envelope
+from sim_service.machines.car.tyres.tir import read_tir
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.roads import make_road, surface
@@ -29,6 +41,17 @@ TALL, WALKING = 0.2, 1.4  # m, m/s
 KINDS = ("bump", "grid", "crg", "crg_across", "crg_oblique")
 HEADINGS = {"crg_across": 90.0, "crg_oblique": 60.0}  # degrees, of data along the kerb
 DATA_BEGIN, DATA_LENGTH, SPACING = -5.0, 60.0, 0.01  # m; of grid and CRG
+RAMP = 0.01  # m
+EDGES = (
+    (0.005, 0.005),
+    (0.02, 0.005),
+    *((height, RAMP) for height in (0.01, 0.02, 0.03, 0.05, 0.08, 0.11, 0.13, 0.16)),
+)
+LOW, MOST_OFF, MOST_JUMP = 0.05, 0.15, 0.1  # m; of the force of tandem cams; of the greatest force
+CONTACT_LENGTH, SHIFT, ORDER = 0.106, 0.8, 1.8  # m, of a tyre that is pressed by 1 cm; of the cams
+FRONT_LOAD = 1656.0  # N on a wheel, at rest
+TO_CLIMB, PUSH_STEPS, MOST_HARDER = (0.11, 0.13, 0.16), (5e-3, 2.5e-3, 1e-3), 1.03  # m; s; largest force over smallest
+PUSH_RATE, STANDS = 500.0, 0.03  # N/s; m/s, below which a car is pushed harder
 BEGIN = 2.0  # m; where the kerb begins; the front wheels start 1.3 m ahead of the origin
 
 
@@ -185,8 +208,79 @@ def climbed(speed: float, h: float) -> tuple[float, int]:
     return farthest, capped
 
 
-def main() -> int:
+def slowly_up(road: np.ndarray, tyre: Mapping[str, float], load: float) -> np.ndarray:
+    """Horizontal force that holds a wheel with this load at each millimetre of its way up the kerb."""
+    R, k = tyre["UNLOADED_RADIUS"], tyre["VERTICAL_STIFFNESS"]
+    forces = []
+    for x in np.arange(BEGIN - R - 0.01, BEGIN + 0.05, 1e-3):
+        low, high = 0.3 * R, 2.0 * R
+        for _ in range(40):
+            z = 0.5 * (low + high)
+            low, high = (z, high) if envelope(road, R, k, x, 0.0, z, 0.0, 1.0, 0.0)[3] > load else (low, z)
+        forces.append(-envelope(road, R, k, x, 0.0, high, 0.0, 1.0, 0.0)[1])
+    return np.array(forces)
+
+
+def rigid_slope(R: float, height: float) -> float:
+    return math.sqrt(2.0 * R * height - height**2) / (R - height)
+
+
+def tandem_slope(R: float, height: float) -> float:
+    """The greatest effective slope of two elliptical cams over a step."""
+    x = np.linspace(-1.5 * R, 1.5 * R, 6001)  # of a cam, the step being at 0
+    outline = R * ((1.0 - np.clip(np.abs(x) / R, 0.0, 1.0) ** ORDER) ** (1.0 / ORDER) - 1.0)
+    rise = np.where(x < 0.0, np.maximum(height + outline, 0.0), height)
+    base = SHIFT * CONTACT_LENGTH
+    return float((np.interp(x + 0.5 * base, x, rise) - np.interp(x - 0.5 * base, x, rise)).max()) / base
+
+
+def edges() -> int:
+    """Prints the forces that edges take; how many are wrong."""
     wrong = 0
+    tyre, load = read_tir(VEHICLE.parents[1] / "tyres" / "155_80_r13.tir"), FRONT_LOAD
+    R, loaded = tyre["UNLOADED_RADIUS"], tyre["UNLOADED_RADIUS"] - load / tyre["VERTICAL_STIFFNESS"]
+    print("edge_m  ramp_m  force_N on both front wheels: tandem cams, here, rigid wheel   greatest jump within 1 mm")
+    for height, ramp in EDGES:
+        with tempfile.TemporaryDirectory() as folder:
+            forces = slowly_up(make_road(kerb_file(Path(folder), height, ramp, "bump")), tyre.values, load)
+        cams, rigid = (2.0 * load * slope for slope in (tandem_slope(R, height), rigid_slope(loaded, height)))
+        found, jump = 2.0 * float(forces.max()), float(np.abs(np.diff(forces)).max() / forces.max())
+        good = jump <= MOST_JUMP and (abs(found / cams - 1.0) <= MOST_OFF if height <= LOW else cams < found < rigid)
+        wrong += not good
+        print(
+            f"{height:6.3f} {ramp:6.3f} {cams:18.0f} {found:8.0f} {rigid:8.0f} {jump:24.3f}"
+            + ("" if good else "  WRONG")
+        )
+    for height in TO_CLIMB:
+        cams, rigid = (2.0 * load * slope for slope in (tandem_slope(R, height), rigid_slope(loaded, height)))
+        pushes = [pushed_up(height, 0.02, h) for h in PUSH_STEPS]
+        good = cams < min(pushes) and max(pushes) < rigid and max(pushes) / min(pushes) <= MOST_HARDER
+        wrong += not good
+        forces_of = ", ".join(f"{push:.0f}" for push in pushes)
+        print(
+            f"a car up {height} m from standstill at 5, 2.5, 1 ms: {forces_of} N" + ("" if good else "  WRONG"),
+            flush=True,
+        )
+    return wrong
+
+
+def pushed_up(height: float, ramp: float, h: float) -> float:
+    """The force that pushes a car up which stands before a kerb, its front wheels nearly touching."""
+    car, near = Coasting.slippery(height, ramp, 0.3), BEGIN - 1.3 - math.sqrt(0.56 * height - height**2) - 0.005
+    while car["x"] < near:
+        car.step(h)
+    car.push(0.0)
+    push = 0.0
+    while car["x"] + 1.3 < BEGIN + 0.02 and push < 2e4:
+        if car["vx"] < STANDS:
+            push += PUSH_RATE * h
+        car.params[P.push_x] = push
+        car.step(h)
+    return push
+
+
+def main() -> int:
+    wrong = edges()
     print(
         "ramp_m  m/s     road         gained_J at 5, 2, 1 ms           peak_load_N            spread  capped  m/s after"
     )

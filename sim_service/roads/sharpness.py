@@ -14,7 +14,8 @@ from sim_service.roads.layout import ABSENT, HEAD, Bump, Curved, Grid, Head, Kin
 
 MOST_CURVATURE = 1.0  # 1/m; a wheel of 0.3 m touches in one point, and its load is wrong by a few per cent
 MOST_ACROSS = 1.0  # slope across the road; a plane through one point is no likeness of a wall beside the wheel
-MOST_SLOPE = 4.0  # a step of 5 cm over 2 cm has 2.5 to 3.3
+# a step of 5 cm within 3.3 mm; above, the energy that a step takes depends on the time step by a tenth and more
+MOST_SLOPE = 20.0
 
 
 class TooSharp(UserWarning):

@@ -3,16 +3,18 @@
 The part of the road under the wheel, along the wheel plane, presses on the tyre wherever it is inside the outline, a
 circle of radius R about the wheel's centre. With p the depth of a point of the road inside it, s the way along,
 
-    A = integral of p^(3/2) ds,      V = k d^2 / 2,      d the depth of the plane that would have the same A
+    A = integral of p^3 ds,      V = k d^2 / 2,      d the depth of the plane that would have the same A
 
 is the energy of the tyre, and its force is the gradient of V with respect to the motion of the wheel. So contact
 neither makes nor takes energy, whatever the road: a kerb slows the car down by what it lifts it. On a plane d is the
 deflection, and the force that of the linear spring, to a hundredth; on an edge the tyre is softer, as tyres are;
-where it touches in two places it has two springs. The force acts along its own line towards the centre: slip is counted
-in the plane square to it. (Why so and not otherwise: docs/decisions/0037.)
+where it touches in two places it is stiffer. The exponent is that with which steps of up to 5 cm take the force they
+take by two elliptical cams in tandem (`python -m checks.kerbs`). The force acts along its own line towards the centre:
+slip is counted in the plane square to it. (Why so and not otherwise: docs/decisions/0037.)
 
 The integral is a sum over `SAMPLES` points which move along with the wheel, and the force the gradient of that sum, so
-that energy is kept however coarse they are; ramps shorter than their distance make the force uneven.
+that energy is kept however coarse they are. As soon as the outline reaches a place where the road bends between them
+(`BENT`), which is before the tyre touches it, the sum has `FINER` times as many: an edge passes through them evenly.
 
 Symbols: c centre, a axle (unit, to the left), R unloaded radius, k stiffness, H height of the centre over a point of
 the road in the wheel plane, rho its distance from the centre.
@@ -26,34 +28,45 @@ from sync.jit import inner, kernel
 OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 
 SAMPLES = 48
+BENT, FINER = 0.08, 16  # m per m: how much the slope may change from a point to the next; as many points where it does
 FLAT = 0.1  # of R: deeper than this under the centre, p goes on along its tangent
 DEEPEST = 0.85  # of R
 STEPS = 8
 LYING = 0.3  # no smaller cosine of the lean is reckoned with for directions in the road
 LEAN, LEAN_WIDTH = 0.7, 0.5  # cosine of the lean from which a wheel stands less and less on its tread; over which
 
-# A of a plane of depth x R, R^2.5 times C0 x^2 (1 + C1 x + ...); to 3e-4 up to x = 0.85
-C0 = 1.6660811  # 3 pi sqrt(2) / 8
-C1, C2, C3, C4 = -0.3737734, -0.0876762, 0.02441744, -0.07352367
+# A of a plane of depth x R, R^4 times C0 x^3.5 (1 + C1 x + ...); to 5e-4 up to x = 0.85
+C0 = 1.29299526  # 32 sqrt(2) / 35
+C1, C2, C3, C4 = -0.41235598, -0.12975559, 0.08316127, -0.13797105
+
+
+@inner
+def plane(x):
+    """A of a plane of depth x, and its slope, both for R = 1."""
+    power = C0 * x * x * sqrt(x)
+    value = power * x * (1.0 + x * (C1 + x * (C2 + x * (C3 + x * C4))))
+    slope = power * (3.5 + x * (4.5 * C1 + x * (5.5 * C2 + x * (6.5 * C3 + x * 7.5 * C4))))
+    return value, slope
 
 
 @inner
 def depth(A):
-    """x and dI/dx of the plane with this A, both for R = 1."""
-    x = min(sqrt(A / C0), DEEPEST)
-    slope = 1.0
+    """x and dA/dx of the plane with this A, both for R = 1: Newton's rule on A^(1/4), which is nearly straight."""
+    value, slope = plane(DEEPEST)
+    if value < A:
+        # from here x grows by the cube root, as A does by the cube of p: in a wall the spring goes on being linear
+        root = (A / value) ** (1.0 / 3.0)
+        return DEEPEST + 3.0 * value / slope * (root - 1.0), slope * root * root
+    wanted = sqrt(sqrt(A))
+    x = min(wanted, DEEPEST)
     for _ in range(STEPS):
-        value = C0 * x * x * (1.0 + x * (C1 + x * (C2 + x * (C3 + x * C4))))
-        slope = C0 * x * (2.0 + x * (3.0 * C1 + x * (4.0 * C2 + x * (5.0 * C3 + x * 6.0 * C4))))
-        step = (A - value) / slope
-        x = min(x + step, DEEPEST)
+        value, slope = plane(x)
+        root = sqrt(sqrt(value))
+        step = 4.0 * (wanted - root) * value / (root * slope)
+        x = min(max(x + step, 0.1 * x), DEEPEST)
         if abs(step) < 1e-12:
             break
-    if x == DEEPEST:
-        # on along the tangent, so that force and energy go on together
-        value = C0 * x * x * (1.0 + x * (C1 + x * (C2 + x * (C3 + x * C4))))
-        x += max(A - value, 0.0) / slope
-    return x, slope
+    return x, plane(x)[1]
 
 
 @kernel(**OPTIONS)
@@ -72,6 +85,42 @@ def lean(an):
 
 
 @kernel(**OPTIONS)
+def pressed(road, R, cosine, cz, bx, by, tx, ty, ds, count):
+    """Sums over `count` points of the road, `ds` apart along t, half of them ahead: A; its derivative by the motion of
+    the wheel (3); those of g zx s, g zy s and g H; friction and its weight. Then the highest of them, and by how much
+    a way from a point to the next one rises otherwise than the way before, at most.
+    """
+    arm = 1.0 / cosine
+    least, first = FLAT * R, 0.5 * (1.0 - count) * ds
+    A = fx = fy = fz = friction = weight = 0.0
+    along_x = along_y = height = bend = before = rose = 0.0
+    top = -1e30
+    for i in range(count):
+        s = first + i * ds
+        z, zx, zy, mu = surface(road, bx + s * tx, by + s * ty)
+        rises = z - before
+        if i > 1:
+            bend = max(bend, abs(rises - rose), abs(rises - (zx * tx + zy * ty) * ds))
+        before, rose, top = z, rises, max(top, z)
+        H = above = (cz - z) * arm
+        over = 0.0
+        if least > H:
+            over, H = least - H, least
+        elif s * s + H * H >= R * R:
+            continue
+        rho = sqrt(s * s + H * H)
+        p = R - rho + over * H / rho
+        if p > 0.0:
+            square = p * p * ds
+            A += p * square
+            g = 3.0 * square * H / rho * arm
+            fx, fy, fz = fx - g * zx, fy - g * zy, fz + g
+            along_x, along_y, height = along_x + g * zx * s, along_y + g * zy * s, height + g * above
+            friction, weight = friction + square * mu, weight + square
+    return A, fx, fy, fz, along_x, along_y, height, friction, weight, top, bend
+
+
+@kernel(**OPTIONS)
 def envelope(road, R, k, cx, cy, cz, ax, ay, az):
     """Deflection, elastic force (3), its moment about the centre (3), friction factor; no force where nothing touches.
 
@@ -80,30 +129,20 @@ def envelope(road, R, k, cx, cy, cz, ax, ay, az):
     upright, cosine, slope = lean(az)
     tx, ty = ay / upright, -ax / upright
     bx, by = cx + R * az * ax / upright, cy + R * az * ay / upright  # where a leaning wheel reaches
-    ds = 2.0 * R / SAMPLES
-    arm = 1.0 / cosine
-    least = FLAT * R
-    A = fx = fy = fz = friction = weight = 0.0
-    along_x = along_y = height = 0.0  # of the sums of g zx s, g zy s, g H
-    for i in range(SAMPLES):
-        s = (i + 0.5) * ds - R
-        z, zx, zy, mu = surface(road, bx + s * tx, by + s * ty)
-        H = (cz - z) / cosine
-        over, above = 0.0, H
-        if least > H:
-            over, H = least - H, least
-        rho = sqrt(s * s + H * H)
-        p = R - rho + over * H / rho
-        if p > 0.0:
-            root = sqrt(p)
-            A += p * root * ds
-            g = 1.5 * root * ds * H / rho * arm
-            fx, fy, fz = fx - g * zx, fy - g * zy, fz + g
-            along_x, along_y, height = along_x + g * zx * s, along_y + g * zy * s, height + g * above
-            friction, weight = friction + root * mu, weight + root
+    ds = 2.0 * R / (SAMPLES - 2)
+    A, fx, fy, fz, along_x, along_y, height, friction, weight, top, bend = pressed(
+        road, R, cosine, cz, bx, by, tx, ty, ds, SAMPLES
+    )
+    if bend > BENT * ds:
+        # as far as the outline is below the highest point, and a little more for what is between the points
+        H = max((cz - top) / cosine, 0.0)
+        cells = min(sqrt(max(R * R - H * H, 0.0)) / ds + 2.0, 0.5 * SAMPLES)
+        A, fx, fy, fz, along_x, along_y, height, friction, weight, _, _ = pressed(
+            road, R, cosine, cz, bx, by, tx, ty, ds / FINER, 2 * FINER * int(cells)
+        )
     if A == 0.0:
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0
-    size = R * R * sqrt(R)
+    size = R * R * R * R
     x, steep = depth(A / size)
     push = k * x * R * R / (size * steep)
 
