@@ -51,7 +51,7 @@ def copy_tree(target: Path) -> None:
     listed = subprocess.run(("git", "ls-files", "-z"), cwd=ROOT, check=True, capture_output=True).stdout
     names = [name for name in os.fsdecode(listed).split("\0") if name and (ROOT / name).is_file()]
     before = target / ".tree"
-    for name in set(before.read_text().split("\0")) - set(names) if before.exists() else ():
+    for name in set(before.read_text().split("\0")) - {*names, ""} if before.exists() else ():
         (target / name).unlink(missing_ok=True)
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
