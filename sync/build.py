@@ -2,8 +2,9 @@
 
 A module's kernels are compiled when it is imported, one after the other. Here worker processes import one module with
 kernels each, as soon as the modules that this runs are done; those on which the longest chain of others waits come
-first. Modules that run each other (through the file of their package) are one job. What is done is marked in the folder
-of its compiled code (sync/code_dependencies.py), so only what an edit has changed is compiled again. A module that
+first. Modules that run each other (through the file of their package) are one job. What is done is noted beside the
+compiled code: after an edit the modules that import the edited one are imported again, and of their kernels those are
+compiled that the edit has changed (sync/kernel_stamps.py). A module that
 cannot be imported here (its device's software is missing) is skipped: the process that needs it reports the error.
 A module that says `COMPILED_WHEN_ASKED = True` is compiled, with what it imports, only where it or one that imports it
 is asked for by name, or with `--all`: what few need does not keep everybody waiting.
@@ -30,7 +31,6 @@ from sync import code_dependencies as code
 from sync.child_python import python_command, python_environment
 from sync.code_dependencies import own_cache
 
-_DONE = "complete"
 _WHEN_ASKED = re.compile(r"^COMPILED_WHEN_ASKED = True\b", re.MULTILINE)
 _EVERY_S = 5.0  # between lines of progress where there is no terminal
 Report = Callable[[int, int], None]  # kernels compiled, of how many
@@ -42,7 +42,7 @@ def missing(*modules: str) -> list[Path]:
         files = {each for module in modules for each in code.runs(code.file_of(module))}
     else:
         files = {file for file in code.all_sources() if not when_asked(file)}
-    return [file for file in sorted(files) if code.kernels_in(file) and not (code.folder_of(file) / _DONE).exists()]
+    return [file for file in sorted(files) if code.kernels_in(file) and not code.compiled_note(file).exists()]
 
 
 def needed_by(file: Path) -> frozenset[Path]:
@@ -223,9 +223,9 @@ def _compile(name: str) -> None:
         importlib.import_module(name)
     except Exception:  # reported by the process that needs it; here it is only skipped
         return
-    folder = code.folder_of(code.file_of(name))
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / _DONE).touch()
+    from sync import kernel_stamps  # its imports are numba's: after the module's own
+
+    kernel_stamps.note_compiled(code.file_of(name))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def _text(file: Path) -> str:
 
 
 @functools.cache
-def _digest(file: Path) -> bytes:
+def digest(file: Path) -> bytes:
     return hashlib.sha256(_text(file).encode()).digest()
 
 
@@ -201,10 +201,10 @@ def stamp(file: Path) -> str:
 
 
 def _stamp(file: Path) -> str:
-    digest = hashlib.sha256()
-    for name, content in sorted((module_name(each), _digest(each)) for each in dependencies(file)):
-        digest.update(name.encode() + b"\0" + content)
-    return digest.hexdigest()
+    whole = hashlib.sha256()
+    for name, content in sorted((module_name(each), digest(each)) for each in dependencies(file)):
+        whole.update(name.encode() + b"\0" + content)
+    return whole.hexdigest()
 
 
 @functools.cache
@@ -220,9 +220,9 @@ def _remembered() -> dict[str, str]:
     return made
 
 
-def folder_of(file: Path) -> Path:
-    """Where compiled code of this file is kept."""
-    return cache_directory() / f"{module_name(file)}-{stamp(file)[:16]}"
+def compiled_note(file: Path) -> Path:
+    """A file that is there once every kernel of this source is compiled, and says which they are (kernel_stamps.py)."""
+    return cache_directory() / f"{module_name(file)}-{stamp(file)[:16]}.compiled"
 
 
 def kernels_in(file: Path) -> int:
@@ -253,8 +253,8 @@ def marker(name: str) -> Path:
 @functools.cache
 def fingerprint() -> str:
     """A name for all sources together: the same sources on the same type of machine give the same bits."""
-    digest = hashlib.sha256()
+    whole = hashlib.sha256()
     for file in all_sources():
-        digest.update(file.relative_to(ROOT).as_posix().encode())
-        digest.update(_digest(file))
-    return digest.hexdigest()[:16]
+        whole.update(file.relative_to(ROOT).as_posix().encode())
+        whole.update(digest(file))
+    return whole.hexdigest()[:16]

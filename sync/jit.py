@@ -4,9 +4,9 @@ Promises
 - `kernel` makes a nopython function that holds no GIL and is cached on disk. Entry points give it an explicit
   signature, so they are compiled (or loaded) when their module is imported and never inside a run.
 - numba invalidates a cached function when its own file changes, but not when a function it inlines from another file
-  does. Compiled code is therefore kept in a folder named after the contents of its file and of everything that file
-  imports (sync/code_dependencies.py): an edit recompiles what depends on it and nothing else, going back to an earlier
-  version recompiles nothing, and folders of sources long gone are swept away.
+  does. Compiled code is therefore kept in a folder named after what the function is made of, with all it calls and all
+  constants it uses (sync/kernel_stamps.py): an edit recompiles what it changes and nothing else, going back to an
+  earlier version recompiles nothing, and folders of code long gone are swept away.
 - Processes that started together do not compile together: `compiling` is a lock between them. What is compiled is
   loaded without it. What is missing is compiled on all cores (sync/build.py).
 - What is in the cache is run. It is made for its owner alone, and one that others could have written to is refused.
@@ -25,7 +25,7 @@ from typing import Any
 
 import numba
 
-from sync import code_dependencies, numba_shortcuts
+from sync import code_dependencies, kernel_stamps, numba_shortcuts
 
 _KEEP_S = 7 * 24 * 3600
 _USED_S = 24 * 3600
@@ -39,21 +39,21 @@ def keep_compiled_code(config: Any) -> None:
 
     In the environment and in numba's configuration, which reads the first again whenever that has changed."""
     if hasattr(config, "CACHE_LOCATOR_CLASSES"):
-        folder, locator = CACHE, "sync.jit.ImportsLocator"
+        folder, locator = CACHE, "sync.jit.KernelLocator"
         os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = config.CACHE_LOCATOR_CLASSES = locator
     else:
         folder = CACHE / f"all-{code_dependencies.fingerprint()}"
     os.environ["NUMBA_CACHE_DIR"] = config.CACHE_DIR = str(folder)
 
 
-class ImportsLocator:
-    """Where numba finds the compiled code of a function: by its file's contents and those of all it imports."""
+class KernelLocator:
+    """Where numba finds the compiled code of a function: by what it is made of."""
 
     def __init__(self, function: Callable[..., Any], file: Path):
         self._py_file = str(file)  # numba names it in a warning
-        self._line = function.__code__.co_firstlineno
-        self._folder = code_dependencies.folder_of(file)
-        self._stamp = code_dependencies.stamp(file)
+        name = f"{code_dependencies.module_name(file)}.{function.__qualname__}"
+        self._stamp = kernel_stamps.remembered(function, file)
+        self._folder = CACHE / f"{name.replace('<locals>', '')}-{self._stamp[:16]}"
 
     def ensure_cache_path(self) -> None:
         _make(self._folder)
@@ -65,10 +65,10 @@ class ImportsLocator:
         return self._stamp
 
     def get_disambiguator(self) -> str:
-        return str(self._line)
+        return ""  # the folder is this function's alone; its line in the file does not matter
 
     @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "ImportsLocator | None":
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "KernelLocator | None":
         file = Path(py_file).resolve()
         if not file.is_file():  # typed in by hand, or generated
             return None
@@ -107,6 +107,7 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     def compiled(function: Callable[..., Any]) -> Any:
         if "<locals>" in function.__qualname__:
             function.__qualname__ += f"_{_made_of(function)}"
+        setattr(function, kernel_stamps.OPTIONS, repr(sorted(options.items())).encode())
         return decorator(function)
 
     return compiled

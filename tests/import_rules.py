@@ -26,8 +26,6 @@ APART = (
     ("sim_service.inputs", "sim_service.machines", "inputs serve any machine"),
     ("sim_service.loop", "sim_service.service", "the service runs the loop"),
 )
-_COMPILERS = {"kernel", "njit", "jit", "intrinsic", "cfunc", "vectorize"}  # decorators that make compiled functions
-_CALLED = {"for_any_clock"}  # what makes them of a function that it is given
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,6 @@ def breaches(modules: dict[str, Module]) -> list[str]:
         *_too_close(modules),
         *_circles(modules),
         *_private(modules),
-        *_for_constants(modules),
     ]
     return sorted(found)
 
@@ -171,79 +168,3 @@ def _private(modules: dict[str, Module]) -> Iterator[str]:
             beside = target is not None and target.folder == module.folder
             if name.startswith("_") and not name.startswith("__") and not beside:
                 yield f"{module.file}:{one.line}: imports {name} of {one.target}, which is private to its package"
-
-
-def _for_constants(modules: dict[str, Module]) -> Iterator[str]:
-    """Importing a compiled module compiles or loads it, and ties one's own compiled code to every edit of it."""
-    decorators = {name: _decorators(m.tree) for name, m in modules.items()}
-    compiled = {name: _constants(m.tree) - decorators[name] for name, m in modules.items() if _compiles(m, decorators)}
-    for module in modules.values():
-        used: dict[str, list[tuple[str, int]]] = {}
-        for one in module.imports:
-            if one.target in compiled:
-                names = [one.name] if one.name else _attributes(module.tree, one)
-                used.setdefault(one.target, []).extend((name, one.line) for name in names)
-        for target, names in used.items():
-            if names and all(name in compiled[target] for name, _ in names):
-                listed = ", ".join(sorted({name for name, _ in names}))
-                yield (
-                    f"{module.file}:{names[0][1]}: imports the compiled module {target} only for {listed}; "
-                    "constants belong into a module that compiles nothing"
-                )
-
-
-def _compiles(module: Module, decorators: dict[str, set[str]]) -> bool:
-    """Whether a function of it is compiled, by one of the compilers or by a decorator made of one somewhere else."""
-    imported = {one.name for one in module.imports if one.name in decorators.get(one.target, ())}
-    known = _COMPILERS | decorators[module.name] | imported
-    return any(
-        _name(decorator) in known
-        for node in _statements(module.tree)
-        if isinstance(node, ast.FunctionDef)
-        for decorator in node.decorator_list
-    ) or any(
-        isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value) in _CALLED
-        for node in module.tree.body
-    )
-
-
-def _name(decorator: ast.expr) -> str:
-    """Its last part: `kernel` of `@jit.kernel(signature)`."""
-    return _dotted(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
-
-
-def _dotted(node: ast.expr) -> str:
-    """`a.b.c` if that is what it is, else nothing."""
-    if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value)}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _decorators(tree: ast.Module) -> set[str]:
-    """Names for a compiler with options: `inner = kernel(cache=False)`."""
-    return {
-        target.id
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value) in _COMPILERS
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-
-
-def _constants(tree: ast.Module) -> set[str]:
-    """Names a module binds by assignment, not by def, class or import."""
-    names = set()
-    for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names |= {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-    return names
-
-
-def _attributes(tree: ast.Module, one: Import) -> list[str]:
-    """What is used of a module that was imported whole: by its full name, its last part, or an alias."""
-    called = {one.target, one.target.rpartition(".")[2]}
-    for node in _statements(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom) and node.lineno == one.line:
-            called |= {a.asname for a in node.names if a.asname and one.target.endswith(a.name)}
-    return [n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and _dotted(n.value) in called]

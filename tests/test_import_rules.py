@@ -124,62 +124,6 @@ def test_a_private_name_of_another_package_is_found(tmp_path, text):
     assert found.startswith("tandem/a.py:1: imports _") and "private" in found
 
 
-COMPILED = (
-    "from sync.jit import kernel\nSIZE, FULL = 4, 5\nNAMES: tuple = ()\nclass C: pass\n@kernel()\ndef push(): pass\n"
-)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from sync.ring import SIZE\n",
-        "from sync.ring import FULL, NAMES\n",
-        "from sync import ring\nx = ring.SIZE\n",
-        "import sync.ring as r\nx = r.SIZE\n",
-        "import sync.ring\nx = sync.ring.SIZE\n",
-        "def f():\n    from sync.ring import SIZE\n",
-    ],
-)
-def test_a_compiled_module_imported_for_a_constant_is_found(tmp_path, text):
-    root = tree(tmp_path, {"tandem/a.py": text, "sync/ring.py": COMPILED, "sync/jit.py": "def kernel(): pass\n"})
-    (found,) = found_in(root)
-    assert "imports the compiled module sync.ring only for" in found
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from sync.ring import SIZE, push\n",
-        "from sync.ring import C\n",
-        "from sync import ring\nx = ring.SIZE, ring.push\n",
-        "from sync.ring import SIZE\ndef f():\n    from sync.ring import push\n",
-    ],
-)
-def test_a_compiled_module_imported_for_what_it_does_is_right(tmp_path, text):
-    root = tree(tmp_path, {"tandem/a.py": text, "sync/ring.py": COMPILED, "sync/jit.py": "def kernel(): pass\n"})
-    assert found_in(root) == []
-
-
-@pytest.mark.parametrize(
-    "decorated",
-    [
-        "from numba import njit\n@njit\ndef f(): pass\n",
-        "from sync import jit\n@jit.kernel(1)\ndef f(): pass\n",
-        "from numba.extending import intrinsic\n@intrinsic\ndef f(): pass\n",
-        "from sync.jit import kernel\ninner = kernel(cache=False)\n@inner\ndef f(): pass\n",
-        "from sync.other import inner\n@inner\ndef f(): pass\n",
-    ],
-)
-def test_every_way_to_compile_is_known(tmp_path, decorated):
-    files = {
-        "tandem/a.py": "from sync.ring import SIZE\n",
-        "sync/ring.py": decorated + "SIZE = 1\n",
-        "sync/jit.py": "def kernel(): pass\n",
-        "sync/other.py": "from sync.jit import kernel\ninner = kernel()\n",
-    }
-    assert len(found_in(tree(tmp_path, files))) == 1
-
-
 @pytest.mark.parametrize(
     "importer, imported",
     [

@@ -42,7 +42,8 @@ def tree(tmp_path: Path) -> Path:
     for package in ("sync", "daq_service", "sim_service"):
         (tree / package).mkdir(parents=True)
         (tree / package / "__init__.py").touch()
-    for file in ("build.py", "child_python.py", "errors.py", "jit.py", "numba_shortcuts.py", "code_dependencies.py"):
+    needed = ("build", "child_python", "errors", "jit", "kernel_stamps", "numba_shortcuts", "code_dependencies")
+    for file in (f"{name}.py" for name in (*needed, "private_files")):
         shutil.copy(ROOT / "sync" / file, tree / "sync" / file)
     _write(tree, "sync.one", "", "1")
     _write(tree, "daq_service.two", "from sync.one import one", "one(x)")
@@ -77,6 +78,10 @@ def test_an_edit_builds_what_depends_on_it(tree: Path) -> None:
     _write(tree, "sim_service.three", "from sync.one import one", "2 * one(x)")
     assert _built(tree)[0] == "compiling 0 of 2"  # itself, and what imports it
     assert set(_misses(tree).values()) == {0}
+    # a constant that no kernel uses: both are imported again, and found compiled
+    _write(tree, "sim_service.three", "from sync.one import one\nUNUSED = 1", "2 * one(x)")
+    assert set(_misses(tree).values()) == {0}
+    assert _built(tree)[0] == "compiling 0 of 2"
 
 
 def test_a_module_that_cannot_be_imported_or_ends_its_process_is_left_to_who_needs_it(tree: Path) -> None:
