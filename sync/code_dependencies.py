@@ -23,7 +23,7 @@ from sync.errors import ConfigError
 from sync.private_files import others_change, rewrite
 
 ROOT = Path(__file__).resolve().parents[1]
-_PACKAGES = ("daq_service", "sim_service", "sync")  # whose kernels others inline
+_KERNELS = ("daq_service", "sim_service", "sync", "tandem/machines")  # folders whose files may have kernels
 _DECORATES = "sync.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -243,7 +243,7 @@ def file_of(module: str) -> Path:
 
 def all_sources() -> list[Path]:
     """Every file that may have kernels."""
-    return [file for package in _PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
+    return [file for folder in _KERNELS for file in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def marker(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Machines and devices by name: our own, and those that other installed packages declare as entry points.
+"""Machines, devices and commands by name: our own, and those that other installed packages declare as entry points.
 
 A package declares one in its own pyproject.toml,
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from sync.errors import ConfigError
 
-MACHINES, DEVICES = "tandem.machines", "tandem.devices"
+MACHINES, DEVICES, COMMANDS = "tandem.machines", "tandem.devices", "tandem.commands"
 
 
 def known(group: str, own: Mapping[str, str]) -> list[str]:

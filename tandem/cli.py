@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sync import plugins
 from sync.errors import ConfigError, TandemError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.private_files import by_default
@@ -27,14 +28,13 @@ from tandem.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfi
 from tandem.ensemble_commands import fleet, identify, sweep
 from tandem.fmu_command import fmu
 from tandem.foxglove_command import foxglove
-from tandem.help_text import Commands, flowing
+from tandem.help_text import HERE, MACHINES, PARTS, RECORDS, RUN, Brought, Commands, flowing
 from tandem.iso_commands import iso
 from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.observe_command import observe
 from tandem.omni_commands import study_omni
-from tandem.piano_commands import midi, notes, study_piano
 from tandem.reports.outcome import DAMAGED, FAILED, INTERRUPTED
 from tandem.run_command import run, write_run_report
 from tandem.runs_command import runs as list_runs
@@ -62,13 +62,8 @@ if TYPE_CHECKING:
 _WHAT, _CODES = (flowing(part) for part in (__doc__ or "\n\n").split("\n\n", 1))
 app = Commands(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_WHAT, epilog=_CODES)
 TRANSPORTS = ("shm", "ipc", "tcp")
-RUN, PARTS, RECORDS, MACHINES, HERE = (
-    "A run",
-    "Its parts, each by itself",
-    "Records",
-    "Machines examined",
-    "This computer",
-)  # groups of the help
+# modules of commands that our machines bring, by machine
+BROUGHT = {"piano": "tandem.machines.piano.commands"}
 
 
 def _version(asked: bool) -> None:
@@ -502,8 +497,6 @@ app.command(rich_help_panel=MACHINES)(fmu)
 app.command(rich_help_panel=MACHINES)(iso)
 app.command(rich_help_panel=MACHINES)(observe)
 app.command(rich_help_panel=HERE)(keys)
-app.command(rich_help_panel=RECORDS)(notes)
-app.command(rich_help_panel=RUN)(midi)
 app.command(rich_help_panel=RUN)(foxglove)
 bench = Commands(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
 bench.command("multibody")(bench_multibody)
@@ -518,8 +511,41 @@ study.command("caster-trials")(caster_trials)
 study.command("steering")(steering)
 study.command("wall")(study_wall)
 study.command("omni")(study_omni)
-study.command("piano")(study_piano)
 app.add_typer(study, name="study", rich_help_panel=MACHINES)
+_GROUPS = {"bench": bench, "vehicle": vehicle, "study": study}
+
+
+def _bring(machine: str) -> None:
+    """Add the commands that a machine brings."""
+    brought: Brought
+    for brought in plugins.load(plugins.COMMANDS, BROUGHT, machine, "commands").COMMANDS:
+        group, _, word = brought.name.rpartition(" ")
+        if group not in ("", *_GROUPS):
+            raise ConfigError(f"commands of {machine}: {brought.name!r}: groups are {', '.join(_GROUPS)}")
+        where, panel = (_GROUPS[group], {}) if group else (app, {"rich_help_panel": brought.group or MACHINES})
+        where.command(word, **panel)(brought.function)
+
+
+for _machine in BROUGHT:
+    _bring(_machine)
+
+
+def bring_others(words: list[str]) -> None:
+    """Add the commands of other packages. It takes a moment to find them, so only where these words of a command line
+    name none of ours, or ask for a list."""
+    typed = [word for word in words if not word.startswith("-")]
+    here, names = app, typed[:1]
+    if typed and typed[0] in _GROUPS:
+        here, names = _GROUPS[typed[0]], typed[1:2]
+    ours = {command.name or getattr(command.callback, "__name__", "") for command in here.registered_commands}
+    if names and names[0] in ours:
+        return
+    for machine in plugins.known(plugins.COMMANDS, BROUGHT):
+        if machine not in BROUGHT:
+            try:
+                _bring(machine)
+            except TandemError as error:  # ours are there all the same
+                print(f"tandem: {error}", file=sys.stderr)
 
 
 _Misused: Any = typer.BadParameter.__base__  # an option or an argument that is wrong, missing or not known
@@ -530,6 +556,7 @@ def main() -> None:
     answer_shells()
     warn_in_words()
     try:
+        bring_others(sys.argv[1:])
         code = app(prog_name="tandem", standalone_mode=False)
     except TandemError as error:  # while a command imports what it needs: no folder for compiled code
         code = print_error(error)

@@ -1,12 +1,31 @@
-"""How `--help` is laid out: paragraphs flow, a switch shows no type as if it took a value."""
+"""Commands of the command line, and how `--help` is laid out: paragraphs flow, a switch shows no type as if it took a
+value."""
 
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+RUN, PARTS, RECORDS, MACHINES, HERE = (
+    "A run",
+    "Its parts, each by itself",
+    "Records",
+    "Machines examined",
+    "This computer",
+)  # groups of the help
+
+
+@dataclass(frozen=True)
+class Brought:
+    """A command that a machine brings, ours or another package's: its module has them in `COMMANDS`."""
+
+    name: str  # as it is typed behind `tandem`: one word, or two of which the first is a group such as `study`
+    function: Callable[..., None]
+    group: str = ""  # of the help, for one word
 
 
 def flowing(text: str) -> str:

@@ -34,15 +34,15 @@ _NAMES = (
     "swerve",
     "wall",
     "omni",
-    "piano_multibody",
     "tilting",
     "observer",
     "sensed",
     "fmu",
 )
 MACHINES = {name: f"sim_service.machines.{name}" for name in _NAMES} | {
-    "piano_phases": "sim_service.machines.piano.phases",
-    "piano_octave": "sim_service.machines.piano.octave",
+    "piano_phases": "tandem.machines.piano.phases",
+    "piano_octave": "tandem.machines.piano.octave",
+    "piano_multibody": "tandem.machines.piano.multibody",
 }
 FILE = "machine.toml"  # its name in a record
 

@@ -1,7 +1,7 @@
 """The sounds of a machine on its page: an event of a step (a count that rises) becomes a note that the browser plays.
 
-The note is made here (tandem/notes.py) and handed over as an <audio> element that plays at once: a page has no script
-of ours. A browser plays nothing before somebody has clicked into the page.
+The note is made here (tones.py) and handed over as an <audio> element that plays at once: a page has no script of ours.
+A browser plays nothing before somebody has clicked into the page.
 """
 
 import base64
@@ -11,7 +11,7 @@ import numpy as np
 
 from sim_service.machines.contract import Machine
 from sync.markup import markup, show
-from tandem.notes import Note, wave_file
+from tandem.view.tones import Note, wave_file
 
 _RATE = 22_050
 _SECONDS = 1.2

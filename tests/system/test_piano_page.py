@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from sim_service.commands import CommandClient
-from sim_service.machines.piano.port import PHASES
 from sync.config import load
 from sync.record import open_run
+from tandem.machines.piano.port import PHASES
 from tandem.replay import Asked, replay_run
 from tests.system.browser import (
     act_until,

@@ -1,6 +1,8 @@
 """The command line in one mould: every command and every option is listed here and held to the same rules."""
 
+import contextlib
 import errno
+import io
 import json
 import os
 import re
@@ -282,3 +284,30 @@ def test_texts_use_no_spelling_of_before() -> None:
     texts = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "configs").rglob("*.toml")]
     decisions = ROOT / "docs" / "decisions"
     assert [path.name for path in texts if decisions not in path.parents and old.search(path.read_text())] == []
+
+
+def test_an_installed_package_brings_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "theirs.py").write_text(
+        "from tandem.help_text import Brought\ndef polish():\n    'Polish it.'\n"
+        "COMMANDS = (Brought('polish', polish), Brought('study polish', polish))\n"
+    )
+    (tmp_path / "broken.py").write_text("import no_such_thing\n")
+    facts = tmp_path / "theirs-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[tandem.commands]\ntheirs = theirs\nworse = broken\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for group in (cli.app, cli.study):
+        monkeypatch.setattr(group, "registered_commands", list(group.registered_commands))
+
+    def shown() -> set[str]:
+        return {name for name, _ in commands() if "polish" in name}
+
+    for words in (["drive", "--help"], ["study", "wall"], ["--seconds", "notes"]):
+        cli.bring_others(words)  # ours are found without looking for others
+    assert shown() == set()
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        cli.bring_others(["study", "polish"])
+    assert shown() == {"polish", "study polish"}
+    assert "'worse'" in said.getvalue() and "no_such_thing" in said.getvalue()

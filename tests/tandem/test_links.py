@@ -183,9 +183,9 @@ ALLOWED = {
     "tandem/exchange/csv.py": 2,  # in `written`
     "tandem/fmu/build.py": 3,  # in a temporary folder
     "tandem/foxglove/file.py": 1,  # in `written`
-    "tandem/notes.py": 1,  # into memory
     "tandem/supervisor/launch.py": 1,  # a pipe
     "tandem/view/address.py": 1,  # exclusive
+    "tandem/view/tones.py": 1,  # into memory
     "tandem/view/tuning.py": 1,  # exclusive
 }
 

@@ -84,7 +84,7 @@ def test_a_machine_under_a_name_that_is_not_its_folders_is_compiled_ahead(asked:
     compile_machine("piano_phases")
     compile_machine("of-another.org/machine")
     (modules,) = asked.values()
-    assert "sim_service.machines.piano.phases" in modules and "sim_service.machines.buggy.dynamics" not in modules
+    assert "tandem.machines.piano.phases" in modules and "sim_service.machines.buggy.dynamics" not in modules
 
 
 def test_commands_compile_what_they_need_and_not_everything(asked: dict[str, tuple[str, ...]]) -> None:

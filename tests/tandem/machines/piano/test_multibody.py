@@ -1,13 +1,13 @@
 """The grand action of six bodies: no energy from nothing, the geometry of let-off of the digest's G1, bits, extremes.
-The results of seed 000 are those of its study, tests/tandem/test_piano_study.py."""
+The results of seed 000 are those of its study, tests/tandem/machines/piano/test_studies.py."""
 
 import functools
 
 import numpy as np
 import pytest
 
-from sim_service.machines.piano_multibody import MACHINE
-from sim_service.machines.piano_multibody.dynamics import PAR, W
+from tandem.machines.piano.multibody import MACHINE
+from tandem.machines.piano.multibody.dynamics import PAR, W
 
 H = 1.0 / 4000.0
 

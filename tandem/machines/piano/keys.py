@@ -8,9 +8,9 @@ at a limited rate: nobody is pushed by a key that begins elsewhere.
 import numpy as np
 
 from sim_service.machines.contract import Parameter
-from sim_service.machines.piano import action, geometry
-from sim_service.machines.piano.port import REGULATION
 from sync.jit import kernel
+from tandem.machines.piano import action, geometry
+from tandem.machines.piano.port import REGULATION
 
 # after the action's state: what else a key remembers
 MEMORY = (

@@ -10,8 +10,9 @@ from math import cos, sin
 import numpy as np
 
 from sim_service.machines.contract import Machine, Tables, tables
-from sim_service.machines.piano import port
-from sim_service.machines.piano_multibody.action import (
+from sim_service.machines.scene import Camera, Scene, Solid, box
+from tandem.machines.piano import port
+from tandem.machines.piano.multibody.action import (
     DAMPER,
     HAMMER,
     HAMMER_REACH,
@@ -29,9 +30,8 @@ from sim_service.machines.piano_multibody.action import (
     poses,
     tree,
 )
-from sim_service.machines.piano_multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
-from sim_service.machines.piano_multibody.dynamics import ROOM, step
-from sim_service.machines.scene import Camera, Scene, Solid, box
+from tandem.machines.piano.multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
+from tandem.machines.piano.multibody.dynamics import ROOM, step
 
 _LINK_INTS, _LINK_REALS = tree()
 _FELT_INTS, _FELT_REALS = contacts()

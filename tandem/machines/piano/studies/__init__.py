@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tandem.studies.piano import instrument, models, multibody, phases
-from tandem.studies.piano.study import Studies, Study
+from tandem.machines.piano.studies import instrument, models, multibody, phases
+from tandem.machines.piano.studies.study import Studies, Study
 
 PARTS: dict[str, Studies] = {
     "phases": phases.STUDIES,

@@ -22,7 +22,10 @@ let go. What is stored beyond that was made by steps and transitions.
 
 import math
 
-from sim_service.machines.piano.geometry import (
+from sync.jit import kernel
+from sync.piecewise import ROOM as EVENT_ROOM
+from sync.piecewise import sequence
+from tandem.machines.piano.geometry import (
     BUTTON,
     CAPSTAN,
     CAPSTAN_HEIGHT,
@@ -48,9 +51,6 @@ from sim_service.machines.piano.geometry import (
     TOE,
     WHIPPEN,
 )
-from sync.jit import kernel
-from sync.piecewise import ROOM as EVENT_ROOM
-from sync.piecewise import sequence
 
 ACCELERATION, LET_OFF, CATCH, RESET = range(4)
 

@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from tandem.config_argument import NeededConfig
+from tandem.help_text import RECORDS, RUN, Brought
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
-_PIANOS = tuple(f"sim_service.machines.{name}" for name in ("piano.phases", "piano.octave", "piano_multibody"))
+_PIANOS = tuple(f"tandem.machines.piano.{name}" for name in ("phases", "octave", "multibody"))
 
 
 def notes(
@@ -24,7 +25,8 @@ def notes(
     with errors():
         from sync.private_files import by_default, make_folder, rewrite
         from sync.record import open_run
-        from tandem.notes import as_figures, midi_file, notes_of, wave_file
+        from tandem.machines.piano.notes import as_figures, midi_file, notes_of
+        from tandem.view.tones import wave_file
 
         opened = open_run(run, ("/step",))
         found = notes_of(opened)
@@ -62,7 +64,7 @@ def midi(
         from sync.errors import ConfigError
         from sync.ring_follower import RingFollower
         from sync.threads import set_by_signals
-        from tandem.midi_out import MidiFile, MidoPort, Port, Strikes, load_mido, play
+        from tandem.machines.piano.midi import MidiFile, MidoPort, Port, Strikes, load_mido, play
 
         checked = load(config, overrides or [])
         machine, params = configured_machine(checked, config.parent)
@@ -104,12 +106,12 @@ def study_piano(
     from sync.jit import compiling
 
     with errors():
-        build.ensure_for("tandem.studies.piano", *_PIANOS)
+        build.ensure_for("tandem.machines.piano.studies", *_PIANOS)
         with compiling("piano"):
+            from tandem.machines.piano import studies as piano
+            from tandem.machines.piano.studies import study
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain
-            from tandem.studies import piano
-            from tandem.studies.piano import study
         if what != "all" and what not in piano.PARTS:
             raise ConfigError(f"study piano {what}: must be one of {', '.join(piano.PARTS)}, all")
         with progress("study piano") as update:
@@ -128,3 +130,10 @@ def study_piano(
         )
     if not figures["holds"]:
         raise typer.Exit(1)
+
+
+COMMANDS = (
+    Brought("notes", notes, RECORDS),
+    Brought("midi", midi, RUN),
+    Brought("study piano", study_piano),
+)

@@ -11,8 +11,8 @@ import pytest
 
 from sim_service.machines.display import Sound
 from sync.errors import ConfigError, DeviceError
-from tandem import midi_out
-from tandem.midi_out import Message, MidiFile, MidoPort, Strikes, load_mido, notes_of_messages, play
+from tandem.machines.piano import midi as midi_out
+from tandem.machines.piano.midi import Message, MidiFile, MidoPort, Strikes, load_mido, notes_of_messages, play
 
 SOUNDS = (Sound("strike_count", "strike_speed", "note"), Sound("key1_strike_count", "key1_strike_speed", "note", 1))
 CHANNELS = [name for key in ("", "key1_") for name in (f"{key}strike_count", f"{key}strike_speed", f"{key}sounding")]

@@ -7,8 +7,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tandem.cli import app
-from tandem.studies import piano
-from tandem.studies.piano import study
+from tandem.machines.piano import studies as piano
+from tandem.machines.piano.studies import study
 
 
 @pytest.mark.parametrize("part", [*piano.PARTS])

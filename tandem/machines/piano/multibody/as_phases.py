@@ -11,8 +11,6 @@ than the 2.7 mm by which k4 gives way, so that it is let go over a way and not a
 """
 
 from sim_service.machines.contract import Tables, tables
-from sim_service.machines.piano import geometry
-from sim_service.machines.piano_multibody.action import CONTACTS, HAMMER, KNUCKLE, LEVER, contacts, joints, tree
 from sim_service.multibody.contact.felt_tables import (
     DAMPING,
     END,
@@ -25,6 +23,8 @@ from sim_service.multibody.contact.felt_tables import (
     TWICE,
     VISCOUS,
 )
+from tandem.machines.piano import geometry
+from tandem.machines.piano.multibody.action import CONTACTS, HAMMER, KNUCKLE, LEVER, contacts, joints, tree
 
 _LINEAR = 2  # twice the exponent
 _RADIUS = 0.003  # m, of the knuckle

@@ -8,7 +8,7 @@ import itertools
 
 import numpy as np
 
-from tandem.studies.piano.study import H, Path, Played, Studies, Study, play, press
+from tandem.machines.piano.studies.study import H, Path, Played, Studies, Study, play, press
 
 DIP, HALF = 9.5e-3, 4.5e-3  # m
 _REST = 0.3  # s

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from sim_service.machines.piano import action, geometry
 from sim_service.machines.scene import Bar, Camera, Point, Scene, Solid, box
+from tandem.machines.piano import action, geometry
 
 PER_KEY = 6  # frames: the ground beside it, key, whippen, jack, lever, hammer
 _HEAD = 0.02  # m, of the hammer above its shank

@@ -1,8 +1,8 @@
 """What goes into the grand action and comes out of it."""
 
 from sim_service.machines.contract import Parameter, Quantity
-from sim_service.machines.piano import port
-from sim_service.machines.piano_multibody.action import LINKS
+from tandem.machines.piano import port
+from tandem.machines.piano.multibody.action import LINKS
 
 INPUTS = (
     *port.INPUTS,

@@ -1,5 +1,5 @@
 """A study of a piano key: rows beside what is expected, pictures; a machine played along a path by a rigid finger, at
-4 kHz. What the models have in common, by the names of sim_service/machines/piano/port.py."""
+4 kHz. What the models have in common, by the names of tandem/machines/piano/port.py."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sim_service.machines.piano import octave, phases
 from sim_service.step_record import output_layout
 from sync.errors import ConfigError
 from sync.record import open_run
 from tandem.cli import app
-from tandem.notes import SAMPLE_HZ, TICKS, Note, frequency, midi_file, midi_velocity, notes_of, wave_file
-from tandem.studies.piano.study import play
-
-from .runs import BEGIN_NS, MS, write_drive, write_run
+from tandem.machines.piano import octave, phases
+from tandem.machines.piano.notes import TICKS, midi_file, notes_of
+from tandem.machines.piano.studies.study import play
+from tandem.view.tones import SAMPLE_HZ, Note, frequency, midi_velocity, wave_file
+from tests.tandem.runs import BEGIN_NS, MS, write_drive, write_run
 
 PARAMETERS = b'{"model": "piano_phases", "parameters": {"note": {"value": 57.0, "unit": "1"}}}'
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sim_service.machines import load_machine
-from sim_service.machines.piano import action, geometry, keys, octave, phases
-from sim_service.machines.piano.phases import MACHINE, P, S, W
+from tandem.machines.piano import action, geometry, keys, octave, phases
+from tandem.machines.piano.phases import MACHINE, P, S, W
 
 A, B, C, D = range(4)
 REST, PRESSED = -0.0335, -0.0055

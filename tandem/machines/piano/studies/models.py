@@ -3,16 +3,16 @@ string is struck, over a range of speeds.
 
 The phase model's key gives way under its coupler, so it is behind the measured one; the multibody's key is the measured
 one. So the multibody is moved as the phase model's virtual key moves. It has the digest's numbers wherever there is one
-(sim_service/machines/piano_multibody/as_phases.py), and nothing in it is fitted.
+(tandem/machines/piano/multibody/as_phases.py), and nothing in it is fitted.
 """
 
 import numpy as np
 
-from sim_service.machines.piano import action, geometry
-from sim_service.machines.piano_multibody.action import HAMMER, JACK, poses
-from sim_service.machines.piano_multibody.as_phases import REGULATION, digest_tables
+from tandem.machines.piano import action, geometry
+from tandem.machines.piano.multibody.action import HAMMER, JACK, poses
+from tandem.machines.piano.multibody.as_phases import REGULATION, digest_tables
+from tandem.machines.piano.studies.study import H, Played, Studies, Study, move, play
 from tandem.reports.html.chart import Series
-from tandem.studies.piano.study import H, Played, Studies, Study, move, play
 
 RAMPS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08)  # s, over 28 mrad of the measured key: case P6 and between
 SLOWER = (0.1, 0.15, 0.3, 1.0)

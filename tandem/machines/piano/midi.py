@@ -24,7 +24,8 @@ from sync.errors import ConfigError, DeviceError
 from sync.extras import install
 from sync.private_files import rewrite
 from sync.ring_follower import RingFollower
-from tandem.notes import Note, midi_file, midi_velocity
+from tandem.machines.piano.notes import midi_file
+from tandem.view.tones import Note, midi_velocity
 
 LOOK_S = 0.005
 _SPEED_MOST = 1e3  # m/s; what is faster or not a number is no hammer

@@ -7,22 +7,6 @@ the step: what its impulse was.
 from math import isnan
 
 from sim_service.machines.contract import STEP, places
-from sim_service.machines.piano_multibody.action import (
-    CONTACTS,
-    DAMPER_SKIN,
-    HAMMER,
-    HAMMER_REACH,
-    JACK,
-    KEY,
-    LEVER,
-    LINKS,
-    P3,
-    REST,
-    TAIL,
-    TIP,
-    WHIPPEN,
-)
-from sim_service.machines.piano_multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
 from sim_service.multibody.contact import felt_tables as law
 from sim_service.multibody.contact.felt import account, advance_felt, work_size
 from sim_service.multibody.contact.felt_tables import (
@@ -43,6 +27,22 @@ from sim_service.multibody.contact.felt_tables import (
 from sim_service.multibody.contact.kinds import LINK_INTS, LINK_REALS, MASS
 from sim_service.multibody.natural.views import view
 from sync.jit import inner, kernel
+from tandem.machines.piano.multibody.action import (
+    CONTACTS,
+    DAMPER_SKIN,
+    HAMMER,
+    HAMMER_REACH,
+    JACK,
+    KEY,
+    LEVER,
+    LINKS,
+    P3,
+    REST,
+    TAIL,
+    TIP,
+    WHIPPEN,
+)
+from tandem.machines.piano.multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
 
 S, PAR, W, C = places("S", STATES), places("PAR", PARAMETERS), places("W", OUTPUTS), places("C", CONTACTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field

@@ -5,8 +5,8 @@ import numpy as np
 
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, Tables, places
 from sim_service.machines.display import Display, Sound, Tile
-from sim_service.machines.piano import action, drawing, geometry, keys, port
 from sync.jit import kernel
+from tandem.machines.piano import action, drawing, geometry, keys, port
 
 KEYS = 13
 _NAMES = [f"key{k + 1}" for k in range(KEYS)]

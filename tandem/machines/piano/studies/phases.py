@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from tandem.studies.piano.study import H, Path, Played, Studies, Study, play, press
+from tandem.machines.piano.studies.study import H, Path, Played, Studies, Study, play, press
 
 FULL, HALF = 8e-3, 2.4e-3  # m
 
