@@ -631,8 +631,8 @@ def relative_vehicle(folder: Path) -> Target:
 
 def fmu(folder: Path) -> Target:
     """The description of an FMU, up to the channels of a machine; nothing of it is unpacked or run."""
-    from sim_service.machines.fmu.variables import chosen, read_description
     from sync.errors import ConfigError
+    from tandem.machines.fmu.variables import chosen, read_description
     from tests.foreign_fmu import description
 
     types = '<Float64 name="typed" valueReference="7" causality="output" declaredType="length" min="-1" max="2"/>'

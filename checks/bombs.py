@@ -89,8 +89,8 @@ def read_crg(path: Path) -> None:
 
 def read_fmu(path: Path) -> None:
     """As `tandem fmu` shows one, before anybody has consented to anything."""
-    from sim_service.machines.fmu.archive import inspect
-    from sim_service.machines.fmu.variables import read_description
+    from tandem.machines.fmu.archive import inspect
+    from tandem.machines.fmu.variables import read_description
 
     read_description(inspect(path).xml, str(path))
     raise NotRefused

@@ -26,7 +26,6 @@ from tandem.calibrate_command import calibrate
 from tandem.completion_command import answer_shells, completion
 from tandem.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
 from tandem.ensemble_commands import fleet, identify, sweep
-from tandem.fmu_command import fmu
 from tandem.foxglove_command import foxglove
 from tandem.help_text import HERE, MACHINES, PARTS, RECORDS, RUN, Brought, Commands, flowing
 from tandem.iso_commands import iso
@@ -34,12 +33,10 @@ from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.observe_command import observe
-from tandem.omni_commands import study_omni
 from tandem.reports.outcome import DAMAGED, FAILED, INTERRUPTED
 from tandem.run_command import run, write_run_report
 from tandem.runs_command import runs as list_runs
 from tandem.steering_commands import caster, caster_trials, steering
-from tandem.study_commands import study_wall
 from tandem.terminal import (
     AsJson,
     Overrides,
@@ -63,7 +60,7 @@ _WHAT, _CODES = (flowing(part) for part in (__doc__ or "\n\n").split("\n\n", 1))
 app = Commands(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_WHAT, epilog=_CODES)
 TRANSPORTS = ("shm", "ipc", "tcp")
 # modules of commands that our machines bring, by machine
-BROUGHT = {"piano": "tandem.machines.piano.commands"}
+BROUGHT = {machine: f"tandem.machines.{machine}.commands" for machine in ("fmu", "omni", "piano", "wall")}
 
 
 def _version(asked: bool) -> None:
@@ -493,7 +490,6 @@ app.command(rich_help_panel=HERE)(calibrate)
 app.command(rich_help_panel=HERE)(completion)
 app.command(rich_help_panel=RUN)(view)
 app.command(rich_help_panel=MACHINES)(mechanism)
-app.command(rich_help_panel=MACHINES)(fmu)
 app.command(rich_help_panel=MACHINES)(iso)
 app.command(rich_help_panel=MACHINES)(observe)
 app.command(rich_help_panel=HERE)(keys)
@@ -509,8 +505,6 @@ study = Commands(no_args_is_help=True, help="A machine examined offline, and wha
 study.command("caster")(caster)
 study.command("caster-trials")(caster_trials)
 study.command("steering")(steering)
-study.command("wall")(study_wall)
-study.command("omni")(study_omni)
 app.add_typer(study, name="study", rich_help_panel=MACHINES)
 _GROUPS = {"bench": bench, "vehicle": vehicle, "study": study}
 

@@ -5,8 +5,8 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from sim_service.machines.fmu.archive import PLATFORMS
 from sync import consent
+from tandem.machines.fmu.archive import PLATFORMS
 
 SOURCE = Path(__file__).with_suffix(".c")
 TOKEN = "{8c4e810f-3df3-4a00-8276-176fa3c9f9e0}"

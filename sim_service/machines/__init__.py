@@ -1,6 +1,6 @@
 """Machines by name, made from their files. What a machine is: contract.py.
 
-A machine is a module, in this folder or of another package (sync/plugins.py), that has
+A machine is a module, of ours (MACHINES) or of another package (sync/plugins.py), that has
 
     MACHINE                                 a Machine whose parameters are all there is to set, or else
     make(data, sources, changed)            -> (Machine, params), from the contents of its file
@@ -26,20 +26,9 @@ from sync.config import Config
 from sync.errors import ConfigError
 from sync.toml import parse_toml, read_toml
 
-_NAMES = (
-    "buggy",
-    "single_track",
-    "mass_spring",
-    "kart",
-    "swerve",
-    "wall",
-    "omni",
-    "tilting",
-    "observer",
-    "sensed",
-    "fmu",
-)
-MACHINES = {name: f"sim_service.machines.{name}" for name in _NAMES} | {
+MACHINES = {
+    **{name: f"sim_service.machines.{name}" for name in ("buggy", "single_track", "swerve", "observer", "sensed")},
+    **{name: f"tandem.machines.{name}" for name in ("mass_spring", "kart", "wall", "omni", "tilting", "fmu")},
     "piano_phases": "tandem.machines.piano.phases",
     "piano_octave": "tandem.machines.piano.octave",
     "piano_multibody": "tandem.machines.piano.multibody",

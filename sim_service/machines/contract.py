@@ -1,6 +1,6 @@
 """What a machine is to the rest of tandem: names, units, limits, and one nopython step.
 
-A machine is a folder in `sim_service/machines/`, or a module of another package (sync/plugins.py). Everything that
+A machine is a folder in `tandem/machines/`, or a module of another package (sync/plugins.py). Everything that
 surrounds it (configuration, output channels, log, view, live tuning) is made from this description and knows nothing
 else.
 

@@ -15,7 +15,6 @@ from sim_service.look_ahead.predict import SPACING, Predictor, way_of
 from sim_service.look_ahead.service import Parameters
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
 from sim_service.machines.display import Display
-from sim_service.machines.mass_spring import MACHINE as MASS_SPRING
 from sim_service.machines.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
 from sync.array_types import read_only
 from sync.block import PUSHED
@@ -23,6 +22,7 @@ from sync.config import AheadPath, Config, load
 from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.ring import RingWriter, push
+from tandem.machines.mass_spring import MACHINE as MASS_SPRING
 
 DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"
 S = 1_000_000_000

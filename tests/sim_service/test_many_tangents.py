@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from sim_service.machines import mass_spring, single_track
+from sim_service.machines import single_track
 from sim_service.machines.contract import Machine
 from sim_service.many_steps import run_steps
 from sim_service.many_tangents import tangents
+from tandem.machines import mass_spring
 
 STEP_S, STEPS = 0.005, 400
 

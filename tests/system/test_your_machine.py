@@ -47,7 +47,7 @@ def run_here(place: Path, name: str, words: list[str]) -> str:
 
 
 def test_the_machine_is_as_small_as_it_says_and_as_it_is_shown() -> None:
-    module = ROOT / "sim_service" / "machines" / "mass_spring" / "__init__.py"
+    module = ROOT / "tandem" / "machines" / "mass_spring" / "__init__.py"
     # a machine is one file; its derivatives, which nobody needs for a drive, are another
     assert {file.name for file in module.parent.glob("*.py")} == {"__init__.py", "tangent.py"}
     assert sum(len(file.read_text().splitlines()) for file in (module, MASS_SPRING)) <= 150

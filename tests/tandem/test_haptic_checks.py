@@ -5,7 +5,7 @@ import pytest
 
 from checks.haptics import leak
 from daq_service.effort_record import LAYOUT
-from tandem.studies.wall import theory
+from tandem.machines.wall.studies import theory
 
 
 @pytest.mark.parametrize("disturbed", [False, True])

@@ -174,7 +174,7 @@ ALLOWED = {
     "sync/jit.py": 1,  # a lock in the cache
     "sync/service_process.py": 1,  # /dev/null
     "sync/transport/keys.py": 1,  # in `written`
-    "sim_service/machines/fmu/archive.py": 1,  # exclusive, in the cache
+    "tandem/machines/fmu/archive.py": 1,  # exclusive, in the cache
     "sim_service/multibody/natural/system.py": 1,  # a state, by the name that a program gives
     "sim_service/multibody/relative/store.py": 1,  # a lock in the cache
     "tandem/calibrate/fragment.py": 1,  # in `written`

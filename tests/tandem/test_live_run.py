@@ -34,8 +34,8 @@ def test_what_a_machine_and_its_device_need_is_compiled_ahead_and_nothing_of_oth
         compile_ahead(load(file), file)
     car, spring = asked.values()
     assert {"sim_service.machines.buggy.dynamics", "daq_service.devices.virtual", "sim_service.service"} <= set(car)
-    assert {"sim_service.machines.mass_spring", "daq_service.devices.waves", "sim_service.service"} <= set(spring)
-    assert "sim_service.machines.mass_spring" not in car
+    assert {"tandem.machines.mass_spring", "daq_service.devices.waves", "sim_service.service"} <= set(spring)
+    assert "tandem.machines.mass_spring" not in car
     assert not [name for name in spring if name.startswith(("sim_service.multibody", "sim_service.machines.buggy"))]
     asked_before = dict(asked)
     compile_ahead(load(MASS_SPRING, ["name=another", "daq.rate_hz=2000"]), MASS_SPRING)
@@ -95,4 +95,4 @@ def test_commands_compile_what_they_need_and_not_everything(asked: dict[str, tup
     for modules in named:
         build.ensure_for(*modules)
     assert len(named) >= 14 and {"tandem.replay"} <= {name for modules in named for name in modules}
-    assert not any("sim_service.machines.wall" in modules for name, modules in asked.items() if "wall" not in name)
+    assert not any("tandem.machines.wall" in modules for name, modules in asked.items() if "wall" not in name)

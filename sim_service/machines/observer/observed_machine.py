@@ -20,15 +20,15 @@ def observed_machine(
     name: str, top: dict[str, str], sources: Any, where: str, changed: dict[str, float]
 ) -> tuple[Observed, np.ndarray]:
     """What is observed, and its parameters; `top` are settings in front of its file."""
+    from sim_service.machines import FILE, MACHINES, MachineFiles, make_machine
+
     if name in NO_FILE:
-        plain: Observed = import_module(f"sim_service.machines.{name}.observed").OBSERVED
+        plain: Observed = import_module(f"{MACHINES[name]}.observed").OBSERVED
         return plain, make_plain(plain.machine, {"machine": plain.machine.name}, _Named(where), changed)[1]
     if not name.endswith(".toml"):
         raise ConfigError(
             f"{where}: observed = {name!r}: must be one of {', '.join(NO_FILE)}, or a machine's .toml file"
         )
-    from sim_service.machines import FILE, MACHINES, MachineFiles, make_machine
-
     files = {key.removeprefix(OBSERVED): value for key, value in sources.files.items() if key.startswith(OBSERVED)}
     names = {key.removeprefix(OBSERVED): shown for key, shown in sources.names.items() if key.startswith(OBSERVED)}
     if FILE not in files:

@@ -3,9 +3,9 @@
 import numpy as np
 
 from sim_service.machines.contract import NO_TABLES, Quantity
-from sim_service.machines.mass_spring import MACHINE, STATES, step
 from sim_service.observers.contract import CORRECT, FAILED, LINEARISE, MEASURE, TANGENT, Observed
 from sync.jit import kernel
+from tandem.machines.mass_spring import MACHINE, STATES, step
 
 FAILS = 1e6  # an input with which the step fails
 

@@ -5,11 +5,11 @@ import pytest
 
 from sim_service.machines import FILE, MachineFiles, load_machine, make_machine
 from sim_service.machines.contract import index
-from sim_service.machines.tilting.observed import OBSERVED
 from sim_service.observers.description import read_sensors
 from sim_service.observers.experiment import record
 from sync.errors import ConfigError
 from sync.toml import read_toml
+from tandem.machines.tilting.observed import OBSERVED
 from tests.sim_service.conftest import CONFIGS
 
 LIVE = CONFIGS / "observers" / "tilting_live.toml"

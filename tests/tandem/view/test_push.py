@@ -9,8 +9,8 @@ import pytest
 
 from sim_service.machines import load_machine
 from sim_service.machines.contract import Parameter
-from sim_service.machines.mass_spring import MACHINE
 from sim_service.machines.scene import Point, PushPoints, Scene, poses
+from tandem.machines.mass_spring import MACHINE
 from tandem.view.data_source import Frame
 from tandem.view.push import Push, can_push, within_limits
 

@@ -1,0 +1,62 @@
+"""The command `tandem study omni`: figures beside what is promised, a page with curves."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tandem.help_text import Brought
+from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+
+
+def study_omni(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="tracking, identity, conservation, cost, real-time, square, ideal, formulations, passages, sweeps, "
+            "repeat, or all",
+        ),
+    ] = "all",
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Omni wheels: contact tracking, energy, cost, squares driven open loop.
+
+    Exit codes: 0 everything promised holds; 1 something does not; 2 a name is wrong.
+    """
+    from sync import build
+    from sync.errors import ConfigError
+    from sync.jit import compiling
+
+    with errors():
+        build.ensure_for("tandem.machines.omni.studies.measures", "tandem.machines.omni")
+        with compiling("omni"):
+            from tandem.machines.omni.studies import shown
+            from tandem.machines.omni.studies.measures import STUDIES
+        if what != "all" and what not in STUDIES:
+            raise ConfigError(f"study omni {what}: must be one of {', '.join(STUDIES)}, all")
+        names = [*STUDIES] if what == "all" else [what]
+        with progress("study omni") as update:
+            results = shown.measure(names, update)
+    from tandem.reports.html.page import json_ready
+    from tandem.reports.html.plain import write_plain
+
+    figures = shown.figures(results)
+    if as_json:
+        print(json.dumps(json_ready(figures)), flush=True)
+    else:
+        shown.print_results(output(), results)
+    headline = shown.headline(results)
+    report(
+        run_folder(runs, "study_omni"),
+        lambda folder: write_plain(folder, "tandem study omni", headline, shown.page_sections(results), figures)[0],
+    )
+    if not figures["holds"]:
+        print(f"tandem: study omni: {headline}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+COMMANDS = (Brought("study omni", study_omni),)

@@ -1,0 +1,57 @@
+"""The command `tandem study wall`: options, progress, tables, page."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tandem.config_argument import WallConfig
+from tandem.help_text import Brought
+from tandem.shipped_configs import CONFIGS
+from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
+
+WALL = CONFIGS / "wall.toml"
+
+
+def study_wall(
+    config: WallConfig = WALL,
+    overrides: Overrides = None,
+    measure: Annotated[bool, typer.Option(help="Also look for the onset by simulation, on the virtual clock.")] = True,
+    decay: Annotated[
+        Path | None,
+        typer.Option(help="A run in which nobody held the device: its own damping, by the decay of its speed."),
+    ] = None,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """How stiff a virtual wall may be: passive under any hand, and without chatter under this one.
+
+    Over stiffness, damping, sample time, delay and finger: Colgate's bound, the first-order rule, the eigenvalues of
+    device and finger with hold and delay, and the onset found by simulation; the energy that a held force gives out.
+    """
+    from sync import build
+    from sync.jit import compiling
+
+    with errors():
+        build.ensure_for("tandem.machines.wall.studies.limits", "tandem.machines.wall")
+        with compiling("study"):
+            from tandem.machines.wall.studies import limits
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+        own = limits.damping_of_decay(decay) if decay is not None else None
+        with progress("study wall") as update:
+            result = limits.examine(config, list(overrides or []), measure, own, update)
+        if as_json:
+            print(json.dumps(json_ready(result)), flush=True)
+        else:
+            limits.print_limits(output(), result)
+        report(
+            run_folder(runs, "study_wall"),
+            lambda place: write_plain(
+                place, "tandem study wall", limits.headline(result), limits.page_sections(result), result
+            )[0],
+        )
+
+
+COMMANDS = (Brought("study wall", study_wall),)
