@@ -34,7 +34,7 @@ from sync.config import Config, assembled, load
 from sync.errors import ConfigError
 from sync.memory import refuse_too_large
 from sync.record import Run, RunError, Topic, open_run
-from sync.record.settings import recorded_files, recorded_settings
+from sync.record.settings import recorded_files, recorded_parameters, recorded_settings
 from sync.ring import RingWriter, push
 from sync.streams import LOOK_AHEAD
 from sync.toml import check
@@ -319,8 +319,7 @@ def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.
     if topic.layout != COMMANDS:
         raise RunError(f"{run.path}: /command holds {topic.layout.text}, this program knows {COMMANDS.text}")
     # by name: another machine may have the parameter at another place, or not at all
-    described = run.json("parameters.json").get("parameters")
-    named = list(described) if isinstance(described, dict) else []
+    named = list(recorded_parameters(run))
     try:
         plan.commands, left_out = checked_commands(topic.words, named, model, other)
     except ConfigError as error:

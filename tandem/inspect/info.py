@@ -16,7 +16,7 @@ from rich.table import Table
 from sim_service.inputs.stages import counted
 from sim_service.step_record import STATUS
 from sync.record import Run, Topic, open_run
-from sync.record.settings import recorded_rows
+from sync.record.settings import recorded_machine_name, recorded_parameters, recorded_rows
 from tandem.reports.against_truth import against_truth, print_against_truth
 from tandem.terminal import single_lines
 
@@ -162,7 +162,6 @@ def _info(run: Run, figures: _Figures) -> dict[str, Any]:
     topics = figures.topics(run)
     firsts = [t["first_ns"] for t in topics.values() if t["first_ns"] is not None]
     lasts = [t["last_ns"] for t in topics.values() if t["last_ns"] is not None]
-    parameters = run.json("parameters.json")
     return {
         "file": str(run.path),
         "bytes": run.size,
@@ -182,8 +181,8 @@ def _info(run: Run, figures: _Figures) -> dict[str, Any]:
         "said": [
             {"s": round((at - min(firsts)) * 1e-9, 3) if firsts else None, "text": text} for at, text in run.notices
         ],
-        "model": parameters.get("model"),
-        "parameters": named if isinstance(named := parameters.get("parameters"), dict) else {},
+        "model": recorded_machine_name(run) or None,
+        "parameters": recorded_parameters(run),
         "start": run.start,
         "truth": against_truth(run.path),
         "attachments": {name: len(data) for name, data in run.attachments.items()},

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sync.record import Run, RunError, open_run
-from sync.record.settings import recorded_settings
+from sync.record.settings import recorded_number, recorded_parameters, recorded_settings
 from tandem.supervisor.truth import FOLDER
 
 _OUT_S = 1.0  # a reading older than this is of a sensor that is out; its latency is far less
@@ -115,12 +115,12 @@ def compare(run: Run, truth: Run) -> dict[str, Any]:
             "outage_end": float(abs(error[np.flatnonzero(parts["outage"])[-1]])) if parts["outage"].any() else None,
             "mean_true": float(np.mean(np.abs(true[name][settled]))) if settled.any() else None,
         }
-    real = truth.json("parameters.json").get("parameters")
+    real = recorded_parameters(truth)
     estimated = {
         name.removeprefix(ESTIMATED): {
             "estimate": float(steps[name][-1]),
             "sigma": float(steps[SIGMA + name.removeprefix(ESTIMATED)][-1]),
-            "truth": _number(real.get(name.removeprefix(ESTIMATED))) if isinstance(real, dict) else None,
+            "truth": _number(real.get(name.removeprefix(ESTIMATED))),
         }
         for name in (steps.dtype.names or ())
         if name.startswith(ESTIMATED) and len(steps) and SIGMA + name.removeprefix(ESTIMATED) in steps.dtype.names
@@ -143,7 +143,7 @@ def _period(seconds: np.ndarray) -> float:
 def _number(value: Any) -> float | None:
     if isinstance(value, dict):
         value = value.get("value")
-    return float(value) if isinstance(value, int | float) else None
+    return recorded_number(value)
 
 
 def print_against_truth(console: Console, found: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from sync.block import Channel, Layout
 from sync.errors import ConfigError
 from sync.record import Run, RunError, open_run
 from sync.record.format_1 import TILES
+from sync.record.settings import recorded_tiles
 from tandem.inspect.compare import compare, print_compare
 from tandem.inspect.info import info, info_of, print_info
 from tandem.inspect.plot import Panel, panels, write_page, write_png
@@ -128,6 +129,18 @@ def test_odd_words_in_a_record_are_said_as_they_are(drive: Run) -> None:
 
 
 # ---- compare ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("odd", [["m"], {"a": 1}, 7, True, 10**400])
+def test_a_machine_described_by_anything_is_shown_without_it(drive: Run, tmp_path: Path, odd: Any) -> None:
+    shown = [{"channel": "speed", "title": "v", "unit": "m/s", "factor": odd}]
+    changed = {"parameters.json": json.dumps({"model": odd, "parameters": odd, "shown": shown}).encode()}
+    topics = {name: (topic.layout, topic.words) for name, topic in drive.topics.items()}
+    run = open_run(write_run(tmp_path / "run", topics, attachments=changed))
+    found = info(run)
+    assert found["model"] is None and found["parameters"] == (odd if isinstance(odd, dict) else {})
+    assert "model" not in said(print_info, found)
+    assert [tile[3] for tile in recorded_tiles(run)] == ([7.0] if odd == 7 else [])
 
 
 def test_a_run_compared_with_itself_is_identical(drive: Run) -> None:
