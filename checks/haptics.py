@@ -37,7 +37,7 @@ from sync.errors import RingError, TandemError
 from sync.record import open_run
 from sync.ring import RingReader
 from sync.ring_follower import RingFollower
-from tandem.machines.wall.studies import theory
+from tandem.doctor import passivity as theory
 from tandem.tune import tune
 
 WALL = ROOT / "configs" / "wall.toml"

@@ -26,6 +26,9 @@ APART = (
     ("sim_service.inputs", "sim_service.machines", "inputs serve any machine"),
     ("sim_service.loop", "sim_service.service", "the service runs the loop"),
 )
+# what lies above a machine's model in its folder, and may import anything of tandem but the command line
+ABOVE = {"commands", "studies", "notes", "midi"}
+_NOT_FOR_MODELS = ("sync.transport", "sync.ring", "sim_service.loop", "sim_service.service", "daq_service", "tandem")
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ def breaches(modules: dict[str, Module]) -> list[str]:
     found = [
         *_wrong_ways(modules),
         *_too_close(modules),
+        *_machines(modules),
         *_circles(modules),
         *_private(modules),
     ]
@@ -120,6 +124,27 @@ def _too_close(modules: dict[str, Module]) -> Iterator[str]:
             for importer, forbidden, why in APART:
                 if _within(module.name, importer) and _within(one.target, forbidden):
                     yield f"{module.file}:{one.line}: imports {one.target}; {why}"
+
+
+def _machines(modules: dict[str, Module]) -> Iterator[str]:
+    """A machine's model knows neither what steps it nor the program; the program finds machines by their names."""
+    for module in modules.values():
+        inside = _within(module.name, "tandem.machines")
+        above = bool(ABOVE & set(module.name.split(".")))
+        for one in module.imports:
+            of_machines = _within(one.target, "tandem.machines")
+            where = f"{module.file}:{one.line}: imports {one.target}"
+            if (
+                inside
+                and not above
+                and not of_machines
+                and any(_within(one.target, other) for other in _NOT_FOR_MODELS)
+            ):
+                yield f"{where}; a machine's model knows neither what steps it nor the program"
+            elif inside and not above and ABOVE & set(one.target.split(".")):
+                yield f"{where}; a machine's model does not know what is above it"
+            elif not inside and of_machines:
+                yield f"{where}; machines are found by their names (sync/plugins.py)"
 
 
 def _within(name: str, whole: str) -> bool:

@@ -137,3 +137,25 @@ def test_layers_inside_the_simulator_stay_apart(tmp_path, importer, imported):
     module = imported.removesuffix(".py").replace("/", ".")
     (found,) = found_in(tree(tmp_path, {imported: "x = 1\n", importer: f"import {module}\n"}))
     assert found.startswith(f"{importer}:1: imports {module}; ")
+
+
+@pytest.mark.parametrize(
+    "importer, imported",
+    [
+        ("tandem/machines/piano/phases.py", "sync/transport/wire.py"),
+        ("tandem/machines/piano/phases.py", "tandem/terminal.py"),
+        ("tandem/machines/piano/phases.py", "tandem/machines/piano/studies/a.py"),
+        ("tandem/view/page.py", "tandem/machines/piano/phases.py"),
+    ],
+)
+def test_a_model_knows_nothing_above_it_and_the_program_no_machine(tmp_path, importer, imported):
+    name = imported.removesuffix(".py").replace("/", ".")
+    (found,) = found_in(tree(tmp_path, {importer: f"import {name}\n", imported: ""}))
+    assert found.startswith(f"{importer}:1: imports {name}; ")
+
+
+def test_what_is_above_a_model_may_import_it_and_the_program(tmp_path):
+    text = "import tandem.machines.piano.phases\nimport tandem.terminal\nimport sync.ring\n"
+    below = dict.fromkeys(("tandem/machines/piano/phases.py", "tandem/terminal.py", "sync/ring.py"), "")
+    files = {f"tandem/machines/piano/{name}.py": text for name in ("commands", "studies/a")}
+    assert found_in(tree(tmp_path, {**files, **below})) == []

@@ -49,7 +49,7 @@ def measured(config: Config, file: Path, overrides: list[str], seconds: float = 
     trip = found["effort"]["round_trip_us"]["round_trip"]
     dead = device_delay(config)
     delay = 1e-6 * trip["p99"] + dead
-    from tandem.machines.wall.studies.theory import passive
+    from tandem.doctor.passivity import passive
 
     parameters = config.sim.parameters
     own, of_wall = parameters.get("device_damping", 0.0), parameters.get("damping", 0.0)

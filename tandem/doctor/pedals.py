@@ -52,7 +52,7 @@ def unlimited(config: Config, file: Path) -> list[str]:
 def stiffest(config: Config, axis: dict[str, Any], channel: str, wanted: str, delay: float) -> float:
     """The limit of a pedal: N per unit of the machine's input `wanted`; 0 where it is not known."""
     from daq_service.devices.haptic_settings import Axis
-    from tandem.machines.wall.studies.theory import passive
+    from tandem.doctor.passivity import passive
 
     row = next((r for r in config.inputs.values() if isinstance(r, Affine) and wanted in r.to), None)
     share = shown_share(config, axis)

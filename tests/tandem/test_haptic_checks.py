@@ -5,7 +5,7 @@ import pytest
 
 from checks.haptics import leak
 from daq_service.effort_record import LAYOUT
-from tandem.machines.wall.studies import theory
+from tandem.doctor import passivity as theory
 
 
 @pytest.mark.parametrize("disturbed", [False, True])

@@ -26,8 +26,8 @@ from sync.errors import ConfigError
 from sync.record import open_run
 from sync.toml import check
 from tandem.closed_loop import run_closed_loop
-from tandem.machines.wall.studies import theory
-from tandem.machines.wall.studies.theory import Port
+from tandem.doctor import passivity as theory
+from tandem.doctor.passivity import Port
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 

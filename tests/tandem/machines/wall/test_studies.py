@@ -11,8 +11,9 @@ import pytest
 
 from sync.config import load
 from tandem.closed_loop import run_closed_loop
-from tandem.machines.wall.studies import limits, theory
-from tandem.machines.wall.studies.theory import FINGER, Port, WorstCrossing
+from tandem.doctor import passivity as theory
+from tandem.doctor.passivity import FINGER, Port, WorstCrossing
+from tandem.machines.wall.studies import limits
 
 WALL = Path(__file__).resolve().parents[4] / "configs" / "wall.toml"
 DEVICE = Port(0.3, 0.0)
