@@ -143,7 +143,11 @@ def _load() -> None:
 
     builder = Builder(ROOT / "configs" / "drive.toml", [])
     for process in PROCESSES:
-        builder.prepare(process)
+        if not process.builds_itself:
+            builder.prepare(process)
+    # the page builds itself: it takes a low priority and other cores first, which would be those of every program here
+    for name in ("viser", "tandem.view.process", "tandem.view.panel", "tandem.view.scene_view"):
+        importlib.import_module(name)
 
 
 def _fork_template(words: list[str]) -> Any:
