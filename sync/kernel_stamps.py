@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import llvmlite.ir
 import numba
 import numpy as np
 from numba.extending import _Intrinsic
@@ -118,6 +119,9 @@ def _content(function: Any) -> tuple[bytes, frozenset[Any], frozenset[Path]]:
                 if _ours(callee):
                     others.add(callee)
                 digest.update(_name(callee).encode() + _options(value))
+            elif isinstance(value, dict):
+                digest.update(f"dict of {len(value)}:".encode())
+                waiting += value.items()
             elif isinstance(value, (tuple, list, frozenset, set)) and not isinstance(value, enum.Enum):
                 digest.update(f"{type(value).__name__} of {len(value)}:".encode())
                 waiting += value if isinstance(value, (tuple, list)) else sorted(value, key=repr)
@@ -144,21 +148,28 @@ def _named(function: Any) -> Iterator[tuple[str, Any]]:
                 yield "constant", constant
         names.update(code.co_names)
     yield "defaults", (function.__defaults__, sorted((function.__kwdefaults__ or {}).items()))
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield name, cell.cell_contents
+    found = dict(
+        zip(function.__code__.co_freevars, (cell.cell_contents for cell in function.__closure__ or ()), strict=True)
+    )
     there = function.__globals__
     if any(name not in there and not hasattr(builtins, name) for name in names):
         for code in codes:
             loads = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
             if any(name not in there and not hasattr(builtins, name) for name in loads):
                 raise _NotYet
-    for name in sorted(names & there.keys()):
-        value = there[name]
-        if isinstance(value, python_types.ModuleType):
-            if value.__name__.partition(".")[0] not in _FOREIGN:
-                yield from ((f"{name}.{each}", getattr(value, each)) for each in sorted(names) if hasattr(value, each))
-        else:
-            yield name, value
+    found |= {name: there[name] for name in sorted(names & there.keys())}
+    for name, value in found.items():
+        yield from _parts(name, value, sorted(names), ())
+
+
+def _parts(name: str, value: Any, names: list[str], above: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    """A value or, of a module of ours, whatever in it has one of these names: kernels say `module.constant`."""
+    if not isinstance(value, python_types.ModuleType):
+        yield name, value
+    elif value.__name__.partition(".")[0] not in _FOREIGN and value not in above:
+        for each in names:
+            if hasattr(value, each):
+                yield from _parts(f"{name}.{each}", getattr(value, each), names, (*above, value))
 
 
 def _function_in(value: Any) -> Any:
@@ -175,7 +186,7 @@ def _text(value: Any) -> bytes | None:
         return f"{value.dtype}{value.shape}".encode() + value.tobytes()
     if isinstance(value, (enum.Enum, *_PLAIN)):
         return f"{type(value).__name__} {value!r}".encode()
-    if isinstance(value, numba.types.Type):
+    if isinstance(value, (numba.types.Type, numba.core.typing.Signature)):
         return f"{value!r}".encode()
     if isinstance(value, type):
         if issubclass(value, enum.Enum):
@@ -183,8 +194,10 @@ def _text(value: Any) -> bytes | None:
         if issubclass(value, tuple) and hasattr(value, "_fields"):
             return f"{value.__qualname__}{value._fields}".encode()
         return None if _ours(value) else f"{value.__module__}.{value.__qualname__}".encode()
-    if isinstance(value, (python_types.BuiltinFunctionType, np.ufunc)) or not _ours(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(type(value)))}".encode()
+    if isinstance(value, (llvmlite.ir.Type, llvmlite.ir.Value)):
+        return f"{value}".encode()
+    if isinstance(value, (python_types.BuiltinFunctionType, np.ufunc)) or (callable(value) and not _ours(value)):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', repr(type(value)))}".encode()
     return None
 
 

@@ -29,8 +29,11 @@ class Place(IntEnum):
     FIRST = 0
 
 
+WIDTHS = {"word": 3}
+
+
 def _width():
-    return 3
+    return WIDTHS["word"]
 
 
 @intrinsic
@@ -117,7 +120,8 @@ def stamps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
         ("FIRST = 0", "FIRST = 1", {"direct"}),
         ("return GAIN * x", "return GAIN * x + 1.0", {"direct", "by_module", "of_a_function"}),
         ("factor=1.0", "factor=2.0", {"of_a_function"}),
-        ("return 3\n", "return 4\n", {"with_word"}),
+        ('{"word": 3}', '{"word": 4}', {"with_word"}),
+        ('WIDTHS["word"]\n', 'WIDTHS["word"] + 1\n', {"with_word"}),
         ("y=0.5", "y=0.6", {"direct"}),
         ("@kernel()\n", "@kernel(fastmath=True)\n", {"direct"}),
         ('"""Twice."""', '"""Two times."""', set()),
