@@ -215,7 +215,12 @@ def _file(function: Any) -> Path:
 
 
 @functools.cache
+def _teaches(file: Path) -> bool:
+    return _EXTENDS.search(file.read_text()) is not None
+
+
+@functools.cache
 def _extending(file: Path) -> frozenset[Path]:
     """Files that teach numba how to compile something, among those that this one imports."""
-    found = {each for each in code_dependencies.dependencies(file) if _EXTENDS.search(each.read_text())}
+    found = set(filter(_teaches, code_dependencies.dependencies(file)))
     return frozenset(found.union(*(code_dependencies.dependencies(each) for each in found)))
