@@ -28,7 +28,8 @@ from sync.toml import parse_toml, read_toml
 
 MACHINES = {
     **{name: f"sim_service.machines.{name}" for name in ("buggy", "single_track", "swerve", "observer", "sensed")},
-    **{name: f"tandem.machines.{name}" for name in ("mass_spring", "kart", "wall", "omni", "tilting", "fmu")},
+    **{name: f"tandem.machines.{name}" for name in ("mass_spring", "kart", "tilting")},
+    **{name: f"tandem.machines.{name}.machine" for name in ("wall", "omni", "fmu")},  # beside their commands
     "piano_phases": "tandem.machines.piano.phases",
     "piano_octave": "tandem.machines.piano.octave",
     "piano_multibody": "tandem.machines.piano.multibody",

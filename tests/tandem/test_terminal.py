@@ -163,6 +163,7 @@ def test_what_is_wrong_before_a_command_begins_is_a_line_too(
 
     monkeypatch.setattr(cli, "app", refuse)
     monkeypatch.setattr(cli, "answer_shells", lambda: None)
+    monkeypatch.setattr(cli, "bring_others", list)
     with pytest.raises(SystemExit) as left:
         cli.main()
     assert left.value.code == 2 and capsys.readouterr().err == "tandem: /dev/null: compiled code cannot be kept there\n"
@@ -171,7 +172,8 @@ def test_what_is_wrong_before_a_command_begins_is_a_line_too(
 def test_a_warning_is_one_line_in_words() -> None:
     """Python's own has the path and the line of a source."""
     code = (
-        "import warnings, tandem.cli as cli; cli.app = lambda **_: warnings.warn('this kerb is too sharp'); cli.main()"
+        "import warnings, tandem.cli as cli; cli.bring_others = list;"
+        "cli.app = lambda **_: warnings.warn('this kerb is too sharp'); cli.main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "tandem: this kerb is too sharp\n"

@@ -32,7 +32,7 @@ def study_omni(
     from sync.jit import compiling
 
     with errors():
-        build.ensure_for("tandem.machines.omni.studies.measures", "tandem.machines.omni")
+        build.ensure_for("tandem.machines.omni.studies.measures", "tandem.machines.omni.machine")
         with compiling("omni"):
             from tandem.machines.omni.studies import shown
             from tandem.machines.omni.studies.measures import STUDIES

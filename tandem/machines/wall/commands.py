@@ -34,7 +34,7 @@ def study_wall(
     from sync.jit import compiling
 
     with errors():
-        build.ensure_for("tandem.machines.wall.studies.limits", "tandem.machines.wall")
+        build.ensure_for("tandem.machines.wall.studies.limits", "tandem.machines.wall.machine")
         with compiling("study"):
             from tandem.machines.wall.studies import limits
             from tandem.reports.html.page import json_ready

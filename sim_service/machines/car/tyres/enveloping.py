@@ -50,12 +50,24 @@ def plane(x):
 
 
 @inner
+def cube_root(x):
+    """Of x >= 1, by Newton's rule from above: a power that is not whole has other bits in other libraries."""
+    y = sqrt(x)
+    for _ in range(100):
+        lower = (2.0 * y + x / (y * y)) / 3.0
+        if lower >= y:
+            break
+        y = lower
+    return y
+
+
+@inner
 def depth(A):
     """x and dA/dx of the plane with this A, both for R = 1: Newton's rule on A^(1/4), which is nearly straight."""
     value, slope = plane(DEEPEST)
     if value < A:
         # from here x grows by the cube root, as A does by the cube of p: in a wall the spring goes on being linear
-        root = (A / value) ** (1.0 / 3.0)
+        root = cube_root(A / value)
         return DEEPEST + 3.0 * value / slope * (root - 1.0), slope * root * root
     wanted = sqrt(sqrt(A))
     x = min(wanted, DEEPEST)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sim_service.machines import load_machine
-from tandem.machines.wall import MACHINE, I, P, S, W, laws
+from tandem.machines.wall import laws
+from tandem.machines.wall.machine import MACHINE, I, P, S, W
 
 STANDARD, HALF, POLES, DEAD_BEAT = range(4)
 

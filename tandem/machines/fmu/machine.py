@@ -1,0 +1,67 @@
+"""An FMU of somebody else as a machine: FMI 3.0 or 2.0, Co-Simulation, stepped by the loop in its own process.
+
+    machine = "fmu"
+    file = "battery.fmu"       # beside this file
+    [inputs]                   # optional: our names for its variables; without them every scalar one has its own
+    current = "Pack.I"
+    [outputs]
+    voltage = "Pack.U[1]"
+    [parameters]               # optional: where they differ from the FMU's own
+    capacity = 3600.0
+
+archive.py    the file, unpacked where compiled code is kept, once the user has consented to run it (sync/consent.py);
+              what is no FMU, or a hostile one, is refused
+variables.py  modelDescription.xml: what there is to give, to read, to set
+library.py    its code for this host, loaded, and one instance of it
+step.py       the step, restart and return to an earlier state: kernels that call it by addresses
+
+Its code runs inside the simulator: nothing holds it to its time or its memory. A record keeps the description and a
+hash, never the code: whoever opens a record of others runs nothing of theirs. It is replayed by whoever has consented
+to that very FMU, where it has been unpacked.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines.contract import Machine
+from sync.errors import ConfigError
+from sync.toml import check
+from tandem.machines.fmu.settings import HASH, XML, FmuFile
+
+_OLD = "in_process"
+
+
+def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
+    from tandem.machines.fmu.archive import consent_command, unpack
+
+    for key, path in given.items():
+        if key != "fmu":
+            raise ConfigError(f"sim.files.{key} = {str(path)!r}: the machine fmu reads no such file; it has an fmu")
+    if _OLD in data:
+        command = consent_command(str(file.parent / str(data.get("file", "FILE.fmu"))))
+        raise ConfigError(
+            f"{file}: {_OLD} = {data[_OLD]!r}: no file gives consent to run the code of an FMU any more, its user does;"
+            f" remove this line: `{command}` shows what the FMU is and asks"
+        )
+    settings = check(FmuFile, data, str(file))
+    archive = given.get("fmu") or file.parent / settings.file
+    unpacked = unpack(archive)
+    return {
+        XML: (unpacked.xml, f"{archive} (modelDescription.xml)"),
+        HASH: (unpacked.hash.encode(), str(archive)),
+    }
+
+
+def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    from tandem.machines.fmu.build import build
+
+    where = sources.name()
+    # records of before have the old key, which has no effect
+    settings = check(FmuFile, {key: value for key, value in data.items() if key != _OLD}, where)
+    for key in (XML, HASH):
+        if key not in sources.files:
+            raise ConfigError(f"{sources.name(key)}: is missing")
+    return build(settings, sources, changed)
