@@ -63,7 +63,7 @@ def test_a_missing_configuration_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["sim.machine", "source.kind"])
 def test_a_machine_or_a_device_that_is_none_is_refused_with_all_there_are(key: str, name: str) -> None:
     run = tandem("run", str(DRIVE), "--set", f"{key}={name!r}", "--seconds", "1")
-    there = "buggy, single_track, mass_spring" if key == "sim.machine" else "virtual, waves, replay"
+    there = "buggy, single_track, swerve" if key == "sim.machine" else "virtual, waves, replay"
     assert run.code == 2 and f"{key} = {name!r}: must be one of {there}" in run.said.replace("\n", " ")
 
 
