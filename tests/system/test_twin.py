@@ -25,7 +25,7 @@ def begin(start: Callable[..., Program], name: str, tmp_path: Path, *more: str) 
     )  # fmt: skip
 
 
-@pytest.mark.drill  # two filters in real time leave a look ahead next to nothing on two cores: it may wait for minutes
+@pytest.mark.alone  # two filters in real time leave little to others, and a look ahead has what all others leave
 def test_a_twin_finds_the_car_through_its_sensors_looks_ahead_and_both_runs_are_replayed(
     start: Callable[..., Program], name: str, tmp_path: Path
 ) -> None:
