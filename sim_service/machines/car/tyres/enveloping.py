@@ -148,7 +148,9 @@ def envelope(road, R, k, cx, cy, cz, ax, ay, az):
     if bend > BENT * ds:
         # as far as the outline is below the highest point, and a little more for what is between the points
         H = max((cz - top) / cosine, 0.0)
-        cells = min(sqrt(max(R * R - H * H, 0.0)) / ds + 2.0, 0.5 * SAMPLES)
+        cells, reach = 0.5 * SAMPLES, sqrt(max(R * R - H * H, 0.0)) / ds + 2.0
+        if reach < cells:  # noqa: PLR1730  NaN is not less: it must not become a count
+            cells = reach
         A, fx, fy, fz, along_x, along_y, height, friction, weight, _, _ = pressed(
             road, R, cosine, cz, bx, by, tx, ty, ds / FINER, 2 * FINER * int(cells)
         )
