@@ -1,10 +1,11 @@
-"""Which source files a module's compiled code depends on, and where compiled code is kept.
+"""Which source files a module's compiled code may depend on, and where compiled code is kept.
 
 A kernel inlines kernels and constants of the modules its own module imports, directly or through others. The *stamp* of
-a file is therefore a digest of its contents and of those of everything of ours it imports, imports inside functions
-included, and of a package's own file where a name is taken from that; an edit changes the stamps of just the files it
-can reach. Contents count, places and dates do not. What importing a file *runs* is another question: the files of the
-packages it lies in as well, but nothing that is imported inside functions.
+a file is a digest of its contents and of those of everything of ours it imports, imports inside functions included, and
+of a package's own file where a name is taken from that: while it is the same, no kernel of the file is another one.
+Which of them are others after an edit, the kernels themselves say (sync/kernel_stamps.py). Contents count, places and
+dates do not. What importing a file *runs* is another question: the files of the packages it lies in as well, but
+nothing that is imported inside functions.
 
 Imports are found in the text, not by importing: this module needs nothing but the standard library and takes some ten
 milliseconds for the whole tree, so that a command may ask it first thing.

@@ -24,7 +24,6 @@ from typing import Any
 import llvmlite.ir
 import numba
 import numpy as np
-from numba.extending import _Intrinsic
 
 from sync import code_dependencies
 from sync.private_files import rewrite
@@ -32,8 +31,6 @@ from sync.private_files import rewrite
 _FOREIGN = frozenset(("numba", "llvmlite", "numpy", "builtins", "math", "operator", "typing", "enum", "collections"))
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, np.dtype)
 _EXTENDS = re.compile(r"\blower_builtin\(|\blower_cast\(|@overload\b|@overload_|\btype_callable\(|\binfer_global\(")
-
-
 OPTIONS = "compiled_with"  # attribute of a function that `kernel` compiles; others' options stand in their files
 _found: dict[Path, dict[str, str]] = {}  # in this process: of each file the stamps of its kernels
 
@@ -141,7 +138,8 @@ def _named(function: Any) -> Iterator[tuple[str, Any]]:
         yield "code", code.co_code
         yield "exceptions", getattr(code, "co_exceptiontable", b"")
         yield "variables", (code.co_varnames, code.co_names, code.co_freevars, code.co_argcount, code.co_flags)
-        for constant in code.co_consts[int(code is function.__code__ and function.__doc__ is not None) :]:
+        described = code is function.__code__ and function.__doc__ is not None and code.co_consts[0] == function.__doc__
+        for constant in code.co_consts[int(described) :]:
             if isinstance(constant, python_types.CodeType):
                 codes.append(constant)
             else:
@@ -174,9 +172,9 @@ def _parts(name: str, value: Any, names: list[str], above: tuple[Any, ...]) -> I
 
 def _function_in(value: Any) -> Any:
     """The Python function behind what numba compiles: a dispatcher, a callback, an intrinsic; or itself."""
-    if isinstance(value, _Intrinsic):
-        value = value._defn
-    value = getattr(value, "py_func", getattr(value, "_pyfunc", value))
+    # where numba calls these otherwise, what is behind them is not known, and counts by its file
+    for behind in ("_defn", "py_func", "_pyfunc"):
+        value = getattr(value, behind, value)
     return inspect.unwrap(value) if isinstance(value, python_types.FunctionType) else None
 
 

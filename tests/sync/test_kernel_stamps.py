@@ -135,6 +135,16 @@ def test_an_edit_changes_the_stamps_of_the_kernels_that_use_it(
     assert {name for name in before if before[name] != after[name]} == changed
 
 
+def test_a_text_that_was_given_to_a_function_later_is_no_constant_of_it() -> None:
+    def made(factor: str) -> Any:
+        space: dict[str, Any] = {}
+        exec(compile(f"def scaled(x):\n    return {factor} * x\n", __file__, "exec"), space)
+        space["scaled"].__doc__ = "Scaled."
+        return space["scaled"]
+
+    assert kernel_stamps.stamp(made("2.0")) == kernel_stamps.stamp(made("2.0")) != kernel_stamps.stamp(made("3.0"))
+
+
 def test_a_kernel_that_names_what_comes_later_counts_with_its_whole_file(tmp_path: Path) -> None:
     def stamp(text: str) -> str:
         file = tmp_path / f"later_{next(_count)}" / "later.py"
