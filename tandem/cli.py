@@ -509,6 +509,10 @@ app.add_typer(study, name="study", rich_help_panel=MACHINES)
 _GROUPS = {"bench": bench, "vehicle": vehicle, "study": study}
 
 
+def _names(group: Commands) -> set[str]:
+    return {str(command.name or getattr(command.callback, "__name__", "")) for command in group.registered_commands}
+
+
 def _bring(machine: str) -> None:
     """Add the commands that a machine brings."""
     brought: Brought
@@ -517,6 +521,10 @@ def _bring(machine: str) -> None:
         if group not in ("", *_GROUPS):
             raise ConfigError(f"commands of {machine}: {brought.name!r}: groups are {', '.join(_GROUPS)}")
         where, panel = (_GROUPS[group], {}) if group else (app, {"rich_help_panel": brought.group or MACHINES})
+        if word in (_names(where) if group else {*_names(app), *_GROUPS}):
+            raise ConfigError(
+                f"commands of {machine}: {brought.name!r}: there is a command of that name; choose another"
+            )
         where.command(word, **panel)(brought.function)
 
 
@@ -531,8 +539,7 @@ def bring_others(words: list[str]) -> None:
     here, names = app, typed[:1]
     if typed and typed[0] in _GROUPS:
         here, names = _GROUPS[typed[0]], typed[1:2]
-    ours = {command.name or getattr(command.callback, "__name__", "") for command in here.registered_commands}
-    if names and names[0] in ours:
+    if names and names[0] in _names(here):
         return
     for machine in plugins.known(plugins.COMMANDS, BROUGHT):
         if machine not in BROUGHT:

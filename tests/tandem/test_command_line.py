@@ -291,11 +291,12 @@ def test_an_installed_package_brings_commands(tmp_path: Path, monkeypatch: pytes
         "from tandem.help_text import Brought\ndef polish():\n    'Polish it.'\n"
         "COMMANDS = (Brought('polish', polish), Brought('study polish', polish))\n"
     )
+    (tmp_path / "greedy.py").write_text("from theirs import Brought, polish\nCOMMANDS = (Brought('drive', polish),)\n")
     (tmp_path / "broken.py").write_text("import no_such_thing\n")
     facts = tmp_path / "theirs-1.0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (facts / "entry_points.txt").write_text("[tandem.commands]\ntheirs = theirs\nworse = broken\n")
+    (facts / "entry_points.txt").write_text("[tandem.commands]\ntheirs = theirs\nworse = broken\ngreedy = greedy\n")
     monkeypatch.syspath_prepend(tmp_path)
     for group in (cli.app, cli.study):
         monkeypatch.setattr(group, "registered_commands", list(group.registered_commands))
@@ -310,4 +311,5 @@ def test_an_installed_package_brings_commands(tmp_path: Path, monkeypatch: pytes
     with contextlib.redirect_stderr(said):
         cli.bring_others(["study", "polish"])
     assert shown() == {"polish", "study polish"}
+    assert "'drive': there is a command of that name" in said.getvalue()  # ours cannot be taken over
     assert "'worse'" in said.getvalue() and "no_such_thing" in said.getvalue()
