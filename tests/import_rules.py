@@ -134,17 +134,14 @@ def _machines(modules: dict[str, Module]) -> Iterator[str]:
         for one in module.imports:
             of_machines = _within(one.target, "tandem.machines")
             where = f"{module.file}:{one.line}: imports {one.target}"
-            if (
-                inside
-                and not above
-                and not of_machines
-                and any(_within(one.target, other) for other in _NOT_FOR_MODELS)
-            ):
-                yield f"{where}; a machine's model knows neither what steps it nor the program"
-            elif inside and not above and ABOVE & set(one.target.split(".")):
-                yield f"{where}; a machine's model does not know what is above it"
-            elif not inside and of_machines:
-                yield f"{where}; machines are found by their names (sync/plugins.py)"
+            if not inside:
+                if of_machines:
+                    yield f"{where}; machines are found by their names (sync/plugins.py)"
+            elif not above:
+                of_above = of_machines and bool(ABOVE & set(one.target.split(".")))
+                elsewhere = not of_machines and any(_within(one.target, other) for other in _NOT_FOR_MODELS)
+                if of_above or elsewhere:
+                    yield f"{where}; a machine's model knows neither what steps it nor what is above it"
 
 
 def _within(name: str, whole: str) -> bool:
