@@ -430,9 +430,9 @@ def tir(folder: Path) -> Target:
 
 def mechanism(folder: Path) -> Target:
     """As `tandem mechanism` does it: read, closed at its start, some steps."""
-    from sim_service.multibody.natural.api import run
     from sync.errors import ConfigError
     from tandem.mechanism_run import load
+    from tandem.multibody.natural.api import run
 
     files = sorted((CONFIGS / "mechanisms").glob("*.toml"))
 
@@ -469,7 +469,7 @@ def dbc(folder: Path) -> Target:
 
 
 def _driven(road: np.ndarray) -> None:
-    from sim_service.roads import describe, outside, surface
+    from tandem.multibody.ground import describe, outside, surface
 
     describe(road)
     for x, y in ((0.0, 0.0), (12.3, -1.0), (1e3, 50.0), (-1e9, 1e9), (1e300, -1e300), (5.0, 2.0)):
@@ -479,8 +479,8 @@ def _driven(road: np.ndarray) -> None:
 
 def road(folder: Path) -> Target:
     """A road file, and the grid that it may name."""
-    from sim_service.roads import make_road, road_from_sources, sources
     from sync.errors import ConfigError
+    from tandem.multibody.ground import make_road, road_from_sources, sources
 
     files = sorted((CONFIGS / "roads").glob("*.toml"))
     grid = b"\n".join(b",".join(b"%.3f" % (0.01 * (i * j % 7)) for j in range(6)) for i in range(8)) + b"\n"
@@ -513,9 +513,9 @@ def road(folder: Path) -> Target:
 
 
 def crg(folder: Path) -> Target:
-    from sim_service.roads import make_road
     from sync.errors import ConfigError
-    from tests.sim_service.roads.crg_files import crg_bytes
+    from tandem.multibody.ground import make_road
+    from tests.tandem.multibody.ground.crg_files import crg_bytes
 
     rows = np.zeros((14, 6))
     rows[:, 0] = 0.2 + 0.3 * np.sin(np.arange(14) / 4.0)
@@ -578,11 +578,11 @@ def vehicle(folder: Path) -> Target:
 
 def relative_mechanism(folder: Path) -> Target:
     """The same in relative coordinates: a tree and its loops, code generated for it, some steps."""
-    from sim_service.multibody.natural.errors import MechanismError
-    from sim_service.multibody.relative import store
-    from sim_service.multibody.relative.run import Runner
     from sync.errors import ConfigError
     from tandem.mechanism_run import load
+    from tandem.multibody.natural.errors import MechanismError
+    from tandem.multibody.relative import store
+    from tandem.multibody.relative.run import Runner
 
     names = ("pendulum", "double_pendulum", "four_bar", "slider_crank", "spatial_slider_crank", "spindle")
     files = [CONFIGS / "mechanisms" / f"{name}.toml" for name in names]
@@ -603,8 +603,8 @@ def relative_vehicle(folder: Path) -> Target:
     """The buggy in relative coordinates, with its tyres; what could be made of it makes some steps. Where the equations
     are others, minutes of writing and compiling, it ends before that."""
     from sim_service.machines import load_machine
-    from sim_service.multibody.relative import build, store
     from sync.errors import ConfigError
+    from tandem.multibody.relative import build, store
 
     others = mock.patch.object(build, "write_functions", side_effect=ConfigError("other equations"))
 
@@ -657,8 +657,8 @@ def fmu(folder: Path) -> Target:
 
 def almanac(folder: Path) -> Target:
     """A YUMA almanac, and the sky that a receiver sees with it along a way."""
-    from sim_service.observers.satellites import Sky, along, read_yuma
     from sync.errors import ConfigError
+    from tandem.estimation.satellites import Sky, along, read_yuma
 
     boxes = np.array([[5.0, -20.0, 15.0, 20.0, 12.0]])
 

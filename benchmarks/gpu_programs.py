@@ -71,12 +71,12 @@ def car(kind: str) -> tuple[dict[str, Any], Any]:
 def chain(rods: int) -> tuple[dict[str, Any], Any]:
     """The same of a chain, as a machine without inputs whose outputs are its coordinates."""
     from sim_service.machines.contract import Machine, Quantity, tables
-    from sim_service.multibody.natural.augmented import step
-    from sim_service.multibody.natural.run import TOTALS, run_steps
-    from sim_service.multibody.natural.system import no_force
-    from sim_service.multibody.natural.tables import P
-    from sim_service.multibody.natural.views import part, view
     from sync.jit import inner
+    from tandem.multibody.natural.augmented import step
+    from tandem.multibody.natural.run import TOTALS, run_steps
+    from tandem.multibody.natural.system import no_force
+    from tandem.multibody.natural.tables import P
+    from tandem.multibody.natural.views import part, view
     from tandem.studies.bench.problems import chain as described
 
     system = described(rods, 2.0 / rods, 2.0 / rods, 1.0, CHAIN_STEP).build().compile(h=CHAIN_STEP)
@@ -109,7 +109,7 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
                 work[i] = q[i]
         return True
 
-    from sim_service.gpu_code.source import DeviceSource
+    from tandem.multibody.code.source import DeviceSource
 
     constants = tables(system.ints, system.reals)
     named = [Quantity(f"{k}", "", "") for k in range(max(len(starts[0]), count))]
@@ -127,11 +127,11 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
 
 def recursion(links: int) -> tuple[dict[str, Any], Any]:
     """The same of links by the articulated-body recursion, in steps of Runge and Kutta's method of order 4."""
-    from sim_service.gpu_code.source import DeviceSource
     from sim_service.machines.contract import Machine, Quantity, tables
-    from sim_service.multibody.natural.views import view
-    from sim_service.multibody.relative.chain import planar_rates
     from sync.jit import inner, numba
+    from tandem.multibody.code.source import DeviceSource
+    from tandem.multibody.natural.views import view
+    from tandem.multibody.relative.chain import planar_rates
     from tandem.studies.bench.trees import chain as described
 
     of, n = described(links, False), 2 * links
@@ -201,8 +201,8 @@ def made_of(name: str) -> tuple[dict[str, Any], Any]:
 
 def prepare(folder: Path, what: list[str]) -> None:
     """All references first: what was compiled for a GPU can no longer be called."""
-    from sim_service.gpu_code.compile import texts
-    from sim_service.gpu_code.ptx import ptx
+    from tandem.ensembles.gpu.compile import texts
+    from tandem.multibody.code.ptx import ptx
 
     machines = {}
     for name in what:
@@ -272,7 +272,7 @@ def assembled(ptxas: str, folder: Path, registers: list[int], limit_s: float) ->
 
 
 def run(asked: argparse.Namespace) -> int:
-    from sim_service.gpu_code import device as on
+    from tandem.ensembles.gpu import device as on
 
     if why := on.available():
         print(why)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types, void
 
-from sim_service.multibody.relative import integrators, ode
-from sim_service.multibody.relative.integrators import factorise_shifted, solve_shifted
 from sync.array_types import CONSTANTS, INDICES, VECTOR
 from sync.jit import kernel
+from tandem.multibody.relative import integrators, ode
+from tandem.multibody.relative.integrators import factorise_shifted, solve_shifted
 
 POSITIONS, STATES, BALL = 14, 12, 3
 H = 5e-3

@@ -14,14 +14,14 @@ import numpy as np
 from numba import boolean, float64, int64, types, void
 
 from sim_service.machines.contract import STEP
-from sim_service.multibody.natural.views import view
-from sim_service.observers import ekf
-from sim_service.observers.ekf import FUNCTIONS, MEMORY, MODEL, Z
-from sim_service.observers.factored import predict_covariance
 from sync.array_copy import copy
 from sync.array_types import MATRIX, VECTOR
 from sync.clock import now_ns
 from sync.jit import kernel
+from tandem.estimation import ekf
+from tandem.estimation.ekf import FUNCTIONS, MEMORY, MODEL, Z
+from tandem.estimation.factored import predict_covariance
+from tandem.multibody.natural.views import view
 from tandem.studies.observe import twin
 from tandem.studies.observe.settings import read_study
 

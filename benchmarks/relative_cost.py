@@ -21,20 +21,20 @@ from numba import float64, int64, types, void
 from sim_service.machines import FILE, MachineFiles, gather, make_machine
 from sim_service.machines.buggy.build import assemble
 from sim_service.machines.contract import index
-from sim_service.multibody.natural import evaluation
-from sim_service.multibody.natural.mechanism import Mechanism
-from sim_service.multibody.natural.system import no_force
-from sim_service.multibody.relative import ode, store
-from sim_service.multibody.relative.build import build, digest
-from sim_service.multibody.relative.calls import address_of, as_word, call, function_at
-from sim_service.multibody.relative.generate import Generated, generate
-from sim_service.multibody.relative.llvm import Compiled, Function, compiled
-from sim_service.multibody.relative.port_jacobian import jacobian
-from sim_service.multibody.relative.spanning import make_tree
-from sim_service.multibody.relative.system import P as Own
 from sync.array_types import CONSTANTS, INDICES, VECTOR
 from sync.child_python import python_command, python_environment
 from sync.jit import kernel
+from tandem.multibody.natural import evaluation
+from tandem.multibody.natural.mechanism import Mechanism
+from tandem.multibody.natural.system import no_force
+from tandem.multibody.relative import ode, store
+from tandem.multibody.relative.build import build, digest
+from tandem.multibody.relative.calls import address_of, as_word, call, function_at
+from tandem.multibody.relative.generate import Generated, generate
+from tandem.multibody.relative.llvm import Compiled, Function, compiled
+from tandem.multibody.relative.port_jacobian import jacobian
+from tandem.multibody.relative.spanning import make_tree
+from tandem.multibody.relative.system import P as Own
 
 BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 BURST = 50

@@ -79,7 +79,7 @@ def read_tir(path: Path) -> None:
 
 
 def read_crg(path: Path) -> None:
-    from sim_service.roads.make import make_road
+    from tandem.multibody.ground.make import make_road
 
     road = path.with_suffix(".toml")
     road.write_text(f'[surface]\nkind = "crg"\nfile = "{path.name}"\n')

@@ -19,8 +19,8 @@ from sim_service.machines import gather, load_machine
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.build import assemble
 from sim_service.machines.contract import tables
-from sim_service.multibody.natural.tables import ATTEMPTS, RETRIES
-from sim_service.multibody.natural.tables import P as Part
+from tandem.multibody.natural.tables import ATTEMPTS, RETRIES
+from tandem.multibody.natural.tables import P as Part
 
 VEHICLE = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 HEIGHT = 0.3  # m

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.multibody.natural.api import Mechanism, MechanismError, Record, Scheme, Settings, State, run
-from sim_service.multibody.relative.run import Runner
+from tandem.multibody.natural.api import Mechanism, MechanismError, Record, Scheme, Settings, State, run
+from tandem.multibody.relative.run import Runner
 from tandem.studies.bench import problems
 from tandem.studies.bench.problems import Problem
 from tandem.studies.bench.trial import CONVERGED, begin, energies, kinetic_energies

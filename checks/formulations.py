@@ -17,10 +17,10 @@ import warnings
 
 import numpy as np
 
-from tests.sim_service.multibody.relative.both import Both
-from tests.sim_service.multibody.relative.buggy_states import buggy
-from tests.sim_service.multibody.relative.test_cross_checks import AGREE, ALL, LIMITS
-from tests.sim_service.multibody.relative.test_tree import mechanism
+from tests.tandem.multibody.relative.both import Both
+from tests.tandem.multibody.relative.buggy_states import buggy
+from tests.tandem.multibody.relative.test_cross_checks import AGREE, ALL, LIMITS
+from tests.tandem.multibody.relative.test_tree import mechanism
 
 
 def main() -> int:

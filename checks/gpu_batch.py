@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import tandem
-from sim_service.gpu_code import device
+from tandem.ensembles.gpu import device
 
 _BESIDE = 64  # copies that the CPU makes too
 

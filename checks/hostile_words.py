@@ -18,7 +18,7 @@ not converge is tried again in parts, a hundred times as long as others). Verdic
 
 Kernels are compiled with bounds checked (NUMBA_BOUNDSCHECK, and the views of multibody/natural/views.py), which takes
 some minutes the first time; `--unchecked` uses those of every run, whose arrays then stand before a page that ends the
-process when it is touched. Generated code has constant addresses: tests/sim_service/multibody/relative/test_llvm.py.
+process when it is touched. Generated code has constant addresses: tests/tandem/multibody/relative/test_llvm.py.
 Exits with 1 if any case is of the last three kinds.
 """
 
@@ -216,9 +216,9 @@ def machine_commands(name: str) -> Subject:
 
 def mechanism_words(name: str, guard: bool) -> Subject:
     """Tables and start of a mechanism in natural coordinates, as its record has them."""
-    from sim_service.multibody.natural.augmented import step as advance
     from tandem.mechanism_record import sound_words
     from tandem.mechanism_run import load
+    from tandem.multibody.natural.augmented import step as advance
 
     _, begun = load(CONFIGS / "mechanisms" / f"{name}.toml")
     system = begun.system

@@ -30,9 +30,9 @@ from sim_service.machines.buggy import build, slots
 from sim_service.machines.buggy.description import OUTPUTS, P, W
 from sim_service.machines.car.tyres.enveloping import envelope
 from sim_service.machines.car.tyres.tir import read_tir
-from sim_service.multibody.natural import tables as core
-from sim_service.multibody.natural.tables import P as Part
-from sim_service.roads import make_road, surface
+from tandem.multibody.ground import make_road, surface
+from tandem.multibody.natural import tables as core
+from tandem.multibody.natural.tables import P as Part
 
 VEHICLE = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 HEIGHT, RAMPS, SPEEDS, STEPS = 0.05, (0.02, 0.05, 0.1, 0.2), (2.0, 5.0, 10.0), (5e-3, 2e-3, 1e-3)

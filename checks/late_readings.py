@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 from numba import float64, void
 
-from sim_service.multibody.natural.views import view
-from sim_service.observers import consistency
-from sim_service.observers.ekf import (
+from sync.array_types import INDICES, MATRIX, VECTOR
+from sync.clock import now_ns
+from sync.jit import kernel
+from tandem.estimation import consistency
+from tandem.estimation.ekf import (
     ACTIVE,
     FUNCTIONS,
     MEMORY,
@@ -30,11 +32,9 @@ from sim_service.observers.ekf import (
     observe,
     take_reading,
 )
-from sim_service.observers.experiment import replay
-from sim_service.observers.rows import USED, Count
-from sync.array_types import INDICES, MATRIX, VECTOR
-from sync.clock import now_ns
-from sync.jit import kernel
+from tandem.estimation.experiment import replay
+from tandem.estimation.rows import USED, Count
+from tandem.multibody.natural.views import view
 from tandem.studies.observe import twin
 from tandem.studies.observe.settings import read_study
 

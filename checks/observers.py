@@ -240,7 +240,7 @@ def show_wrong(table: Table, drives: list[dict[str, Any]]) -> None:
 
 
 def show_nees(table: Table, drives: list[dict[str, Any]], form: str, below_alone: bool) -> None:
-    from sim_service.observers.consistency import mean_band
+    from tandem.estimation.consistency import mean_band
 
     setup = _setup("wrong", 0.0)
     order = len(setup.tuning.start)

@@ -19,7 +19,7 @@ from checks.kerbs import VEHICLE, Coasting
 from sim_service.machines.buggy import brake_parameters, slots
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import index
-from sim_service.multibody.natural.tables import P as Part
+from tandem.multibody.natural.tables import P as Part
 from tests.sim_service.tyres.comparison import SETS, TURNING, over_the_grid
 
 FLAT = VEHICLE.parents[1] / "roads" / "flat.toml"

@@ -24,7 +24,11 @@ from sync.errors import ConfigError
 from sync.private_files import others_change, rewrite
 
 ROOT = Path(__file__).resolve().parents[1]
-_KERNELS = ("daq_service", "sim_service", "sync", "tandem/machines")  # folders whose files may have kernels
+# folders whose files may have kernels
+_KERNELS = (
+    "daq_service", "sim_service", "sync",
+    "tandem/ensembles", "tandem/estimation", "tandem/machines", "tandem/multibody",
+)  # fmt: skip
 _DECORATES = "sync.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
 
 _COMMENT = re.compile(r"#[^\n]*")

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from sim_service.multibody.natural.api import Record
-from sim_service.multibody.natural.reactions import Instants, forces_in_nodes, points_of
-from sim_service.multibody.natural.tables import (
+from tandem.multibody.natural.api import Record
+from tandem.multibody.natural.reactions import Instants, forces_in_nodes, points_of
+from tandem.multibody.natural.tables import (
     CONTACT,
     CONTACT_STATES,
     FORCE_ON,

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.recorded_parameters import packed, unpacked
-from sim_service.multibody.mechanism_file import Described
-from sim_service.multibody.natural.api import Record, State, System
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
 from sync.record import CompleteRun, CompleteTopic, Run, RunError, write_complete
 from tandem.mechanism_columns import columns
+from tandem.multibody.mechanism_file import Described
+from tandem.multibody.natural.api import Record, State, System
 from tandem.provenance import machine_facts
 
 MADE = "made.json"

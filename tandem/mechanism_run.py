@@ -15,8 +15,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sim_service.multibody.mechanism_file import Described, describe, read_mechanism, residuals
-from sim_service.multibody.natural.api import (
+from sync.clock import now_ns
+from sync.errors import ConfigError
+from sync.record import Run as RecordedRun
+from sync.record import RunError
+from sync.toml import check, parse_toml
+from tandem.mechanism_record import MADE, put_back, write_record
+from tandem.multibody.mechanism_file import Described, describe, read_mechanism, residuals
+from tandem.multibody.natural.api import (
     AssemblyError,
     MechanismError,
     Mode,
@@ -37,14 +43,8 @@ from sim_service.multibody.natural.api import (
     velocities,
     working,
 )  # fmt: skip
-from sim_service.multibody.natural.tables import CONTACT
-from sim_service.multibody.sections import Run
-from sync.clock import now_ns
-from sync.errors import ConfigError
-from sync.record import Run as RecordedRun
-from sync.record import RunError
-from sync.toml import check, parse_toml
-from tandem.mechanism_record import MADE, put_back, write_record
+from tandem.multibody.natural.tables import CONTACT
+from tandem.multibody.sections import Run
 from tandem.reports.html.chart import Series, curves, paths
 from tandem.reports.html.plain import write_plain
 from tandem.reports.html.sections import section, table
@@ -225,7 +225,7 @@ def _stepped(described: Described, state: State) -> Callable[[float, float, int]
             return run(state, seconds, h, every=every, strict=False), now_ns() - then
 
         return natural
-    from sim_service.multibody.relative.run import Runner  # compiled code that only this formulation needs
+    from tandem.multibody.relative.run import Runner  # compiled code that only this formulation needs
 
     try:
         runner = Runner(state, described.file.run.scheme)

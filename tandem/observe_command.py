@@ -89,7 +89,7 @@ def observe(
         if not smooth:
             raise ConfigError(f"--no-smooth: {study} is a twin experiment; leave `smoothed` out of --forms")
         forms = "exact,constant" if forms is None else forms
-        build.ensure("observe", "sim_service.observers.ekf", "sim_service.observers.experiment")
+        build.ensure("observe", "tandem.estimation.ekf", "tandem.estimation.experiment")
         with compiling("observe"):
             from tandem.studies.observe import shown, twin
             from tandem.studies.observe.settings import TruthOf, read_study

@@ -247,8 +247,8 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) ->
 
     build.ensure_for("tandem.mechanism_run")
     with compiling("mechanism"):
-        from sim_service.multibody.mechanism_file import read_mechanism
         from tandem.mechanism_run import prepare
+        from tandem.multibody.mechanism_file import read_mechanism
         from tandem.view.address import announced
         from tandem.view.bench import Bench, with_hands
         from tandem.view.listen import close_page, open_page

@@ -18,7 +18,7 @@ ALLOWED = {
 }
 # what must stay apart inside a package: importers (this module and all below it), what they may not import, and why
 APART = (
-    ("sim_service.multibody", "sim_service.machines", "multibody knows no machine"),
+    ("tandem.multibody", "sim_service.machines", "multibody knows no machine"),
     ("sim_service.machines", "sim_service.loop", "a machine does not know what steps it"),
     ("sim_service.machines", "sim_service.service", "a machine does not know what steps it"),
     ("sim_service.machines", "sync.transport", "a machine knows no transport"),

@@ -126,7 +126,7 @@ class Machine:
     step_ms: float = 0.0  # the length of step it was made for, and no other is right; 0: any
     tangent: str = ""  # the module whose `tangent` is its step with derivatives (signature TANGENT), if there is one
     reshape: Reshape | None = None  # None: parameters that shape it need a new start
-    device: Callable[[], Any] | None = None  # what steps it on a GPU (gpu_code/source.py), where that is not `step`
+    device: Callable[[], Any] | None = None  # what steps it on a GPU (multibody/code/source.py), where that is not `step`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "work_size", max(self.work_size, len(self.outputs)))

@@ -1,7 +1,7 @@
 """The numbers that a machine was made into, as a record keeps them: its parameters and those of its tables.
 
 Making a machine may take many thousand operations on its file. They give the same words on every computer
-(sim_service/portable.py), but not for ever: they will be improved. So a record keeps the words themselves, and a
+(tandem/multibody/portable.py), but not for ever: they will be improved. So a record keeps the words themselves, and a
 replay that changes nothing takes them instead of what it would make today. What the words mean is named by a hash of
 their layout, the integers of the tables included; where that is another one, they cannot be used and the machine is
 made again. Integers are never taken from a record. Whatever a kernel uses as a place, a size, a count or a choice is

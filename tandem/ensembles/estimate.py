@@ -1,6 +1,6 @@
 """Parameters from measurements: Gauss–Newton on the weighted difference, and what the data say about the answer.
 
-Sensitivities are exact where the machine has a tangent (sim_service/many_tangents.py), eight parameters a run;
+Sensitivities are exact where the machine has a tangent (tandem/ensembles/many_tangents.py), eight parameters a run;
 elsewhere central differences of whole runs, scaled by the ranges of the parameters. Both are made in threads. The
 covariance is the inverse of J'J at the answer, for noise that is white, of the deviation given or left over. A
 direction in the space of the parameters that the data confine to no better than half of a range is named, and its

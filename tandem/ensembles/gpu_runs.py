@@ -1,7 +1,7 @@
 """Runs of a study on a GPU: the copies of a chunk are stepped together, row by row of their inputs.
 
 Served are manoeuvres that are a table of inputs, with parameters that do not shape the machine. The program of the
-machine (sim_service/gpu_code) is compiled in a process of its own and kept beside the compiled kernels. Results are
+machine (tandem/ensembles/gpu) is compiled in a process of its own and kept beside the compiled kernels. Results are
 the CPU's but for fused multiplications and additions and the last bits of sine, cosine and the like (docs/ensembles.md
 has what that makes). A step that the machine's method does not make on a GPU
 is made by the CPU, from the same state; a run that diverges is made by the CPU as a whole.
@@ -17,13 +17,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim_service.gpu_code import device
-from sim_service.gpu_code.packed import pack_machine
 from sim_service.machines import MachineFiles
 from sim_service.machines.contract import Machine
 from sync import code_dependencies
 from sync.child_python import python_command, python_environment
 from sync.errors import ConfigError, TandemError
+from tandem.ensembles.gpu import device
+from tandem.ensembles.gpu.packed import pack_machine
 from tandem.ensembles.manoeuvres import Log
 from tandem.ensembles.open_loop import OpenLoop
 from tandem.ensembles.work import Item, Job, Row, Worker, worker_of
@@ -74,7 +74,7 @@ def program_of(sources: MachineFiles, changed: dict[str, float]) -> bytes:
         with tempfile.TemporaryDirectory(dir=folder) as place:
             source, target = Path(place) / "machine.packed", Path(place) / "program.ptx"
             source.write_bytes(given)
-            command = python_command("-m", "sim_service.gpu_code.compile", str(source), str(target))
+            command = python_command("-m", "tandem.ensembles.gpu.compile", str(source), str(target))
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=python_environment())
             if done.returncode:
                 raise TandemError(f"gpu: the machine does not compile for a GPU: {done.stderr.strip()[-500:]}")

@@ -66,7 +66,7 @@ class OpenLoop:
 
     def slopes(self, machine: Machine, params: np.ndarray, which: list[int], case: int) -> dict[str, np.ndarray]:
         """Of every channel by these parameters, at most eight of them: a row a step. Of a machine with a tangent."""
-        from sim_service.many_tangents import tangents
+        from tandem.ensembles.many_tangents import tangents
 
         rows = self.rows[case]
         _, found, done = tangents(machine, params, which, rows, self.places, self.step_s)

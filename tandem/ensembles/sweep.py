@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.gpu_code import device
 from sim_service.machines import MachineFiles
 from sim_service.machines.contract import Machine
 from sync import code_dependencies
@@ -25,6 +24,7 @@ from sync.toml import check, read_toml
 from tandem.ensembles import figures, gpu_runs
 from tandem.ensembles.cluster import Warn, who_can_use
 from tandem.ensembles.figures import Reference
+from tandem.ensembles.gpu import device
 from tandem.ensembles.manoeuvres import KINDS, Gathered, gather, study_machine
 from tandem.ensembles.pool import ENGINES, Interrupted, WorkerEnded, pool, run_all
 from tandem.ensembles.recorded_inputs import run_of_steps, step_of

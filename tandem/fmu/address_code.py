@@ -2,18 +2,18 @@
 
 Generated code is taken from the cache as it was compiled for a run, for this very processor and its features: its bits
 are a run's, and other processors are not served. On x86 it is compiled to stand anywhere but in a library (see
-`_relocation` in sim_service/multibody/relative/llvm.py); such machines are refused by name there.
+`_relocation` in tandem/multibody/relative/llvm.py); such machines are refused by name there.
 """
 
 import platform
 import struct
 
-from sim_service.machines.code_parts import CODE_OF, CodeParts
 from sim_service.machines.contract import Machine
-from sim_service.multibody.relative import store
 from sync.errors import ConfigError
 from tandem.fmu.object_code import kernel_object
 from tandem.fmu.platforms import HOST, Platform
+from tandem.multibody.relative import store
+from tandem.multibody.relative.code_parts import CODE_OF, CodeParts
 
 KERNEL = "tandem_code_{}"
 

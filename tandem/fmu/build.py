@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.code_parts import CODE_OF
 from sim_service.machines.contract import Machine
 from sync.child_python import python_environment
 from sync.errors import ConfigError
@@ -23,6 +22,7 @@ from tandem.fmu.description import Model, data, description, identifier
 from tandem.fmu.object_code import RATES, STEP, TANGENT, object_file
 from tandem.fmu.platforms import HOST, Platform, compiler, find_platform
 from tandem.library.model import Model as LoadedMachine
+from tandem.multibody.relative.code_parts import CODE_OF
 
 _INTERFACE = Path(__file__).with_name("interface.c")
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same machine gives the same file

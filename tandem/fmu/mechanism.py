@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.code_parts import CODE_OF, CodeParts
 from sim_service.machines.contract import Machine, Quantity, Tables, tables
-from sim_service.multibody.natural.equations import Equations
-from sim_service.multibody.natural.errors import AssemblyError, MechanismError
-from sim_service.multibody.natural.linear import Linear
-from sim_service.multibody.natural.tables import EXTERNAL, VALUE
-from sim_service.multibody.relative import ode
-from sim_service.multibody.relative.calls import address_of, as_word
-from sim_service.multibody.relative.run import METHODS, Runner
-from sim_service.multibody.relative.system import NAMES, P, System, rates, rates_and_jacobian
 from sync.errors import ConfigError
 from tandem.fmu import mechanism_step
 from tandem.fmu.build import Exchange
 from tandem.fmu.mechanism_step import FRONT, H
 from tandem.library.model import Model
 from tandem.mechanism_run import load
+from tandem.multibody.natural.equations import Equations
+from tandem.multibody.natural.errors import AssemblyError, MechanismError
+from tandem.multibody.natural.linear import Linear
+from tandem.multibody.natural.tables import EXTERNAL, VALUE
+from tandem.multibody.relative import ode
+from tandem.multibody.relative.calls import address_of, as_word
+from tandem.multibody.relative.code_parts import CODE_OF, CodeParts
+from tandem.multibody.relative.run import METHODS, Runner
+from tandem.multibody.relative.system import NAMES, P, System, rates, rates_and_jacobian
 
 _UNITS = {"turn": "rad", "slide": "m", "ball": "rad", "scalar": "m"}
 

@@ -13,13 +13,13 @@ from enum import IntEnum, auto
 from math import isnan, nan, sqrt
 
 from sim_service.machines.contract import STEP
-from sim_service.multibody.natural.tables import RATE, SECOND, VALUE
-from sim_service.multibody.natural.views import part, view
-from sim_service.multibody.relative import ode
-from sim_service.multibody.relative.calls import call, function_at
-from sim_service.multibody.relative.system import GOOD, MOTION, PLACES, P, advance, begin, conclude, move
-from sim_service.multibody.relative.system import rates_and_jacobian as slopes_of_rates
 from sync.jit import inner, kernel
+from tandem.multibody.natural.tables import RATE, SECOND, VALUE
+from tandem.multibody.natural.views import part, view
+from tandem.multibody.relative import ode
+from tandem.multibody.relative.calls import call, function_at
+from tandem.multibody.relative.system import GOOD, MOTION, PLACES, P, advance, begin, conclude, move
+from tandem.multibody.relative.system import rates_and_jacobian as slopes_of_rates
 
 COMPILED_WHEN_ASKED = True  # by mechanism.py alone: see sync/build.py
 

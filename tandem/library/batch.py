@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from sim_service.gpu_code import device
 from sim_service.many_steps import step_copies
 from sync.errors import ConfigError
 from sync.memory import refuse_too_many
+from tandem.ensembles.gpu import device
 from tandem.ensembles.pool import cores
 from tandem.library.described import Described, live_place
 from tandem.library.model import Model, load_machine

@@ -17,9 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sim_service.gpu_code import device
 from sim_service.many_steps import step_copies
 from sync.errors import ConfigError
+from tandem.ensembles.gpu import device
 from tandem.ensembles.gpu_runs import THREADS, program_of
 from tandem.library.described import Described, live_place
 from tandem.library.model import Model, machine_files

@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.multibody.natural import changes
-from sim_service.multibody.natural.changes import SLIDE, TURN
-from sim_service.multibody.natural.equations import Joint
-from sim_service.multibody.natural.errors import MechanismError
-from sim_service.multibody.natural.forces import RANGES, REACTION, reaction
-from sim_service.multibody.natural.limits import FORCE, NUMBER, STIFFNESS, number, numbers
-from sim_service.multibody.natural.mechanism import Mechanism
-from sim_service.multibody.natural.problems import BodyMotion, body_motion, effort
-from sim_service.multibody.natural.run import stepper
-from sim_service.multibody.natural.system import State
-from sim_service.multibody.natural.tables import DIAGNOSTICS, EXTERNAL
+from tandem.multibody.natural import changes
+from tandem.multibody.natural.changes import SLIDE, TURN
+from tandem.multibody.natural.equations import Joint
+from tandem.multibody.natural.errors import MechanismError
+from tandem.multibody.natural.forces import RANGES, REACTION, reaction
+from tandem.multibody.natural.limits import FORCE, NUMBER, STIFFNESS, number, numbers
+from tandem.multibody.natural.mechanism import Mechanism
+from tandem.multibody.natural.problems import BodyMotion, body_motion, effort
+from tandem.multibody.natural.run import stepper
+from tandem.multibody.natural.system import State
+from tandem.multibody.natural.tables import DIAGNOSTICS, EXTERNAL
 
 _HAND = "hand on "
 _TORQUE = "torque on "

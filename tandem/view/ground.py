@@ -33,7 +33,7 @@ class Ground:
         self._extent: tuple[np.ndarray, np.ndarray] | None = None
         if data is None:
             return
-        from sim_service import roads
+        from tandem.multibody import ground as roads
 
         self._surface = roads.surface
         road = roads.describe(data)
@@ -51,7 +51,7 @@ class Ground:
         parts.pop("", None)
         if not parts:
             return Ground()
-        from sim_service import roads
+        from tandem.multibody import ground as roads
 
         try:
             return Ground(roads.road_from_sources(parts))
@@ -88,7 +88,7 @@ class Ground:
 
     def meshes(self, x: np.ndarray, y: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Vertices and triangles of the surface over these nodes: tiles of two tones, and what is slippery."""
-        from sim_service.roads.field import surface_over
+        from tandem.multibody.ground.field import surface_over
 
         assert self._data is not None
         values = np.empty((len(x), len(y), 4))

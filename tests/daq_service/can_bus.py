@@ -13,8 +13,7 @@ from daq_service.devices.can import CanDevice
 from sync.clock import REAL, Clock
 from sync.config import Config, load
 from sync.virtual_clock import virtual_clock
-
-from .conftest import CONFIGS, DRIVE, drive_config, unique
+from tests.daq_service.conftest import CONFIGS, DRIVE, drive_config, unique
 
 CAN = CONFIGS / "can.toml"
 EXAMPLE = cantools.database.load_file(CONFIGS / "can" / "example.dbc")

@@ -17,9 +17,8 @@ from daq_service.devices.nidaqmx import NiDevice
 from sync.clock import Clock, VirtualClock
 from sync.config import Config, load
 from sync.virtual_clock import virtual_clock
+from tests.daq_service.conftest import CONFIGS, unique
 from tests.daqmx_double.handle import Double
-
-from .conftest import CONFIGS, unique
 
 ONBOARD = CONFIGS / "onboard.toml"
 MASS_SPRING = CONFIGS / "mass_spring.toml"

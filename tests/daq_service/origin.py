@@ -16,9 +16,8 @@ from sync.transport.host_clock import Artificial, ClockServer
 from sync.transport.keys import make_keys, read_keys
 from sync.transport.socket_guard import SocketGuard
 from sync.transport.wire import Publisher, context
+from tests.daq_service.conftest import DRIVE, drive_config
 from tests.ports import free_port
-
-from .conftest import DRIVE, drive_config
 
 
 class Origin:

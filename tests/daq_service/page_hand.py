@@ -10,8 +10,7 @@ import zmq
 from daq_service.devices import Device, Host, open_device
 from sync.clock import Clock
 from sync.virtual_clock import virtual_clock
-
-from .conftest import DRIVE, drive_config
+from tests.daq_service.conftest import DRIVE, drive_config
 
 _PERIOD_S = 0.02
 

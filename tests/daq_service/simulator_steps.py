@@ -13,8 +13,7 @@ from sync.clock import REAL, Clock, now_ns, sleep_until
 from sync.config import Config
 from sync.ring import RingWriter, push
 from sync.streams import ring_name
-
-from .conftest import DRIVE, drive_config
+from tests.daq_service.conftest import DRIVE, drive_config
 
 LAYOUT = Layout((Channel("step", "i8"), Channel("angle", "f8", "rad"), Channel("age_angle", "f8", "s")))
 _number = itertools.count()

@@ -17,10 +17,9 @@ from sync.config import Config
 from sync.ring import RingReader, RingWriter
 from sync.transport.wire import Publisher, Receiver, context
 from sync.virtual_clock import virtual_clock
+from tests.daq_service.conftest import DRIVE, Rings, Until, drive_config
 from tests.examples import few
 from tests.ports import free_port
-
-from .conftest import DRIVE, Rings, Until, drive_config
 
 BRAKE, THROTTLE, STEERING = range(3)  # columns of configs/drive.toml
 PERIOD_NS = 1_000_000

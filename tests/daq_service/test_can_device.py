@@ -32,10 +32,21 @@ from sync.errors import ConfigError, DeviceError
 from sync.extras import install_extra
 from sync.input_rows import Affine, Encoder
 from sync.virtual_clock import virtual_clock
+from tests.daq_service.can_bus import (
+    BRAKE,
+    CAN,
+    EXAMPLE,
+    MS,
+    STEERING,
+    THROTTLE,
+    Car,
+    Pluggable,
+    can_config,
+    encode,
+    open_can_device,
+)
+from tests.daq_service.conftest import Rings, unique
 from tests.examples import few
-
-from .can_bus import BRAKE, CAN, EXAMPLE, MS, STEERING, THROTTLE, Car, Pluggable, can_config, encode, open_can_device
-from .conftest import Rings, unique
 
 COLUMNS = {c.name: k for k, c in enumerate(load(CAN).daq.channels)}
 NO_AGES = 'daq.channels=[{name="brake",type="i2"},{name="throttle",type="i2"},{name="steering",type="i4"}]'

@@ -17,15 +17,14 @@ from daq_service.acquire import Acquisition
 from daq_service.devices import Device, Host, find, open_device
 from sync.clock import REAL, Clock, now_ns
 from sync.virtual_clock import virtual_clock
+from tests.daq_service.can_bus import open_can
+from tests.daq_service.conftest import DRIVE, Rings, drive_config, recorded, replay_config, write_record
+from tests.daq_service.nidaqmx_double_opener import open_nidaqmx
+from tests.daq_service.origin import open_remote
+from tests.daq_service.page_hand import open_page
+from tests.daq_service.simulator_steps import open_simulator
+from tests.daq_service.virtual_wheel import open_gamepad
 from tests.sync.actors import PATIENCE_S
-
-from .can_bus import open_can
-from .conftest import DRIVE, Rings, drive_config, recorded, replay_config, write_record
-from .nidaqmx_double_opener import open_nidaqmx
-from .origin import open_remote
-from .page_hand import open_page
-from .simulator_steps import open_simulator
-from .virtual_wheel import open_gamepad
 
 CHANNELS = 3
 UNTOUCHED = -(2**60)  # no register reads this

@@ -20,10 +20,9 @@ from sync.errors import ConfigError
 from sync.input_rows import Encoder
 from sync.ring import EPOCH_WORD, private_ring, since
 from sync.virtual_clock import AT, BLOCK, CONTROL, KIND, PUSH, WHERE, virtual_clock
+from tests.daq_service.conftest import DRIVE
 from tests.daq_service.test_effort import FakeReader
 from tests.examples import cases
-
-from .conftest import DRIVE
 
 US, MS = 1000, 1_000_000
 START = 10**12

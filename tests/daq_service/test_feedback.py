@@ -7,8 +7,7 @@ import numpy as np
 from daq_service.service import unfit
 from sync.block import Channel, Layout
 from sync.transport.wire import Publisher, Receiver, context
-
-from .conftest import Rings, drive_config
+from tests.daq_service.conftest import Rings, drive_config
 
 PATIENCE_S = 120.0
 

@@ -20,8 +20,7 @@ from daq_service.devices.sdl import MOST, devices, watch
 from sync.errors import ConfigError, DeviceError
 from sync.extras import install_extra
 from sync.virtual_clock import virtual_clock
-
-from .virtual_wheel import (
+from tests.daq_service.virtual_wheel import (
     BRAKE,
     GAMEPAD,
     HIGHEST,

@@ -11,8 +11,7 @@ from daq_service.devices.haptic import HapticDevice
 from daq_service.devices.haptic_plant import FORCE, GIVEN, MODE, STICKS, V, X, hand_over
 from sync.errors import ConfigError
 from sync.virtual_clock import virtual_clock
-
-from .conftest import DRIVE, drive_config
+from tests.daq_service.conftest import DRIVE, drive_config
 
 MS = 1_000_000
 FINE = "encoder_counts=1e9, encoder_deg=1.0, lever=1.0"  # a count is 1.7e-11

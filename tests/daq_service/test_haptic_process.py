@@ -13,8 +13,7 @@ from sync.clock import now_ns
 from sync.config import Config
 from sync.ring import HEARTBEAT_WORD, RingWriter, poke, push
 from sync.toml import check
-
-from .conftest import DRIVE, drive_config
+from tests.daq_service.conftest import DRIVE, drive_config
 
 SECOND = 1_000_000_000
 SOURCE = "source={kind='haptic', position='steering', own_process=true, hand={motion={amplitude=0.01, hz=5.0}}}"

@@ -21,13 +21,8 @@ from daq_service.devices.nidaqmx_settings import Settings
 from sync.config import Config
 from sync.errors import ConfigError, DeviceError
 from sync.extras import install_extra
-from tests.daqmx_double.device import INDEX_STEPS, analog_index
-from tests.daqmx_double.handle import Double
-from tests.ports import free_port
-from tests.sync.actors import PATIENCE_S
-
-from .conftest import Rings
-from .nidaqmx_double_opener import (
+from tests.daq_service.conftest import Rings
+from tests.daq_service.nidaqmx_double_opener import (
     ONBOARD,
     double,
     four_config,
@@ -36,6 +31,10 @@ from .nidaqmx_double_opener import (
     open_ni,
     shared_clock,
 )
+from tests.daqmx_double.device import INDEX_STEPS, analog_index
+from tests.daqmx_double.handle import Double
+from tests.ports import free_port
+from tests.sync.actors import PATIENCE_S
 
 MS = 1_000_000
 CODES = {what: [code for code, action in ACTIONS.items() if action is what] for what in Action}

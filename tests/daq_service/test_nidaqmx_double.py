@@ -12,10 +12,9 @@ from nidaqmx.constants import AcquisitionType, AngleUnits, ReadRelativeTo
 from nidaqmx.errors import DaqError, DaqReadError
 from nidaqmx.stream_readers import AnalogMultiChannelReader, AnalogSingleChannelReader, CounterReader
 
+from tests.daq_service.nidaqmx_double_opener import double
 from tests.daqmx_double.device import REFUSED, analog_index
 from tests.daqmx_double.handle import Double
-
-from .nidaqmx_double_opener import double
 
 CLOCK = "/Dev1/ai/SampleClock"
 

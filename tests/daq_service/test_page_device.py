@@ -21,8 +21,7 @@ from sync.hand_controls import hand_controls
 from sync.transport.message import MALFORMED
 from sync.virtual_clock import virtual_clock
 from tandem.supervisor.supervise import sweep
-
-from .conftest import CONFIGS, unique
+from tests.daq_service.conftest import CONFIGS, unique
 
 MS = 1_000_000
 _PATIENCE_MS = 60_000

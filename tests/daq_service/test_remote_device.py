@@ -24,11 +24,10 @@ from sync.errors import ConfigError
 from sync.ring import newest
 from sync.transport.host_clock import Artificial, ClockClient, Estimate
 from sync.transport.keys import make_keys
+from tests.daq_service.conftest import CONFIGS, DRIVE, unique
+from tests.daq_service.origin import Origin, both_keys, remote_config
 from tests.ports import free_port
 from tests.sync.actors import PATIENCE_S
-
-from .conftest import CONFIGS, DRIVE, unique
-from .origin import Origin, both_keys, remote_config
 
 CHANNELS = ("brake", "throttle", "steering")
 

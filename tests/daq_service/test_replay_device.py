@@ -13,8 +13,7 @@ from sync.clock import VirtualClock
 from sync.errors import ConfigError
 from sync.record import RunError
 from sync.virtual_clock import virtual_clock
-
-from .conftest import DRIVE, Rings, Until, drive_config, recorded, replay_config, write_record
+from tests.daq_service.conftest import DRIVE, Rings, Until, drive_config, recorded, replay_config, write_record
 
 MS = 1_000_000
 LAYOUT = drive_config().daq.layout

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daq_service.sample_hold import SampleHold
+from tests.daq_service.conftest import drive_config
 from tests.examples import few
-
-from .conftest import drive_config
 
 PERIOD = 1_000_000
 NAMES = ("brake", "throttle", "steering")

@@ -10,9 +10,8 @@ import pytest
 from daq_service.devices import open_device
 from sync.clock import now_ns
 from sync.errors import ConfigError
-
-from .conftest import DRIVE, drive_config
-from .simulator_steps import Steps, config_of
+from tests.daq_service.conftest import DRIVE, drive_config
+from tests.daq_service.simulator_steps import Steps, config_of
 
 CHANNELS = """daq.channels=[{name="angle", type="i4"}, {name="angle_age_us", type="u4", unit="us"}]"""
 SOURCE = (

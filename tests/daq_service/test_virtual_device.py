@@ -15,8 +15,7 @@ from sync.config import Config
 from sync.errors import ConfigError
 from sync.ring import RingReader, push
 from sync.virtual_clock import virtual_clock
-
-from .conftest import DRIVE, Rings, drive_config
+from tests.daq_service.conftest import DRIVE, Rings, drive_config
 
 POSE = Layout(tuple(Channel(name, "f8") for name in NAMES))
 BRAKE, THROTTLE, STEERING = range(3)  # columns of configs/drive.toml

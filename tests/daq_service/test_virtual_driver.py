@@ -28,9 +28,8 @@ from daq_service.devices.virtual_driver import (
 from sim_service.machines import load_machine
 from sim_service.machines.contract import index
 from sync.errors import ConfigError
+from tests.daq_service.conftest import CONFIGS
 from tests.examples import few
-
-from .conftest import CONFIGS
 
 MANOEUVRES = sorted((CONFIGS / "manoeuvres").glob("*.toml"))
 

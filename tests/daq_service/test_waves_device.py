@@ -8,8 +8,7 @@ import pytest
 from daq_service.devices import Host, open_device
 from sync.errors import ConfigError
 from sync.virtual_clock import virtual_clock
-
-from .conftest import DRIVE, drive_config
+from tests.daq_service.conftest import DRIVE, drive_config
 
 MS = 1_000_000
 WAVES = "channels={steering={wave='%s', hz=2.0, amplitude_counts=500.0, offset_counts=-3.0}}"

@@ -11,8 +11,7 @@ from sync.clock import Clock
 from sync.config import Config, load
 from sync.errors import DeviceError
 from sync.virtual_clock import virtual_clock
-
-from .conftest import CONFIGS, unique
+from tests.daq_service.conftest import CONFIGS, unique
 
 GAMEPAD = CONFIGS / "gamepad.toml"
 STEERING, UNUSED, THROTTLE, BRAKE = range(4)  # as in configs/gamepad.toml, where pedals fall when they are pressed

@@ -14,9 +14,9 @@ from typing import Any
 import grpc
 from nidaqmx._stubs import nidaqmx_pb2_grpc as pb_grpc
 
-from .clocks import RealTime, SharedTime
-from .device import Device
-from .servicer import Servicer
+from tests.daqmx_double.clocks import RealTime, SharedTime
+from tests.daqmx_double.device import Device
+from tests.daqmx_double.servicer import Servicer
 
 
 def answer(device: Device, command: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from .clocks import Time
+from tests.daqmx_double.clocks import Time
 
 REFUSED = -229_999  # no code of NI's: the test that meets it did something no hardware would forgive
 UNKNOWN_DEVICE, GONE, HELD = -200_220, -201_003, -50_103

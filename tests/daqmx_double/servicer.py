@@ -8,7 +8,7 @@ from nidaqmx._stubs import nidaqmx_pb2 as pb
 from nidaqmx._stubs import nidaqmx_pb2_grpc as pb_grpc
 from session_pb2 import Session
 
-from .device import TIMEOUT, DaqFault, Device, Provoked, Task
+from tests.daqmx_double.device import TIMEOUT, DaqFault, Device, Provoked, Task
 
 RESERVE = 4
 GROUP_BY_CHANNEL = 0  # the other fill mode is by scan number

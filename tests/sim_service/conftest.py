@@ -22,8 +22,7 @@ from sim_service.simulation import Simulation
 from sync.config import load
 from sync.ring import HEARTBEAT_WORD, RingReader, RingWriter, peek, push
 from sync.virtual_clock import FOREVER, LIMIT, NOW, PARKED, PUSH, let_pass, store_word, virtual_clock
-
-from .puppet import BUSY
+from tests.sim_service.puppet import BUSY
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 DRIVE = CONFIGS / "drive.toml"

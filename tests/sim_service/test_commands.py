@@ -20,10 +20,9 @@ from sync.clock import now_ns, sleep_until
 from sync.ring import RingReader, RingWriter, newest
 from sync.streams import COMMAND
 from tests.examples import few
+from tests.sim_service.conftest import World
+from tests.sim_service.test_replay import afresh, assert_same, record
 from tests.sync.actors import PATIENCE_S
-
-from .conftest import World
-from .test_replay import afresh, assert_same, record
 
 BLOCKS = int(COMMAND.blocks)
 

@@ -11,8 +11,7 @@ from sim_service.machines import load_machine
 from sim_service.machines.car.engine import drive_torque, full_throttle_torque, released_pedal_torque
 from sim_service.machines.contract import index
 from tests.examples import few
-
-from .conftest import CONFIGS
+from tests.sim_service.conftest import CONFIGS
 
 
 @pytest.mark.parametrize("rpm, torque", [(1000.0, 96.0), (3000.0, 137.0), (6000.0, 0.0)])

@@ -25,10 +25,9 @@ from sync.ring import RingReader, newest
 from sync.ring_follower import RingFollower
 from sync.transport.wire import Publisher, Receiver, context
 from tests.examples import few
-
-from .conftest import DRIVE, World
-from .test_commands import Commanded
-from .test_replay import Record, afresh, assert_same, record
+from tests.sim_service.conftest import DRIVE, World
+from tests.sim_service.test_commands import Commanded
+from tests.sim_service.test_replay import Record, afresh, assert_same, record
 
 MS = 1_000_000
 Make = Callable[..., World]

@@ -24,8 +24,7 @@ from sync.errors import ConfigError
 from sync.input_rows import KINDS, Rows
 from sync.jit import kernel
 from tests.examples import few
-
-from .conftest import DRIVE
+from tests.sim_service.conftest import DRIVE
 
 H, PERIOD, STALE_MS = 1e-3, 1e-3, 10.0
 MS = 1_000_000

@@ -22,8 +22,7 @@ from sync.config import ChannelConfig, Daq, load
 from sync.differentiator import MEMORY, N_MAX, coefficients, differentiate
 from sync.input_rows import Rows
 from tests.examples import few
-
-from .conftest import DRIVE
+from tests.sim_service.conftest import DRIVE
 
 H = 5e-3
 CAR = load(DRIVE).daq

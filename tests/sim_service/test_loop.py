@@ -12,8 +12,7 @@ from sim_service import step_record
 from sim_service.inputs.stages import FRESH, HELD
 from sync.clock import now_ns
 from sync.jit import kernel
-
-from .conftest import World
+from tests.sim_service.conftest import World
 
 MS = 1_000_000
 

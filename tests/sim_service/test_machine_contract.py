@@ -13,8 +13,7 @@ from sim_service.machines.contract import STEP, Machine
 from sync.errors import ConfigError
 from sync.jit import kernel
 from tests.foreign_fmu import foreign_fmu
-
-from .conftest import CONFIGS
+from tests.sim_service.conftest import CONFIGS
 
 FILES: dict[str, str | Path] = {
     "buggy": CONFIGS / "vehicles" / "buggy.toml",

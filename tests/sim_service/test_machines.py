@@ -8,8 +8,7 @@ import pytest
 
 from sim_service.machines import MACHINES, load_machine
 from sync.errors import ConfigError
-
-from .conftest import CONFIGS
+from tests.sim_service.conftest import CONFIGS
 
 VEHICLES = sorted((CONFIGS / "vehicles").glob("*.toml"))
 BUGGY = CONFIGS / "vehicles" / "buggy_single_track.toml"

@@ -12,8 +12,7 @@ from sim_service.simulation import Simulation
 from sync import plugins
 from sync.config import load
 from sync.errors import ConfigError
-
-from .conftest import CONFIGS
+from tests.sim_service.conftest import CONFIGS
 
 DRIVE = CONFIGS / "drive.toml"
 MACHINE = """

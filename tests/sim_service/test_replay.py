@@ -17,8 +17,7 @@ from sim_service.simulation import Simulation
 from sync.block import PAYLOAD, Channel, Layout
 from sync.ring import RingReader
 from tests.examples import few
-
-from .conftest import DRIVE, World
+from tests.sim_service.conftest import DRIVE, World
 
 MS = 1_000_000
 

@@ -11,8 +11,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_service.portable import arctan, dot, least_squares, norm, product, volume
 from sync.jit import kernel
+from tandem.multibody.portable import arctan, dot, least_squares, norm, product, volume
 
 ROOT = Path(__file__).resolve().parents[2]
 EXACT = {"sqrt", "floor", "ceil", "fabs", "copysign", "frexp", "isnan", "isfinite", "degrees"}  # one right answer

@@ -15,10 +15,9 @@ from sim_service.simulation import Simulation
 from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.ring import RingReader
-
-from .conftest import DRIVE
-from .test_commands import Commanded, push_until
-from .test_replay import assert_same, record
+from tests.sim_service.conftest import DRIVE
+from tests.sim_service.test_commands import Commanded, push_until
+from tests.sim_service.test_replay import assert_same, record
 
 _HEAVIEST = 1500.0  # that can be made
 

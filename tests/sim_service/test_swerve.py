@@ -12,8 +12,7 @@ from sim_service.machines.scene import poses
 from sim_service.machines.swerve import obstacle
 from sim_service.machines.swerve.description import STATES, S
 from sync.errors import ConfigError
-
-from .conftest import CONFIGS
+from tests.sim_service.conftest import CONFIGS
 
 H = 5e-3
 

@@ -20,7 +20,7 @@ CALLS = {"eval", "exec", "compile", "__import__"}
 OWN = {
     "benchmarks/ring_check.py",  # runs functions of sync/ring.py, and reads nobody's data
     # reads what it has written and sealed itself, by a list of classes, in the cache whose machine code is run as well
-    "sim_service/multibody/relative/build.py",
+    "tandem/multibody/relative/build.py",
 }
 RUNS_TEXT = {"system", "popen", "getoutput", "getstatusoutput"}
 

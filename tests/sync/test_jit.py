@@ -115,10 +115,10 @@ def test_an_edit_changes_the_stamps_of_what_depends_on_it_and_of_nothing_else(co
     assert edited("sim_service/loop.py").isdisjoint({"sync.ring", "sim_service.phase", "sim_service.step_kernel"})
     reached = edited("sync/ring.py")
     assert {"sync.ring", "sim_service.loop", "daq_service.acquire"} <= reached
-    assert reached.isdisjoint({"sync.atomics", "sync.ledger", "sim_service.multibody.natural.cholesky"})
+    assert reached.isdisjoint({"sync.atomics", "sync.ledger", "tandem.multibody.natural.cholesky"})
     # what decorates kernels imports errors to raise them: no kernel is another one for that
     assert "sync.ledger" not in edited("sync/errors.py")
-    assert {"sync.ledger", "sim_service.multibody.natural.cholesky"} <= edited("sync/jit.py")
+    assert {"sync.ledger", "tandem.multibody.natural.cholesky"} <= edited("sync/jit.py")
     assert asked(copied, STAMPS) == before
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.multibody.mechanism_file import read_mechanism
 from sync.config import View
 from tandem.mechanism_run import prepare
+from tandem.multibody.mechanism_file import read_mechanism
 from tandem.view.bench import Bench, with_hands
 from tandem.view.listen import close_page, open_page
 from tandem.view.mechanism_page import MechanismData, MechanismPage

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sync.record import open_run
-
-from .conftest import ROOT, Program, tandem
+from tests.system.conftest import ROOT, Program, tandem
 
 CONFIG = ROOT / "configs" / "tilting_observed.toml"
 TUNING = ROOT / "configs" / "observers" / "tilting_live.toml"

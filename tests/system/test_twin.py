@@ -11,8 +11,7 @@ import pytest
 from sync.record import open_run
 from tandem.inspect.info import info_of
 from tandem.replay import Asked, replay_run
-
-from .conftest import ROOT, Program, leftovers, ring_of, tandem, until, wait_for_steps
+from tests.system.conftest import ROOT, Program, leftovers, ring_of, tandem, until, wait_for_steps
 
 TWIN = ROOT / "configs" / "twin.toml"
 AHEAD = ("--set", 'include=["fragments/twin_lane_change.toml"]', "--set", "look_ahead.rate_hz=2")

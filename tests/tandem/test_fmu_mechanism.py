@@ -15,7 +15,6 @@ import pytest
 from fmpy.simulation import simulate_fmu
 from fmpy.validation import validate_fmu
 
-from sim_service.machines.code_parts import CODE_OF, CodeParts
 from sync.errors import ConfigError
 from tandem.fmu.build import as_model, no_rates_because, write_fmu
 from tandem.fmu.mechanism_step import rates_of_change, tangent_of_rates
@@ -23,6 +22,7 @@ from tandem.fmu.object_code import ALLOWED
 from tandem.fmu.platforms import HOST
 from tandem.fmu.sources import load_source
 from tandem.library.model import Model, load_machine
+from tandem.multibody.relative.code_parts import CODE_OF, CodeParts
 from tandem.shipped_configs import CONFIGS
 
 # of the FMU itself: its code is emitted in 5 s; what it computes is looked at without it first

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tandem
-from sim_service.gpu_code import device, dlpack
-from sim_service.gpu_code.host import HostProgram
-from sim_service.gpu_code.packed import pack_machine, unpack_texts
 from sync.errors import ConfigError
 from tandem.ensembles import gpu_runs
+from tandem.ensembles.gpu import device, dlpack
+from tandem.ensembles.gpu.host import HostProgram
+from tandem.ensembles.gpu.packed import pack_machine, unpack_texts
 from tandem.ensembles.sweep import prepare, sweep
 from tandem.ensembles.work import worker_of
 from tandem.library.gpu_batch import GpuBatch, Shared
@@ -76,7 +76,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> HostProgram:
     folder = tmp_path_factory.mktemp("program")
     job = prepare(STUDY).job
     (folder / "machine.packed").write_bytes(pack_machine(job.sources, {}))
-    command = [sys.executable, "-m", "sim_service.gpu_code.compile", folder / "machine.packed", folder / "p.ptx"]
+    command = [sys.executable, "-m", "tandem.ensembles.gpu.compile", folder / "machine.packed", folder / "p.ptx"]
     subprocess.run([*command, "--keep", folder / "texts"], check=True, cwd=ROOT)
     assert ".target sm_90" in (folder / "p.ptx").read_text()
     return HostProgram(**unpack_texts((folder / "texts").read_bytes()))

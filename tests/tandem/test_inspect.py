@@ -24,9 +24,8 @@ from tandem.inspect.info import info, info_of, print_info
 from tandem.inspect.plot import Panel, panels, write_page, write_png
 from tandem.reports.deviation import deviation, off_path, sentence
 from tests.examples import few
-
-from .runs import BEGIN_NS, DAQ, MS, STEP, daq_words, step_words, write_drive, write_run
-from .test_html import Page
+from tests.tandem.runs import BEGIN_NS, DAQ, MS, STEP, daq_words, step_words, write_drive, write_run
+from tests.tandem.test_html import Page
 
 
 def said(print_it: Any, found: dict[str, Any]) -> str:

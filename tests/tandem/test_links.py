@@ -175,8 +175,8 @@ ALLOWED = {
     "sync/service_process.py": 1,  # /dev/null
     "sync/transport/keys.py": 1,  # in `written`
     "tandem/machines/fmu/archive.py": 1,  # exclusive, in the cache
-    "sim_service/multibody/natural/system.py": 1,  # a state, by the name that a program gives
-    "sim_service/multibody/relative/store.py": 1,  # a lock in the cache
+    "tandem/multibody/natural/system.py": 1,  # a state, by the name that a program gives
+    "tandem/multibody/relative/store.py": 1,  # a lock in the cache
     "tandem/calibrate/fragment.py": 1,  # in `written`
     "tandem/ensembles/gpu_runs.py": 1,  # in a temporary folder
     "tandem/ensembles/rows.py": 1,  # no link is followed

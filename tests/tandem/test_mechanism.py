@@ -12,8 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sim_service.multibody import sections
-from sim_service.multibody.mechanism_file import describe, read_mechanism
 from sync.errors import ConfigError
 from sync.record import open_run
 from tandem import mechanism_run
@@ -22,6 +20,8 @@ from tandem.inspect.compare import compare
 from tandem.inspect.info import info
 from tandem.inspect.plot import panels
 from tandem.mechanism_columns import columns
+from tandem.multibody import sections
+from tandem.multibody.mechanism_file import describe, read_mechanism
 from tests.examples import few
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "mechanisms"

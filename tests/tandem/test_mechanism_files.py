@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sim_service.multibody.mechanism_file import Described, _Builder, describe
-from sim_service.multibody.natural.api import Record, State, body_motion, energy, run, shapes
-from sim_service.multibody.sections import MechanismFile
 from sync.errors import ConfigError
 from sync.record import open_run
 from tandem import mechanism_run
 from tandem.cli import app
 from tandem.mechanism_columns import columns
 from tandem.mechanism_record import differences
+from tandem.multibody.mechanism_file import Described, _Builder, describe
+from tandem.multibody.natural.api import Record, State, body_motion, energy, run, shapes
+from tandem.multibody.sections import MechanismFile
 from tandem.studies.bench.trial import energies
 
 G = 9.81

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sim_service.observers.description import read_sensors
-from sim_service.observers.make import Filter, Tuning
+from tandem.estimation.description import read_sensors
+from tandem.estimation.make import Filter, Tuning
 from tandem.machines.tilting.observed import OBSERVED
 from tandem.studies.observe.normalised import chi_squared_band, consistency, normalised, output_slopes
 

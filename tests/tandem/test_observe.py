@@ -107,11 +107,11 @@ def test_readings_under_a_sky_have_the_noise_of_their_satellites():
     """A receiver on a slider between two walls: no position there, and elsewhere the noise that it reports."""
     import numpy as np
 
-    from sim_service.observers.description import Sensors
-    from sim_service.observers.experiment import Seen, _receive
-    from sim_service.observers.noise import normal_number
-    from sim_service.observers.rows import COUNTS, WIDTH, R
-    from sim_service.observers.satellites import Sky, nominal_almanac
+    from tandem.estimation.description import Sensors
+    from tandem.estimation.experiment import Seen, _receive
+    from tandem.estimation.noise import normal_number
+    from tandem.estimation.rows import COUNTS, WIDTH, R
+    from tandem.estimation.satellites import Sky, nominal_almanac
 
     steps, h, seed = 4000, 0.1, 3
     rows = np.zeros((2, WIDTH))

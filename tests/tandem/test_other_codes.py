@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sim_service.multibody.references import chains, linkages, one_freedom
+from tandem.multibody.references import chains, linkages, one_freedom
 from tandem.studies.bench.other_codes import Bars, installed, mujoco_model, runners
 
 Z = np.array([0.0, 0.0, 1.0])

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.multibody.natural.body import Body
-from sim_service.multibody.natural.linear import Linear
-from sim_service.multibody.natural.mechanism import Mechanism
-from sim_service.portable import cos_sin_turns, dot, norm
+from tandem.multibody.natural.body import Body
+from tandem.multibody.natural.linear import Linear
+from tandem.multibody.natural.mechanism import Mechanism
+from tandem.multibody.portable import cos_sin_turns, dot, norm
 
 Points = dict[str, np.ndarray]
 BODY_POINTS = 18  # of `body_points`

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from sim_service import roads
 from sim_service.machines.buggy import brake_parameters, checks, driveline, dynamics, forces, reshape, slots
 from sim_service.machines.buggy.analysis.corner import spring_rate
 from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel, rates
@@ -33,18 +32,19 @@ from sim_service.machines.car.tyres.tir import vector_from
 from sim_service.machines.contract import Machine, Quantity, Reshape, Tables, index, tables
 from sim_service.machines.parameters import checked
 from sim_service.machines.scene import Scene
-from sim_service.multibody.natural import tables as core
-from sim_service.multibody.natural.errors import IllConditioned, MechanismError
-from sim_service.multibody.natural.settings import REAL_TIME
-from sim_service.multibody.natural.system import System
-from sim_service.multibody.natural.tables import P as Part
-from sim_service.portable import norm, product
-from sim_service.roads.layout import Head
-from sim_service.roads.sharpness import MOST_SLOPE, TooSharp, steepest_part
 from sync.array_types import read_only
 from sync.build import ensure
 from sync.errors import ConfigError
 from sync.toml import Section, check
+from tandem.multibody import ground as roads
+from tandem.multibody.ground.layout import Head
+from tandem.multibody.ground.sharpness import MOST_SLOPE, TooSharp, steepest_part
+from tandem.multibody.natural import tables as core
+from tandem.multibody.natural.errors import IllConditioned, MechanismError
+from tandem.multibody.natural.settings import REAL_TIME
+from tandem.multibody.natural.system import System
+from tandem.multibody.natural.tables import P as Part
+from tandem.multibody.portable import norm, product
 
 STEP = 5e-3  # s, for which the penalties are chosen; others work too
 SETTINGS = replace(REAL_TIME, cap=12)  # a wheel that breaks loose takes some more

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sim_service.machines.buggy.bodies import Car
-from sim_service.multibody.natural.system import System
+from tandem.multibody.natural.system import System
 
 
 def drawn(car: Car, system: System) -> tuple[tuple[int, ...], np.ndarray]:

@@ -32,16 +32,16 @@ from sim_service.machines.buggy.description import INPUTS, OUTPUTS, PARAMETERS, 
 from sim_service.machines.buggy.slots import HEAD, NUMBERS, PORTS, RACK_INPUT, RACK_ROW, SIZE, SPIN
 from sim_service.machines.car.engine import drive_torque
 from sim_service.machines.contract import STEP, TABLES, index
-from sim_service.multibody.finite import finite
-from sim_service.multibody.natural import tables as core
-from sim_service.multibody.natural.assembly import look
-from sim_service.multibody.natural.augmented import step as advance
-from sim_service.multibody.natural.halving import estimate, extrapolate, halve
-from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import part, view
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import inner, kernel
+from tandem.multibody.finite import finite
+from tandem.multibody.natural import tables as core
+from tandem.multibody.natural.assembly import look
+from tandem.multibody.natural.augmented import step as advance
+from tandem.multibody.natural.halving import estimate, extrapolate, halve
+from tandem.multibody.natural.tables import P as Part
+from tandem.multibody.natural.views import part, view
 
 GRAVITY = 9.81  # m/s2
 MOST_RESIDUAL = 50.0  # J of work that one step may be wrong by

@@ -1,6 +1,6 @@
 """All forces on the buggy but gravity and the gyroscopic torque of its wheels: one nopython hook of the multibody core.
 
-Ports, in the order of `PORTS` below (see sim_service/multibody/natural/forces.py for what a hook is given):
+Ports, in the order of `PORTS` below (see tandem/multibody/natural/forces.py for what a hook is given):
 
     each wheel   its centre (3) and spin | the basis of its knuckle (9), through which moments act
     each spring  from its lower end to its upper one (3)
@@ -67,12 +67,12 @@ from sim_service.machines.car.tyres.magic_formula import effective_radius
 from sim_service.machines.car.tyres.transient import tyre
 from sim_service.machines.car.tyres.transient_keys import OUT
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
-from sim_service.multibody.natural.elements import turn
-from sim_service.multibody.natural.tables import FORCE
-from sim_service.multibody.natural.views import index_within, view
-from sim_service.roads import surface
-from sim_service.roads.layout import Head
 from sync.jit import inner, kernel
+from tandem.multibody.ground import surface
+from tandem.multibody.ground.layout import Head
+from tandem.multibody.natural.elements import turn
+from tandem.multibody.natural.tables import FORCE
+from tandem.multibody.natural.views import index_within, view
 
 # ports
 _WHEEL_PORTS, _WHEEL_BLOCK = 13, 4 * 4 + 9 * 9

@@ -1,11 +1,11 @@
 """The buggy in natural coordinates on a GPU: its step, with straight code in place of what index tables drive."""
 
-from sim_service.gpu_code import straight
-from sim_service.gpu_code.source import DeviceSource
 from sim_service.machines.buggy.dynamics import step
 from sim_service.machines.buggy.slots import HEAD
 from sim_service.machines.contract import Tables
 from sync.jit import inner
+from tandem.multibody.code import straight
+from tandem.multibody.code.source import DeviceSource
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

@@ -58,15 +58,10 @@ from sim_service.machines.buggy.start_jacobian import jacobian_at_start
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
 from sim_service.machines.car.tyres.transient_keys import S
 from sim_service.machines.contract import STEP, Machine, Quantity, tables
-from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import part, view
-from sim_service.multibody.relative import ode, system
-from sim_service.multibody.relative.calls import address_of, as_word
-from sim_service.multibody.relative.ode import LANES
-from sim_service.multibody.relative.port_jacobian import solve as solve_mass
-from sim_service.multibody.relative.system import P as Own
-from sim_service.multibody.relative.transition import room_for, solutions, width_of, write_coordinates, write_rest
-from sim_service.observers.contract import (
+from sync.array_copy import copy
+from sync.errors import ConfigError
+from sync.jit import inner, kernel
+from tandem.estimation.contract import (
     CONSTANT,
     CORRECT,
     FAILED,
@@ -77,10 +72,15 @@ from sim_service.observers.contract import (
     Estimable,
     Observed,
 )
-from sim_service.observers.rows import R
-from sync.array_copy import copy
-from sync.errors import ConfigError
-from sync.jit import inner, kernel
+from tandem.estimation.rows import R
+from tandem.multibody.natural.tables import P as Part
+from tandem.multibody.natural.views import part, view
+from tandem.multibody.relative import ode, system
+from tandem.multibody.relative.calls import address_of, as_word
+from tandem.multibody.relative.ode import LANES
+from tandem.multibody.relative.port_jacobian import solve as solve_mass
+from tandem.multibody.relative.system import P as Own
+from tandem.multibody.relative.transition import room_for, solutions, width_of, write_coordinates, write_rest
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

@@ -25,9 +25,9 @@ from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.description import WHEEL, P, V, W
 from sim_service.machines.car.tyres.magic_formula import evaluate
 from sim_service.machines.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
-from sim_service.roads.surface import surface
 from sync.array_types import read_only
 from sync.jit import kernel
+from tandem.multibody.ground.surface import surface
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

@@ -16,12 +16,12 @@ what it does is of second order in h, as the transition is. G is that of the ste
 """
 
 from sim_service.machines.buggy.spatial import cross, dot, into_world, inverse_of, times
-from sim_service.multibody.natural.views import view
-from sim_service.multibody.relative.columns import add_to_four
-from sim_service.multibody.relative.ode import LANES
-from sim_service.multibody.relative.port_jacobian import solve as solve_mass
-from sim_service.multibody.relative.transition import times_solutions
 from sync.jit import inner
+from tandem.multibody.natural.views import view
+from tandem.multibody.relative.columns import add_to_four
+from tandem.multibody.relative.ode import LANES
+from tandem.multibody.relative.port_jacobian import solve as solve_mass
+from tandem.multibody.relative.transition import times_solutions
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

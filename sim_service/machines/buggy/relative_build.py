@@ -16,21 +16,21 @@ from sim_service.machines.buggy.description import PARAMETERS, P
 from sim_service.machines.buggy.drawn import drawn
 from sim_service.machines.buggy.relative_dynamics import C
 from sim_service.machines.car.tyres.keys import T
-from sim_service.machines.code_parts import CODE_OF, CodeParts
 from sim_service.machines.contract import STEP, Machine, Quantity, Reshape, Tables, tables
-from sim_service.multibody.natural import evaluation
-from sim_service.multibody.natural.errors import MechanismError
-from sim_service.multibody.natural.system import System
-from sim_service.multibody.natural.tables import FORCE
-from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.relative import integrators, ode
-from sim_service.multibody.relative.build import build, build_like
-from sim_service.multibody.relative.calls import address_of, as_word
-from sim_service.multibody.relative.generate import Generated
-from sim_service.multibody.relative.llvm import Compiled
-from sim_service.multibody.relative.system import P as Own
-from sim_service.roads.layout import Head
 from sync.errors import ConfigError
+from tandem.multibody.ground.layout import Head
+from tandem.multibody.natural import evaluation
+from tandem.multibody.natural.errors import MechanismError
+from tandem.multibody.natural.system import System
+from tandem.multibody.natural.tables import FORCE
+from tandem.multibody.natural.tables import P as Part
+from tandem.multibody.relative import integrators, ode
+from tandem.multibody.relative.build import build, build_like
+from tandem.multibody.relative.calls import address_of, as_word
+from tandem.multibody.relative.code_parts import CODE_OF, CodeParts
+from tandem.multibody.relative.generate import Generated
+from tandem.multibody.relative.llvm import Compiled
+from tandem.multibody.relative.system import P as Own
 
 COMPILED_WHEN_ASKED = True  # with all that it imports: see sync/build.py
 

@@ -1,6 +1,6 @@
 """The corners' forces of the buggy's step in relative coordinates as straight code, for a GPU.
 
-The text of relative_forces.py is followed with numbers that are expressions (gpu_code/followed_numbers.py): the same
+The text of relative_forces.py is followed with numbers that are expressions (tandem/multibody/code/followed_numbers.py): the same
 law, the same derivatives, without loops, scratch arrays and derivatives that are zero anyway. Roads with a shape or
 with patches cannot be followed (`serves`).
 """
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.gpu_code.followed_numbers import Array, Law, Number
 from sim_service.machines.buggy import brakes, relative_forces, slots
 from sim_service.machines.buggy.forces import bumper as bumper_law
 from sim_service.machines.buggy.relative_forces import SCRATCH, SPRING
@@ -23,10 +22,11 @@ from sim_service.machines.buggy.slots import (
     STOP_SHARES,
     STOPS,
 )
-from sim_service.multibody.relative.generate import Generated
-from sim_service.multibody.relative.graph import Expr
-from sim_service.multibody.relative.llvm import Function
-from sim_service.roads.layout import Head
+from tandem.multibody.code.followed_numbers import Array, Law, Number
+from tandem.multibody.ground.layout import Head
+from tandem.multibody.relative.generate import Generated
+from tandem.multibody.relative.graph import Expr
+from tandem.multibody.relative.llvm import Function
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 MOST = 200  # that a corner gives of slopes

@@ -9,8 +9,6 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from sim_service.gpu_code.source import DeviceSource
-from sim_service.gpu_code.straight import in_own_room, number_in_memory
 from sim_service.machines.buggy import relative_corners, relative_matrix
 from sim_service.machines.buggy.forces import hook
 from sim_service.machines.buggy.relative_corners import CORNER_PORTS, MOST
@@ -35,14 +33,16 @@ from sim_service.machines.buggy.relative_dynamics import (
 )
 from sim_service.machines.buggy.relative_forces import SPRING, forces_of_rest, rest
 from sim_service.machines.contract import Tables
-from sim_service.multibody.natural.views import part, view
-from sim_service.multibody.relative import system
-from sim_service.multibody.relative.calls import call
-from sim_service.multibody.relative.generate import Generated
-from sim_service.multibody.relative.integrators import rodas3_step
-from sim_service.multibody.relative.llvm import Function, arguments_of, module_text, split
-from sim_service.multibody.relative.system import P as Own
 from sync.jit import inner
+from tandem.multibody.code.source import DeviceSource
+from tandem.multibody.code.straight import in_own_room, number_in_memory
+from tandem.multibody.natural.views import part, view
+from tandem.multibody.relative import system
+from tandem.multibody.relative.calls import call
+from tandem.multibody.relative.generate import Generated
+from tandem.multibody.relative.integrators import rodas3_step
+from tandem.multibody.relative.llvm import Function, arguments_of, module_text, split
+from tandem.multibody.relative.system import P as Own
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 PART = 1600  # operations of a part of the generated functions

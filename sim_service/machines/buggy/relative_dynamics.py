@@ -36,19 +36,19 @@ from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
 from sim_service.machines.car.tyres.transient_keys import S
 from sim_service.machines.contract import STEP, TABLES, Tables
-from sim_service.multibody.natural import tables as core
-from sim_service.multibody.natural.tables import ACCELERATE, FORCE, HOOK, INTS, REALS
-from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import part, view
-from sim_service.multibody.relative import ode, system
-from sim_service.multibody.relative.calls import call, function_at
-from sim_service.multibody.relative.port_jacobian import ENTRY, jacobian, time_slopes
-from sim_service.multibody.relative.port_jacobian import HEAD as TABLE_HEAD
-from sim_service.multibody.relative.system import P as Own
-from sim_service.roads.layout import Head
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import inner, kernel
+from tandem.multibody.ground.layout import Head
+from tandem.multibody.natural import tables as core
+from tandem.multibody.natural.tables import ACCELERATE, FORCE, HOOK, INTS, REALS
+from tandem.multibody.natural.tables import P as Part
+from tandem.multibody.natural.views import part, view
+from tandem.multibody.relative import ode, system
+from tandem.multibody.relative.calls import call, function_at
+from tandem.multibody.relative.port_jacobian import ENTRY, jacobian, time_slopes
+from tandem.multibody.relative.port_jacobian import HEAD as TABLE_HEAD
+from tandem.multibody.relative.system import P as Own
 
 COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/build.py
 

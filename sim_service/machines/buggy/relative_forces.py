@@ -46,12 +46,12 @@ from sim_service.machines.buggy.slots import (
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import rolling_radius
 from sim_service.machines.car.tyres.transient import at_instant
-from sim_service.multibody.natural.elements import turn
-from sim_service.multibody.natural.views import index_within, view
-from sim_service.multibody.relative.dual import add_slopes, along, chain, number, slope_of, value_of
-from sim_service.roads import surface
-from sim_service.roads.layout import Head
 from sync.jit import inner
+from tandem.multibody.ground import surface
+from tandem.multibody.ground.layout import Head
+from tandem.multibody.natural.elements import turn
+from tandem.multibody.natural.views import index_within, view
+from tandem.multibody.relative.dual import add_slopes, along, chain, number, slope_of, value_of
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

@@ -24,18 +24,18 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from sim_service.gpu_code.straight import Replaced, in_place_of, number_in_memory
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.relative_corners import Slopes
-from sim_service.multibody.natural.views import part
-from sim_service.multibody.relative import integrators
-from sim_service.multibody.relative.calls import call
-from sim_service.multibody.relative.generate import Generated
-from sim_service.multibody.relative.graph import Expr, Graph
-from sim_service.multibody.relative.llvm import Function
-from sim_service.multibody.relative.ode import FACTORISATIONS, Part
 from sync.array_copy import copy
 from sync.jit import inner
+from tandem.multibody.code.straight import Replaced, in_place_of, number_in_memory
+from tandem.multibody.natural.views import part
+from tandem.multibody.relative import integrators
+from tandem.multibody.relative.calls import call
+from tandem.multibody.relative.generate import Generated
+from tandem.multibody.relative.graph import Expr, Graph
+from tandem.multibody.relative.llvm import Function
+from tandem.multibody.relative.ode import FACTORISATIONS, Part
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

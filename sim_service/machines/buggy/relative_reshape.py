@@ -15,9 +15,9 @@ from sim_service.machines.buggy.relative_dynamics import (
 )
 from sim_service.machines.buggy.reshape import fit_car
 from sim_service.machines.contract import FIT, Tables
-from sim_service.multibody.natural.closing import look_at_ports
-from sim_service.multibody.natural.views import view
 from sync.jit import kernel
+from tandem.multibody.natural.closing import look_at_ports
+from tandem.multibody.natural.views import view
 
 COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/build.py
 _OUTPUTS = len(OUTPUTS)

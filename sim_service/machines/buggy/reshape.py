@@ -8,12 +8,12 @@ chassis stays where it is: what changes its point (its centre of gravity) moves 
 from sim_service.machines.buggy.description import OUTPUTS
 from sim_service.machines.buggy.slots import ENERGY, HEAD, SIZE, UNKNOWN
 from sim_service.machines.contract import FIT
-from sim_service.multibody.finite import finite
-from sim_service.multibody.natural.closing import close
-from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import part, view
 from sync.array_copy import copy
 from sync.jit import inner, kernel
+from tandem.multibody.finite import finite
+from tandem.multibody.natural.closing import close
+from tandem.multibody.natural.tables import P as Part
+from tandem.multibody.natural.views import part, view
 
 _OUTPUTS, _AXES, _MOVED = len(OUTPUTS), 3, 4  # the chassis is first: its point, its axes
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim_service.machines.buggy.bodies import WHEELS, Car, Points, side
-from sim_service.machines.natural_scene import LinearFrames, place_of
 from sim_service.machines.scene import Arrow, Bar, Lever, Point, PushPoints, Scene, Solid, Wheel, skin, usual_cameras
-from sim_service.multibody.natural.linear import Linear
-from sim_service.multibody.natural.system import System
-from sim_service.multibody.natural.tables import P
+from tandem.multibody.natural.drawn import LinearFrames, place_of
+from tandem.multibody.natural.linear import Linear
+from tandem.multibody.natural.system import System
+from tandem.multibody.natural.tables import P
 
 _G = 9.81
 _FULL_BAR = 40.0  # a brake pedal that is down

@@ -12,13 +12,13 @@ from sim_service.machines.buggy import brakes, slots
 from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.buggy.description import WHEEL, P, V
 from sim_service.machines.buggy.steering import RACK, by_angle
-from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import part, view
-from sim_service.multibody.relative import ode
-from sim_service.multibody.relative.integrators import prepare
-from sim_service.multibody.relative.system import P as Own
 from sync.array_copy import copy
 from sync.jit import inner
+from tandem.multibody.natural.tables import P as Part
+from tandem.multibody.natural.views import part, view
+from tandem.multibody.relative import ode
+from tandem.multibody.relative.integrators import prepare
+from tandem.multibody.relative.system import P as Own
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

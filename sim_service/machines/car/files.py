@@ -17,7 +17,7 @@ def car_files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> di
     for key, road in given.items():
         if key != ROAD:
             raise ConfigError(f"sim.files.{key} = {str(road)!r}: a car reads no such file; it has a road")
-        from sim_service import roads
+        from tandem.multibody import ground as roads
 
         found |= {f"{ROAD}:{name}": (text, str(road.parent / name)) for name, text in roads.sources(road).items()}
     return found

@@ -2,8 +2,8 @@
 
 from sim_service.machines.contract import TANGENT
 from sim_service.machines.single_track.dynamics import step
-from sim_service.multibody.relative.dual_vectors import with_slopes
 from sync.jit import inner, kernel
+from tandem.multibody.relative.dual_vectors import with_slopes
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 _step = inner(step.py_func)

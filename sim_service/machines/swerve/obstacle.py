@@ -27,8 +27,8 @@ from sim_service.machines.swerve.description import (
     X,
     Y,
 )
-from sim_service.multibody.natural.views import view
 from sync.jit import kernel
+from tandem.multibody.natural.views import view
 
 PASSED = 40.0  # m
 OWN_OUTPUTS = len(OUTPUTS)

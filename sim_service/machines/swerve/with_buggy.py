@@ -23,9 +23,9 @@ from sim_service.machines.swerve.description import (
 )
 from sim_service.machines.swerve.obstacle import OWN_OUTPUTS, follow_car
 from sim_service.machines.swerve.pedals import feel_pedals
-from sim_service.multibody.natural.views import view
 from sync.array_copy import copy
 from sync.jit import kernel
+from tandem.multibody.natural.views import view
 
 _ANGLE = index(INPUTS, "steering_angle")
 _TORQUE = index(OUTPUTS, "steering_torque")

@@ -4,8 +4,8 @@ from sim_service.machines.contract import STEP, Tables
 from sim_service.machines.single_track.dynamics import step as step_car
 from sim_service.machines.swerve.description import CAR_OUTPUTS, CAR_PARAMETERS, CAR_STATES, CAR_WORK, HEAD
 from sim_service.machines.swerve.obstacle import OWN_OUTPUTS, follow_car
-from sim_service.multibody.natural.views import view
 from sync.jit import kernel
+from tandem.multibody.natural.views import view
 
 
 @kernel(STEP, error_model="numpy")

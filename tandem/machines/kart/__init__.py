@@ -30,7 +30,6 @@ from sim_service.machines.contract import STEP, Machine, Quantity, Tables, table
 from sim_service.machines.display import Display, Tile
 from sim_service.machines.parameters import checked
 from sim_service.machines.scene import Arrow, Camera, Lever, Point, Scene, Wheel, box
-from sim_service.multibody.natural.views import view
 from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.toml import Section, check
@@ -47,6 +46,7 @@ from tandem.machines.kart.description import (
     V,
     W,
 )
+from tandem.multibody.natural.views import view
 
 SUBSTEP = 0.5e-3  # s; a wheel on the spring of its tyre turns at about 300 rad/s
 _DEG = 180.0 / pi

@@ -1,4 +1,4 @@
-"""From a file to the tables of a tree with contacts (sim_service/multibody/contact), and the machine around them.
+"""From a file to the tables of a tree with contacts (tandem/multibody/contact), and the machine around them.
 
 Joints: x, y, z of the whole, then yaw; of a bench tilt (locked: the servo constraint) and the wheel's own angle, of a
 platform pitch, roll and an angle a wheel; then the rollers of a wheel, behind it.
@@ -14,7 +14,10 @@ from math import sqrt
 
 import numpy as np
 
-from sim_service.multibody.contact.kinds import (
+from sync.errors import ConfigError
+from tandem.machines.omni.description import OmniFile
+from tandem.machines.omni.wheel import Wheel, cos_sin_deg, problems
+from tandem.multibody.contact.kinds import (
     LOCKED,
     ROLLER,
     ROLLER_EXPLICIT,
@@ -24,9 +27,6 @@ from sim_service.multibody.contact.kinds import (
     SYMMETRIC,
     TURN,
 )
-from sync.errors import ConfigError
-from tandem.machines.omni.description import OmniFile
-from tandem.machines.omni.wheel import Wheel, cos_sin_deg, problems
 
 MOST_WHEELS = 8
 # in front of the tree's integers: links, contacts, wheels, substeps, 1 for a bench, corrections, sweeps, then the links

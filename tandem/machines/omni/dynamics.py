@@ -10,7 +10,18 @@ and roll are singular where it stands on its nose), a wheel that turns by more t
 from math import cos, isnan, nan, pi, sin, sqrt
 
 from sim_service.machines.contract import STEP, places
-from sim_service.multibody.contact.kinds import (
+from sync.jit import inner, kernel
+from tandem.machines.omni.build import FLOAT_HEAD, INT_HEAD, LINKS_AT, WHEELS_AT
+from tandem.machines.omni.description import (
+    BENCH_OUTPUTS,
+    BOOKS,
+    COMMON_OUTPUTS,
+    CONTACT_PARAMETERS,
+    CONTROL_PARAMETERS,
+    PLATFORM_OUTPUTS,
+    WHEEL_OUTPUTS,
+)
+from tandem.multibody.contact.kinds import (
     CONTACT_INTS,
     CONTACT_REALS,
     LINK_INTS,
@@ -20,7 +31,7 @@ from sim_service.multibody.contact.kinds import (
     P,
     V,
 )
-from sim_service.multibody.contact.stepping import (
+from tandem.multibody.contact.stepping import (
     C_FORCE,
     C_POINT,
     C_SPEED,
@@ -39,18 +50,7 @@ from sim_service.multibody.contact.stepping import (
     advance_tree,
     work_size,
 )
-from sim_service.multibody.natural.views import view
-from sync.jit import inner, kernel
-from tandem.machines.omni.build import FLOAT_HEAD, INT_HEAD, LINKS_AT, WHEELS_AT
-from tandem.machines.omni.description import (
-    BENCH_OUTPUTS,
-    BOOKS,
-    COMMON_OUTPUTS,
-    CONTACT_PARAMETERS,
-    CONTROL_PARAMETERS,
-    PLATFORM_OUTPUTS,
-    WHEEL_OUTPUTS,
-)
+from tandem.multibody.natural.views import view
 
 PAR = places("PAR", (*CONTACT_PARAMETERS, *CONTROL_PARAMETERS))
 BOOK = places("BOOK", BOOKS)

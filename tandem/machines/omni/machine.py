@@ -1,6 +1,6 @@
 """Omni wheels: a test bench for one, and platforms on several, with every roller a body (docs/omni.md).
 
-The physics is in sim_service/multibody/contact and `dynamics`, the figures are in `description`.
+The physics is in tandem/multibody/contact and `dynamics`, the figures are in `description`.
 """
 
 from typing import Any

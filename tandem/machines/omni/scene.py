@@ -10,11 +10,11 @@ from math import cos, sin
 import numpy as np
 
 from sim_service.machines.scene import Camera, Scene, Solid, box, usual_cameras
-from sim_service.multibody.contact.kinds import AT, AXIS, FLAGS, JOINT, PARENT, ROLLER, SYMMETRIC, TURN
-from sim_service.multibody.contact.surfaces import track
 from tandem.machines.omni.build import TreeTables
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.wheel import Wheel
+from tandem.multibody.contact.kinds import AT, AXIS, FLAGS, JOINT, PARENT, ROLLER, SYMMETRIC, TURN
+from tandem.multibody.contact.surfaces import track
 
 _AROUND, _ALONG = 10, 8
 

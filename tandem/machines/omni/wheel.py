@@ -9,7 +9,7 @@ from math import sqrt
 
 import numpy as np
 
-from sim_service.portable import cos_sin_turns
+from tandem.multibody.portable import cos_sin_turns
 
 _INTERVALS = 400  # of Simpson's rule along half a roller
 

@@ -12,11 +12,9 @@ from math import cos, sin
 import numpy as np
 
 from sim_service.machines.contract import Quantity
-from sim_service.multibody.natural.views import view
-from sim_service.multibody.relative.dual import add_slopes, along, value_of
-from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
-from sim_service.observers.rows import R
 from sync.jit import inner, kernel
+from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
+from tandem.estimation.rows import R
 from tandem.machines.tilting import (
     GRAVITY,
     INPUTS,
@@ -29,6 +27,8 @@ from tandem.machines.tilting import (
     set_missing,
     write_outputs,
 )
+from tandem.multibody.natural.views import view
+from tandem.multibody.relative.dual import add_slopes, along, value_of
 
 SIGNALS = (
     Quantity("specific_force", "m/s2", "at the place, along the direction on the body"),

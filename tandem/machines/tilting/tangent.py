@@ -1,9 +1,9 @@
 """Derivatives of outputs and rates of the tilting vehicle by its states and inputs, by numbers with derivatives."""
 
 from sim_service.machines.contract import STEP
-from sim_service.multibody.relative.dual import add_slopes, along
 from sync.jit import kernel
 from tandem.machines.tilting import INPUTS, OUTPUTS, STATES, P, S, derived, rates, set_missing
+from tandem.multibody.relative.dual import add_slopes, along
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 _STATES, _DIRECTIONS = len(STATES), len(STATES) + len(INPUTS)  # as many as a number carries

@@ -18,9 +18,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sim_service.multibody.natural.api import run
 from sync.child_python import python_command, python_environment
 from sync.extras import install_extra
+from tandem.multibody.natural.api import run
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 from tandem.studies.bench import other_codes, relative, trees, work_precision
@@ -223,7 +223,7 @@ import time
 begin = time.perf_counter_ns()
 from sync.jit import compiling
 with compiling("bench"):
-    from sim_service.multibody.natural.api import Mechanism, Scheme, Settings, run, start
+    from tandem.multibody.natural.api import Mechanism, Scheme, Settings, run, start
     for scheme in (Scheme.I3AL, Scheme.BAUMGARTE, Scheme.PROJECTION, Scheme.LINEAR_EULER):
         m = Mechanism(2)
         m.bar("rod", m.point("A", [0, 0], fixed=True), m.point("B", [1, 0]), 1.0)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim_service.multibody.natural.body import Body
-from sim_service.multibody.natural.mechanism import Mechanism
-from sim_service.multibody.references import chains, closed_form, jets, linkages, one_freedom, rigid_body
-from sim_service.multibody.references.one_freedom import GRAVITY
+from tandem.multibody.natural.body import Body
+from tandem.multibody.natural.mechanism import Mechanism
+from tandem.multibody.references import chains, closed_form, jets, linkages, one_freedom, rigid_body
+from tandem.multibody.references.one_freedom import GRAVITY
 from tandem.studies.bench.other_codes import Bars
 
 Z = np.array([0.0, 0.0, 1.0])

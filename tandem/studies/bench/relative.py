@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.multibody.natural.api import Record, Settings
-from sim_service.multibody.natural.errors import AssemblyError, MechanismError
-from sim_service.multibody.natural.system import State
-from sim_service.multibody.relative.run import METHODS, Runner
+from tandem.multibody.natural.api import Record, Settings
+from tandem.multibody.natural.errors import AssemblyError, MechanismError
+from tandem.multibody.natural.system import State
+from tandem.multibody.relative.run import METHODS, Runner
 from tandem.studies.bench.problems import Problem
 from tandem.studies.bench.trial import INSTANTS, begin, energies, error
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.multibody.relative.chain import Chain, evaluate_often
-from sim_service.multibody.relative.system import P, System, make_system, rates, settle
-from sim_service.multibody.relative.tree import WORLD, Tree
+from tandem.multibody.relative.chain import Chain, evaluate_often
+from tandem.multibody.relative.system import P, System, make_system, rates, settle
+from tandem.multibody.relative.tree import WORLD, Tree
 from tandem.studies.bench.problems import Problem
 
 LINKS = (10, 25, 50, 100, 150, 200, 250)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.multibody.natural.api import Record, Scheme, Settings, State, System, run, start
+from tandem.multibody.natural.api import Record, Scheme, Settings, State, System, run, start
 from tandem.studies.bench.problems import Problem
 
 INSTANTS = 50

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.multibody.natural.api import Record
-from sim_service.multibody.natural.errors import AssemblyError, MechanismError
+from tandem.multibody.natural.api import Record
+from tandem.multibody.natural.errors import AssemblyError, MechanismError
 from tandem.studies.bench import other_codes, relative, trial
 from tandem.studies.bench.problems import Problem
 from tandem.studies.bench.trial import FORMULATIONS, INSTANTS, Formulation

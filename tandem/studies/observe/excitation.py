@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.contract import index
-from sim_service.observers.noise import uniform_number
 from sync.errors import ConfigError
 from sync.toml import check
+from tandem.estimation.noise import uniform_number
 from tandem.studies.observe.machines import Made
 from tandem.studies.observe.settings import KINDS, Hold, Study, Waves
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from sim_service.machines import MACHINES, gather, make_machine
-from sim_service.observers.contract import Observed
 from sync.errors import ConfigError
+from tandem.estimation.contract import Observed
 from tandem.studies.observe.settings import MachineOf
 
 

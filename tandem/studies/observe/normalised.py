@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.contract import index
-from sim_service.observers.consistency import chi_squared_quantile, normal_quantile
-from sim_service.observers.make import Filter
+from tandem.estimation.consistency import chi_squared_quantile, normal_quantile
+from tandem.estimation.make import Filter
 
 _STEP = 1e-3  # of a standard deviation: how far a state is moved for its slope
 _DEPENDS = 1e-8  # of the correlation's eigenvalues: what is smaller says nothing of its own

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sim_service.observers.description import NotNegative, Positive, Walk
 from sync.errors import ConfigError
 from sync.toml import Origins, Section, check, lay_over, read_toml
+from tandem.estimation.description import NotNegative, Positive, Walk
 
 Number = Annotated[float, Field(ge=-1e9, le=1e9)]
 

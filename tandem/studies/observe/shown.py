@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sim_service.observers.satellites import Reception
+from tandem.estimation.satellites import Reception
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 from tandem.studies.observe.twin import Outcome, Setup, consistency, counts

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sim_service.machines import MachineFiles
-from sim_service.machines.observer.build import filter_from
-from sim_service.observers.consistency import mean_band
-from sim_service.observers.experiment import Seen, Truth
-from sim_service.observers.smoother import smooth
+from tandem.estimation.consistency import mean_band
+from tandem.estimation.experiment import Seen, Truth
+from tandem.estimation.smoother import smooth
+from tandem.machines.observer.build import filter_from
 from tandem.studies.observe.normalised import consistency, output_slopes
 
 EVERY = 20  # steps between instants that are kept

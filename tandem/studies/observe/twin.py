@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.contract import index
-from sim_service.observers.consistency import mean_band, nees
-from sim_service.observers.description import Sensors, read_sensors
-from sim_service.observers.experiment import Estimates, Truth, record, replay
-from sim_service.observers.make import Filter, Tuning, read_tuning
-from sim_service.observers.noise import normal_number
-from sim_service.observers.rows import COUNTERS, EXACT, FREE
-from sim_service.observers.satellites import Reception
-from sim_service.observers.smoother import smooth
-from sim_service.observers.unscented import replay_unscented
 from sync.errors import ConfigError
+from tandem.estimation.consistency import mean_band, nees
+from tandem.estimation.description import Sensors, read_sensors
+from tandem.estimation.experiment import Estimates, Truth, record, replay
+from tandem.estimation.make import Filter, Tuning, read_tuning
+from tandem.estimation.noise import normal_number
+from tandem.estimation.rows import COUNTERS, EXACT, FREE
+from tandem.estimation.satellites import Reception
+from tandem.estimation.smoother import smooth
+from tandem.estimation.unscented import replay_unscented
 from tandem.studies.observe.excitation import Excitation
 from tandem.studies.observe.machines import Made, make
 from tandem.studies.observe.settings import Study

@@ -12,9 +12,9 @@ import numpy as np
 
 from sim_service.machines.buggy.analysis.corner import spring_length
 from sim_service.machines.buggy.analysis.suspension import at_travel
-from sim_service.multibody.natural import problems
-from sim_service.multibody.natural.api import AssemblyError, State
 from sync.errors import ConfigError
+from tandem.multibody.natural import problems
+from tandem.multibody.natural.api import AssemblyError, State
 from tandem.studies.vehicle.parameters import Loaded
 
 POSITION, ANGLE = 1e-5, 1e-3  # m and degrees; below these the two are the same

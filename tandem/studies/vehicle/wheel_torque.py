@@ -16,12 +16,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sim_service.multibody.natural.api import Record, run
-from sim_service.multibody.relative.run import Runner
-from sim_service.multibody.sections import MechanismFile
 from sync.clock import now_ns
 from sync.extras import install_extra
 from tandem import mechanism_run
+from tandem.multibody.natural.api import Record, run
+from tandem.multibody.relative.run import Runner
+from tandem.multibody.sections import MechanismFile
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 from tandem.shipped_configs import CONFIGS

@@ -12,8 +12,7 @@ from sim_service.machines.buggy.analysis.corner import corner
 from sim_service.machines.buggy.analysis.geometry import HardpointError, turn
 from sim_service.machines.buggy.analysis.steady import lean
 from sim_service.machines.buggy.analysis.suspension import at_travel
-
-from .figures import BUGGY
+from tests.sim_service.buggy.figures import BUGGY
 
 WEIGHT = 790.0 * GRAVITY
 TYRE = Tyre(cornering=lambda load: 13.0 * load, stiffness=165e3)

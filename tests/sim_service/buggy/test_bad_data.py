@@ -9,8 +9,7 @@ import pytest
 
 from sim_service.machines import load_machine
 from sync.errors import ConfigError
-
-from .conftest import CONFIGS, VEHICLE, Car
+from tests.sim_service.buggy.conftest import CONFIGS, VEHICLE, Car
 
 TYRE = CONFIGS / "tyres" / "155_80_r13.tir"
 Edit = Callable[[str], str]

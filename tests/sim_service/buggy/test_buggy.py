@@ -12,11 +12,10 @@ from sim_service.machines.buggy.analysis.suspension import at_travel
 from sim_service.machines.buggy.bodies import FRONT, REAR
 from sim_service.machines.buggy.build import Assembled, assemble, suspensions
 from sim_service.machines.buggy.description import PARAMETERS, V
-from sim_service.multibody.natural import problems
-from sim_service.multibody.natural.api import State
-from sim_service.multibody.natural.tables import P as Part
-
-from .conftest import VEHICLE, Car, G, assembled
+from tandem.multibody.natural import problems
+from tandem.multibody.natural.api import State
+from tandem.multibody.natural.tables import P as Part
+from tests.sim_service.buggy.conftest import VEHICLE, Car, G, assembled
 
 MASS = 790.0
 

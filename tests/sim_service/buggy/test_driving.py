@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .conftest import CONFIGS, Car, G
+from tests.sim_service.buggy.conftest import CONFIGS, Car, G
 
 ROADS = CONFIGS / "roads"
 

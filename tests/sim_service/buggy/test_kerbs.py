@@ -26,11 +26,10 @@ from checks.kerbs import (
     tandem_slope,
 )
 from sim_service.machines.car.tyres.enveloping import SAMPLES, envelope
-from sim_service.roads import make_road, surface
-from sim_service.roads.layout import Head
-from sim_service.roads.sharpness import TooSharp
-
-from .conftest import Car, G
+from tandem.multibody.ground import make_road, surface
+from tandem.multibody.ground.layout import Head
+from tandem.multibody.ground.sharpness import TooSharp
+from tests.sim_service.buggy.conftest import Car, G
 
 R, K = 0.2891, 165e3
 

@@ -20,9 +20,8 @@ from sim_service.machines.buggy.analysis.handling import (
     step_response,
 )
 from sim_service.machines.buggy.analysis.ride import Ride, quarter_car, ride, ride_modes
-from sim_service.multibody.references.extrapolation import integrate
-
-from .figures import BUGGY
+from tandem.multibody.references.extrapolation import integrate
+from tests.sim_service.buggy.figures import BUGGY
 
 
 def falling(load: float) -> float:

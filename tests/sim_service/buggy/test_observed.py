@@ -10,15 +10,14 @@ from sim_service.machines.buggy import observed as of
 from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.buggy import slots
 from sim_service.machines.contract import index
-from sim_service.multibody.relative.system import P as Own
-from sim_service.observers.contract import CONSTANT, ROUGH, TANGENT
-from sim_service.observers.description import read_sensors
-from sim_service.observers.experiment import record, replay
-from sim_service.observers.make import Filter, Tuning
-from sim_service.observers.rows import WIDTH, R
 from sync.errors import ConfigError
-
-from .test_relative import H, car, files, inputs
+from tandem.estimation.contract import CONSTANT, ROUGH, TANGENT
+from tandem.estimation.description import read_sensors
+from tandem.estimation.experiment import record, replay
+from tandem.estimation.make import Filter, Tuning
+from tandem.estimation.rows import WIDTH, R
+from tandem.multibody.relative.system import P as Own
+from tests.sim_service.buggy.test_relative import H, car, files, inputs
 
 N = len(of.COORDINATES)
 AT = 700  # steps: it swerves

@@ -4,14 +4,13 @@ import numpy as np
 
 from sim_service.machines import load_machine
 from sim_service.machines.contract import index
-from sim_service.machines.observer.build import ObserverSection, make_filter
-from sim_service.observers.description import read_sensors
-from sim_service.observers.experiment import record
-from sim_service.observers.rows import Count
 from sync.toml import check, read_toml
+from tandem.estimation.description import read_sensors
+from tandem.estimation.experiment import record
+from tandem.estimation.rows import Count
+from tandem.machines.observer.build import ObserverSection, make_filter
+from tests.sim_service.buggy.test_observed import H, car, drive_inputs, observed
 from tests.sim_service.conftest import CONFIGS
-
-from .test_observed import H, car, drive_inputs, observed
 
 LIVE = CONFIGS / "observers" / "buggy_live.toml"
 STEPS = 160

@@ -14,9 +14,8 @@ from sim_service.machines.buggy.analysis.suspension import at_travel
 from sim_service.machines.buggy.description import P
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import index
-from sim_service.multibody.natural.tables import P as Part
-
-from .conftest import Car
+from tandem.multibody.natural.tables import P as Part
+from tests.sim_service.buggy.conftest import Car
 
 FLAT = VEHICLE.parents[1] / "roads" / "flat.toml"
 DENSITY = 1.2

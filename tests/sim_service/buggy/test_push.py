@@ -5,8 +5,7 @@ import pytest
 
 from sim_service.machines import load_machine
 from sim_service.machines.contract import index
-
-from .conftest import VEHICLE, Car, G
+from tests.sim_service.buggy.conftest import VEHICLE, Car, G
 
 MASS = 790.0
 TRACK = {"front": 1.32, "rear": 1.34}

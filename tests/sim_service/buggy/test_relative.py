@@ -14,12 +14,11 @@ from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.description import INPUTS, P
 from sim_service.machines.contract import Machine, index
 from sim_service.machines.recorded_parameters import made_vector, made_words, recorded_machine
-from sim_service.multibody.natural.tables import P as Part
 from sim_service.shapes import Shaping, change_shape, changeable
 from sync.errors import ConfigError
+from tandem.multibody.natural.tables import P as Part
 from tests.examples import thorough
-
-from .conftest import CONFIGS, VEHICLE, assembled
+from tests.sim_service.buggy.conftest import CONFIGS, VEHICLE, assembled
 
 H = 5e-3
 STEPS = 1500

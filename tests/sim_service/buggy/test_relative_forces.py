@@ -12,9 +12,8 @@ from sim_service.machines.buggy.description import P
 from sim_service.machines.buggy.relative_dynamics import C
 from sim_service.machines.buggy.relative_forces import serves
 from sim_service.machines.contract import Machine, index
-from sim_service.multibody.relative.system import P as Own
-
-from .test_relative import H, car, drive, files, inputs
+from tandem.multibody.relative.system import P as Own
+from tests.sim_service.buggy.test_relative import H, car, drive, files, inputs
 
 HARD = {"front_anti_roll": 4e3, "push_pitch": 80.0, "push_y": 300.0, "lift_area": -0.4, "differential_preload": 30.0}
 

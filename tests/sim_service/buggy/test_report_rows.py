@@ -10,8 +10,7 @@ from sim_service.machines.buggy.analysis.car import Tyre, suspensions
 from sim_service.machines.buggy.analysis.corner import corner
 from sim_service.machines.buggy.analysis.linear import to_json
 from sim_service.machines.buggy.analysis.report_rows import COARSE, FINE, VehicleReport, steer_rows, vehicle_report
-
-from .figures import BUGGY
+from tests.sim_service.buggy.figures import BUGGY
 
 TYRE = Tyre(cornering=lambda load: 13.0 * load, stiffness=165e3, damping=500.0)
 

@@ -9,8 +9,7 @@ import pytest
 from sim_service.machines.buggy.description import P
 from sim_service.shapes import Shaping, change_shape, changeable
 from sync.errors import ConfigError
-
-from .conftest import Car
+from tests.sim_service.buggy.conftest import Car
 
 SHAPE = {
     "sprung_mass": 760.0, "sprung_cg_z": 0.53, "sprung_izz": 720.0, "wheel_spin_inertia": 0.65, "front_camber": -0.03,

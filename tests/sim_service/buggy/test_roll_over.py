@@ -12,10 +12,9 @@ from sim_service.machines.buggy import forces, slots
 from sim_service.machines.buggy.build import assemble
 from sim_service.machines.buggy.description import P, W
 from sim_service.machines.buggy.forces import depth_inside, point_load
-from sim_service.multibody.natural.tables import P as Part
-from sim_service.roads import make_road, surface
-
-from .conftest import VEHICLE, Car, G, assembled
+from tandem.multibody.ground import make_road, surface
+from tandem.multibody.natural.tables import P as Part
+from tests.sim_service.buggy.conftest import VEHICLE, Car, G, assembled
 
 
 @pytest.mark.parametrize(("torque", "seconds"), [(8e3, 0.5), (-7e3, 0.7)])
@@ -50,7 +49,7 @@ def test_upright_the_body_does_not_touch() -> None:
 
 
 @pytest.mark.parametrize("case", [*NAMED, random_case(17, 12), random_case(17, 16)], ids=lambda case: case.name)
-@pytest.mark.filterwarnings("ignore::sim_service.roads.sharpness.TooSharp")
+@pytest.mark.filterwarnings("ignore::tandem.multibody.ground.sharpness.TooSharp")
 def test_a_roll_over_makes_no_energy_and_every_step_converges(case: Case, tmp_path: Path) -> None:
     """Pushed over at standstill for long and for short, on a wedge at 20 m/s, and two of the random ones."""
     result = run(case, tmp_path, {})
@@ -167,7 +166,7 @@ def test_a_point_in_a_ramp_is_as_deep_as_it_is_away_from_its_plane(slope: float)
 
 
 @pytest.mark.parametrize("case", [*WALLS, random_impact(17, 11)], ids=lambda case: case.name)
-@pytest.mark.filterwarnings("ignore::sim_service.roads.sharpness.TooSharp")
+@pytest.mark.filterwarnings("ignore::tandem.multibody.ground.sharpness.TooSharp")
 def test_a_body_that_runs_into_a_step_of_the_road_makes_no_energy_in_any_step(case: Case, tmp_path: Path) -> None:
     """At 30 m/s it comes 15 cm farther in a step, through the whole face; the third makes 218 J unless the energy of
     its contacts is looked at. More: `python -m checks.roll_overs --impacts`."""

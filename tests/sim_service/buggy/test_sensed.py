@@ -5,16 +5,15 @@ import pytest
 
 from sim_service.machines import load_machine
 from sim_service.machines.contract import index
-from sim_service.machines.sensed.build import SensedSection
-from sim_service.machines.sensed.layout import NEVER
-from sim_service.observers.description import read_sensors
-from sim_service.observers.experiment import record
-from sim_service.observers.rows import Count
 from sync.errors import ConfigError
 from sync.toml import check, read_toml
+from tandem.estimation.description import read_sensors
+from tandem.estimation.experiment import record
+from tandem.estimation.rows import Count
+from tandem.machines.sensed.build import SensedSection
+from tandem.machines.sensed.layout import NEVER
+from tests.sim_service.buggy.test_observed import H, car, drive_inputs, observed
 from tests.sim_service.conftest import CONFIGS
-
-from .test_observed import H, car, drive_inputs, observed
 
 TRUTH = CONFIGS / "observers" / "buggy_truth.toml"
 STEPS = 120

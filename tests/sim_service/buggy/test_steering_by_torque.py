@@ -10,10 +10,9 @@ import pytest
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.description import P
 from sim_service.machines.contract import tables
-from sim_service.multibody.natural import tables as core
-from sim_service.multibody.natural.tables import P as Part
-
-from .conftest import Car, assembled
+from tandem.multibody.natural import tables as core
+from tandem.multibody.natural.tables import P as Part
+from tests.sim_service.buggy.conftest import Car, assembled
 
 PER_ANGLE = 0.045 / (2.0 * math.pi)  # m of the rack per rad
 ELASTIC = {"column_stiffness": 120.0, "column_damping": 0.1}  # a torsion bar of 2 N m per degree

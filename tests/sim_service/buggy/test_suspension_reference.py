@@ -21,8 +21,7 @@ from sim_service.machines.buggy.analysis.suspension import (
 )
 from sync.errors import ConfigError
 from tests.examples import few
-
-from .figures import BUGGY
+from tests.sim_service.buggy.figures import BUGGY
 
 FRONT = double_wishbone(BUGGY["front_double_wishbone"])
 REAR = macpherson(BUGGY["rear_macpherson"])

@@ -6,7 +6,7 @@ from checks.kerbs import Coasting
 from checks.tyres import FLAT, PRESSURES, WHEELS, energy, locked, parking
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import index
-from sim_service.multibody.natural.tables import P as Part
+from tandem.multibody.natural.tables import P as Part
 
 
 @pytest.mark.parametrize("bar", PRESSURES)

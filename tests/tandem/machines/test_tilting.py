@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.observers.consistency import mean_band, nees
-from sim_service.observers.description import read_sensors
-from sim_service.observers.experiment import record, replay
-from sim_service.observers.make import Filter, Tuning
-from sim_service.observers.rows import GATED, WIDTH, R
-from sim_service.observers.smoother import smooth
-from sim_service.observers.unscented import replay_unscented
+from tandem.estimation.consistency import mean_band, nees
+from tandem.estimation.description import read_sensors
+from tandem.estimation.experiment import record, replay
+from tandem.estimation.make import Filter, Tuning
+from tandem.estimation.rows import GATED, WIDTH, R
+from tandem.estimation.smoother import smooth
+from tandem.estimation.unscented import replay_unscented
 from tandem.machines.tilting import GRAVITY, MACHINE, P, S, W
 from tandem.machines.tilting.observed import OBSERVED
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.multibody.mechanism_file import describe
-from sim_service.multibody.natural.api import AssemblyError, MechanismError, angular_acceleration
 from tandem.mechanism_run import prepare
+from tandem.multibody.mechanism_file import describe
+from tandem.multibody.natural.api import AssemblyError, MechanismError, angular_acceleration
 from tandem.view.bench import Bench, with_hands
 from tandem.view.mechanism_controls import arc
 from tandem.view.mechanism_page import arrow, force_of
@@ -309,7 +309,7 @@ def test_a_change_that_breaks_off_leaves_all_as_it_was(monkeypatch: pytest.Monke
     def broken(*_: Any) -> None:
         raise np.linalg.LinAlgError("SVD did not converge")
 
-    monkeypatch.setattr("sim_service.multibody.natural.changes._close", broken)
+    monkeypatch.setattr("tandem.multibody.natural.changes._close", broken)
     for act in (("change", "bearing", "weld"), ("prescribe", "bearing turn", 1.0), ("release", "drum along x"),
                 ("prescribe", "drum along x", 0.7)):  # fmt: skip
         with pytest.raises(np.linalg.LinAlgError):

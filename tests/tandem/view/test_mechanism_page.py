@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.machines.natural_scene import upright
 from sim_service.machines.scene import poses
-from sim_service.multibody.mechanism_file import read_mechanism
-from sim_service.multibody.natural.api import run
 from tandem.mechanism_run import prepare
+from tandem.multibody.mechanism_file import read_mechanism
+from tandem.multibody.natural.api import run
+from tandem.multibody.natural.drawn import upright
 from tandem.view.bench import Bench, with_hands
 from tandem.view.mechanism_page import MechanismData
 from tests.examples import thorough

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from sim_service.machines import gather, make_machine
-from sim_service.machines.natural_scene import scene_of
 from sim_service.machines.scene import Bar, Scene, poses
-from sim_service.multibody.mechanism_file import read_mechanism
-from sim_service.multibody.natural.api import start
-from sim_service.multibody.natural.api import step as natural_step
 from sim_service.step_record import output_layout
 from sync.config import load
+from tandem.multibody.mechanism_file import read_mechanism
+from tandem.multibody.natural.api import start
+from tandem.multibody.natural.api import step as natural_step
+from tandem.multibody.natural.drawn import scene_of
 from tandem.view import shapes
 from tandem.view.data_source import Frame
 from tandem.view.ground import Ground, way_of
@@ -279,7 +279,7 @@ def test_the_ground_is_the_road_within_its_budget() -> None:
 
 
 def gather_road(name: str) -> dict[str, bytes]:
-    from sim_service import roads
+    from tandem.multibody import ground as roads
 
     return roads.sources(CONFIGS / "roads" / f"{name}.toml")
 

@@ -22,8 +22,8 @@ the road in the wheel plane, rho its distance from the centre.
 
 from math import sqrt
 
-from sim_service.roads import surface
 from sync.jit import inner, kernel
+from tandem.multibody.ground import surface
 
 OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.car.tyres.keys import NEEDED, NUMBERS, SECTIONS, TEXT, T
-from sim_service.portable import arctan, cos_sin_turns
 from sync.errors import ConfigError
+from tandem.multibody.portable import arctan, cos_sin_turns
 
 MOST_BYTES = 1 << 20  # a property file has some ten thousand
 MOST_COLUMNS = 1000  # of a line; longer ones would take the patterns below long

@@ -10,9 +10,6 @@ from math import cos, pi, radians, sin
 
 import numpy as np
 
-from sim_service.multibody.contact.kinds import ROLLER, ROLLER_EXPLICIT, ROLLER_IMPLICIT
-from sim_service.multibody.contact.surfaces import repeat_tracking, track
-from sim_service.multibody.contact.tracking import Body, Plane, Revolution, nearest, rates, roller
 from sync.array_types import read_only
 from sync.clock import now_ns
 from sync.toml import read
@@ -21,6 +18,9 @@ from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.studies.natural_contact import NaturalBench
 from tandem.machines.omni.studies.runs import Bench, Values
 from tandem.machines.omni.wheel import Wheel
+from tandem.multibody.contact.kinds import ROLLER, ROLLER_EXPLICIT, ROLLER_IMPLICIT
+from tandem.multibody.contact.surfaces import repeat_tracking, track
+from tandem.multibody.contact.tracking import Body, Plane, Revolution, nearest, rates, roller
 from tandem.reports.html.chart import Series
 from tandem.shipped_configs import CONFIGS
 

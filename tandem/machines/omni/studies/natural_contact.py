@@ -1,6 +1,6 @@
 """The bench with contact and friction in natural coordinates: its own state, inertia, joints and contact Jacobian.
 
-The same rule as sim_service/multibody/contact/stepping.py, in points and vectors q instead of joints:
+The same rule as tandem/multibody/contact/stepping.py, in points and vectors q instead of joints:
 
     q_m = q + h/2 qd, back onto Phi = 0            Phi_q, contact points and their W here
     u' = P (qd + M^-1 (h Q + W^T lam))             P: what Phi_q lets pass, orthogonal in M
@@ -16,15 +16,15 @@ from math import hypot
 
 import numpy as np
 
-from sim_service.multibody.contact.kinds import MASS, ROLLER
-from sim_service.multibody.contact.surfaces import track
-from sim_service.multibody.natural.api import State
 from sync.array_types import read_only
 from sync.toml import read
 from tandem.machines.omni.build import TreeTables, build, checked_wheels
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.studies.natural_wheel import Poses, natural
 from tandem.machines.omni.studies.runs import Values
+from tandem.multibody.contact.kinds import MASS, ROLLER
+from tandem.multibody.contact.surfaces import track
+from tandem.multibody.natural.api import State
 from tandem.shipped_configs import CONFIGS
 
 _TOLERANCE, _MOST = 1e-13, 2000  # of the impulses, relative; rounds to find them

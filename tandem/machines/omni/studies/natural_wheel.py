@@ -4,9 +4,9 @@ from math import cos, sin
 
 import numpy as np
 
-from sim_service.multibody.contact.kinds import AT, AXIS, CENTRE, INERTIA, MASS, SYMMETRIC, TURN
-from sim_service.multibody.natural.api import Body, Linear, Mechanism
 from tandem.machines.omni.build import TreeTables
+from tandem.multibody.contact.kinds import AT, AXIS, CENTRE, INERTIA, MASS, SYMMETRIC, TURN
+from tandem.multibody.natural.api import Body, Linear, Mechanism
 
 
 def rotation(axis: np.ndarray, angle: float) -> np.ndarray:

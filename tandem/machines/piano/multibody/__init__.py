@@ -2,7 +2,7 @@
 
 The key follows its measured motion; what the finger must apply, and what the whippen does to the key's pilot, come out.
 Nothing here knows of phases: they come from what touches what. Bodies and contacts are in `action`, the mechanics in
-sim_service/multibody/contact.
+tandem/multibody/contact.
 """
 
 from math import cos, sin

@@ -12,9 +12,9 @@ from math import cos, sin
 
 import numpy as np
 
-from sim_service.multibody.contact.felt_tables import CAPSULE, FELT_REALS, GROUND, STOP
-from sim_service.multibody.contact.kinds import LINK_REALS, TURN
 from tandem.machines.piano import geometry
+from tandem.multibody.contact.felt_tables import CAPSULE, FELT_REALS, GROUND, STOP
+from tandem.multibody.contact.kinds import LINK_REALS, TURN
 
 LINKS = ("key", "whippen", "jack", "lever", "hammer", "damper")
 KEY, WHIPPEN, JACK, LEVER, HAMMER, DAMPER = range(6)

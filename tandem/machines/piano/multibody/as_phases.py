@@ -11,7 +11,9 @@ than the 2.7 mm by which k4 gives way, so that it is let go over a way and not a
 """
 
 from sim_service.machines.contract import Tables, tables
-from sim_service.multibody.contact.felt_tables import (
+from tandem.machines.piano import geometry
+from tandem.machines.piano.multibody.action import CONTACTS, HAMMER, KNUCKLE, LEVER, contacts, joints, tree
+from tandem.multibody.contact.felt_tables import (
     DAMPING,
     END,
     FELT_INTS,
@@ -23,8 +25,6 @@ from sim_service.multibody.contact.felt_tables import (
     TWICE,
     VISCOUS,
 )
-from tandem.machines.piano import geometry
-from tandem.machines.piano.multibody.action import CONTACTS, HAMMER, KNUCKLE, LEVER, contacts, joints, tree
 
 _LINEAR = 2  # twice the exponent
 _RADIUS = 0.003  # m, of the knuckle

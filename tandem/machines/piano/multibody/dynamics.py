@@ -7,25 +7,6 @@ the step: what its impulse was.
 from math import isnan
 
 from sim_service.machines.contract import STEP, places
-from sim_service.multibody.contact import felt_tables as law
-from sim_service.multibody.contact.felt import account, advance_felt, work_size
-from sim_service.multibody.contact.felt_tables import (
-    CLOSING,
-    DEPTH,
-    END,
-    FELT_INTS,
-    FELT_REALS,
-    JOINT_REALS,
-    LEVEL,
-    NORMAL,
-    POINT,
-    PRELOAD,
-    REPORT,
-    SPRING,
-    START,
-)
-from sim_service.multibody.contact.kinds import LINK_INTS, LINK_REALS, MASS
-from sim_service.multibody.natural.views import view
 from sync.jit import inner, kernel
 from tandem.machines.piano.multibody.action import (
     CONTACTS,
@@ -43,6 +24,25 @@ from tandem.machines.piano.multibody.action import (
     WHIPPEN,
 )
 from tandem.machines.piano.multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
+from tandem.multibody.contact import felt_tables as law
+from tandem.multibody.contact.felt import account, advance_felt, work_size
+from tandem.multibody.contact.felt_tables import (
+    CLOSING,
+    DEPTH,
+    END,
+    FELT_INTS,
+    FELT_REALS,
+    JOINT_REALS,
+    LEVEL,
+    NORMAL,
+    POINT,
+    PRELOAD,
+    REPORT,
+    SPRING,
+    START,
+)
+from tandem.multibody.contact.kinds import LINK_INTS, LINK_REALS, MASS
+from tandem.multibody.natural.views import view
 
 S, PAR, W, C = places("S", STATES), places("PAR", PARAMETERS), places("W", OUTPUTS), places("C", CONTACTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field

@@ -6,10 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.multibody.contact.joint_tree import accelerations
-from sim_service.multibody.contact.kinds import DAMPING, LOCKED, ROOM
-from sim_service.multibody.natural import problems
-from sim_service.multibody.natural.api import run
 from sync.array_types import read_only
 from sync.toml import read
 from tandem.machines.omni.build import build, checked_wheels
@@ -18,6 +14,10 @@ from tandem.machines.omni.studies.measures import Measured, formulations
 from tandem.machines.omni.studies.natural_contact import set_rates
 from tandem.machines.omni.studies.natural_wheel import Poses, natural
 from tandem.machines.omni.studies.runs import Bench
+from tandem.multibody.contact.joint_tree import accelerations
+from tandem.multibody.contact.kinds import DAMPING, LOCKED, ROOM
+from tandem.multibody.natural import problems
+from tandem.multibody.natural.api import run
 from tests.sim_service.conftest import CONFIGS
 
 

@@ -9,12 +9,6 @@ import functools
 import numpy as np
 import pytest
 
-from sim_service.multibody.contact.felt import THETA
-from sim_service.multibody.contact.felt_tables import FELT_INTS, FELT_REALS, JOINT_REALS, STOP
-from sim_service.multibody.contact.joint_tree import accelerations
-from sim_service.multibody.contact.kinds import ROOM
-from sim_service.multibody.natural.mechanism import Mechanism
-from sim_service.multibody.relative.generate import generate
 from sync.array_types import read_only
 from tandem.machines.piano.multibody import MACHINE
 from tandem.machines.piano.multibody.action import (
@@ -33,6 +27,12 @@ from tandem.machines.piano.multibody.action import (
     tree,
 )
 from tandem.machines.piano.multibody.dynamics import N_FELT, N_JOINTS, N_LINKS, N_OUT, SHORT, M, N, S, W
+from tandem.multibody.contact.felt import THETA
+from tandem.multibody.contact.felt_tables import FELT_INTS, FELT_REALS, JOINT_REALS, STOP
+from tandem.multibody.contact.joint_tree import accelerations
+from tandem.multibody.contact.kinds import ROOM
+from tandem.multibody.natural.mechanism import Mechanism
+from tandem.multibody.relative.generate import generate
 
 AGREE = 1e-9
 PLACES = ((0.0, 0.0), P2, (-A, 0.0), LEVER_PIVOT, P3, DAMPER_PIVOT)

@@ -1,0 +1,69 @@
+"""The machine that an observer or a set of sensors is for, from the files that came with theirs."""
+
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines.contract import Machine
+from sim_service.machines.parameters import make_plain
+from sync.errors import ConfigError
+from tandem.estimation.contract import Observed
+from tandem.machines.observer.layout import OBSERVED
+
+NO_FILE = ("tilting",)  # machines that can be observed and need no file
+
+
+def observed_machine(
+    name: str, top: dict[str, str], sources: Any, where: str, changed: dict[str, float]
+) -> tuple[Observed, np.ndarray]:
+    """What is observed, and its parameters; `top` are settings in front of its file."""
+    from sim_service.machines import FILE, MACHINES, MachineFiles, make_machine
+
+    if name in NO_FILE:
+        plain: Observed = import_module(f"{MACHINES[name]}.observed").OBSERVED
+        return plain, make_plain(plain.machine, {"machine": plain.machine.name}, _Named(where), changed)[1]
+    if not name.endswith(".toml"):
+        raise ConfigError(
+            f"{where}: observed = {name!r}: must be one of {', '.join(NO_FILE)}, or a machine's .toml file"
+        )
+    files = {key.removeprefix(OBSERVED): value for key, value in sources.files.items() if key.startswith(OBSERVED)}
+    names = {key.removeprefix(OBSERVED): shown for key, shown in sources.names.items() if key.startswith(OBSERVED)}
+    if FILE not in files:
+        raise ConfigError(f"{where}: observed = {name!r}: its file is missing")
+    of = MachineFiles(files, names).with_settings(top, f"{where}: top")
+    kind = str(of.toml().get("machine"))
+    module = f"{MACHINES.get(kind, '')}.observed"
+    if kind not in MACHINES or find_spec(MACHINES[kind]) is None or find_spec(module) is None:
+        raise ConfigError(f"{where}: observed = {name!r}: {kind} has no observer")
+    machine, params = make_machine(of, changed)
+    found: Observed = import_module(module).observed(machine, params)
+    return found, params
+
+
+def like(base: Machine, step_ms: float, addresses: Iterable[int], floats_at: int) -> dict[str, Any]:
+    """What a machine has of the one it is wrapped around, whose state begins its own: its parameters, what is shown
+    and felt of it. `addresses` of its own in its tables, where those of the other begin at `floats_at`."""
+    first, behind = base.remade
+    return {
+        "parameters": base.parameters,
+        "efforts": base.efforts,
+        "display": base.display,
+        "scene": base.scene,
+        "frames": lambda state, params, out: base.frames(state[: len(base.states)], params, out),
+        "addresses": (*addresses, *(floats_at + place for place in base.addresses)),
+        "remade": (floats_at + first, floats_at + behind) if first < behind else (0, 0),
+        "step_ms": step_ms,  # sensors' rates and latencies are counted in steps
+    }
+
+
+class _Named:
+    """As much of MachineFiles as parameters need for their messages."""
+
+    def __init__(self, where: str):
+        self._where = where
+
+    def name(self, key: str = "") -> str:
+        return self._where

@@ -1,0 +1,65 @@
+"""The step of a machine with sensors: readings of the instant it begins at, a step, what is delivered."""
+
+from math import isnan, sqrt
+
+from sim_service.machines.contract import STEP, Tables
+from sync.jit import inner, kernel
+from tandem.estimation.contract import LINEARISE, MEASURE
+from tandem.estimation.noise import normal_number
+from tandem.estimation.rows import COUNTS, WIDTH, Count
+from tandem.estimation.virtual_sensors import WALKS, read
+from tandem.machines.sensed.layout import NEVER, OUTPUTS, SEED, A
+from tandem.multibody.natural.views import part, view
+from tandem.multibody.relative.calls import function_at
+
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+
+linearise_at, measure_at = function_at(LINEARISE), function_at(MEASURE)
+
+
+@inner
+def is_out(outages, row, k):
+    for n in range(len(outages) // 3):
+        if outages[3 * n] == row and outages[3 * n + 1] <= k < outages[3 * n + 2]:
+            return True
+    return False
+
+
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, tables, work, h):
+    ints, reals = tables.ints, tables.floats
+    sizes, rows, noise = part(ints, ints, A.SIZES), part(ints, reals, A.ROWS), part(ints, reals, A.NOISE)
+    outages, queues, first = part(ints, ints, A.OUTAGES), part(ints, ints, A.QUEUES), part(ints, ints, A.FIRST_OF)
+    counts, addresses, walk = part(ints, ints, A.COUNTS), part(ints, reals, A.ADDRESSES), part(ints, reals, A.WALK)
+    own = Tables(part(ints, ints, A.OWN_INTS), part(ints, reals, A.OWN_FLOATS))
+    count, bias, held = part(ints, state, A.COUNT), part(ints, state, A.BIAS), part(ints, state, A.HELD)
+    taken, waiting, of = part(ints, state, A.TAKEN), part(ints, state, A.ON_ITS_WAY), part(ints, state, A.OF)
+    room, slopes, at = part(ints, work, A.OWN_WORK), part(ints, work, A.SLOPES), part(ints, work, A.AT)
+    k, outputs, seed = int(count[0]), sizes[OUTPUTS], sizes[SEED]
+    nothing, no_values = view(sizes, 0, 0), view(state, 0, 0)
+
+    linearise, measure = linearise_at(addresses[0]), measure_at(addresses[1])
+    linearise(part(ints, state, A.OWN_STATE), inputs, params, own, room, h, nothing, no_values, slopes, at)
+    for i in range(outputs):
+        work[i] = room[i]
+
+    for i in range(len(noise)):
+        row, its = view(rows, WIDTH * i, WIDTH * (i + 1)), view(counts, COUNTS * i, COUNTS * (i + 1))
+        latency, which = its[Count.LATENCY], its[Count.BIAS]
+        here, due = queues[i] + k % (latency + 1), queues[i] + (k + 1) % (latency + 1)
+        of[here] = -1.0
+        if (k - its[Count.PHASE]) % its[Count.PERIOD] == 0 and not is_out(outages, i, k):
+            value = measure(its[Count.SIGNAL], row, 0.0, at, own, room, nothing, slopes)
+            if which >= 0:
+                value += bias[which]
+            if not isnan(value):  # a step without accelerations has none to read
+                waiting[here], of[here] = read(row, value, noise[i], normal_number(seed, i, k)), float(k)
+        if of[due] >= 0.0:
+            held[i], taken[i] = waiting[due], of[due]
+        work[outputs + i] = held[i]
+    for n in range(len(first)):
+        since = taken[first[n]]
+        work[outputs + len(noise) + n] = (k - since) * h if since >= 0.0 else NEVER
+    for i in range(len(bias)):
+        bias[i] += walk[i] * sqrt(h) * normal_number(seed, WALKS + i, k)
+    count[0] += 1.0
