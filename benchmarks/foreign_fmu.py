@@ -17,7 +17,7 @@ import sync  # noqa: F401  (one thread for BLAS, before numpy is imported)
 # isort: split
 import numpy as np
 
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sync import consent
 from sync.jit import kernel
 from tests.foreign_fmu import foreign_fmu

@@ -233,7 +233,7 @@ def commands(folder: Path) -> Target:
     from sim_service.command_record import LAYOUT, mode
     from sim_service.commands import CommandClient, CommandServer, NoSimulator, obey_all
     from sim_service.loop_data import MachineData
-    from sim_service.machines import load_machine
+    from sim_service.registry import load_machine
     from sim_service.shapes import changeable, no_fit
     from sync.config import load
 
@@ -418,8 +418,8 @@ def manoeuvre(folder: Path) -> Target:
 
 
 def tir(folder: Path) -> Target:
-    from sim_service.machines.car.tyres.tir import read_tir, tyre_vector
     from sync.errors import ConfigError
+    from tandem.machines.car.tyres.tir import read_tir, tyre_vector
 
     def what(data: bytes) -> None:
         assert np.isfinite(tyre_vector(read_tir(_written(folder / "tyre.tir", data)))).all()
@@ -554,7 +554,7 @@ def crg(folder: Path) -> Target:
 
 def vehicle(folder: Path) -> Target:
     """A vehicle file with its tyres; what could be made of it makes some steps."""
-    from sim_service.machines import load_machine
+    from sim_service.registry import load_machine
     from sync.errors import ConfigError
 
     for name in ("tyres", "vehicles"):  # one may name another
@@ -602,7 +602,7 @@ def relative_mechanism(folder: Path) -> Target:
 def relative_vehicle(folder: Path) -> Target:
     """The buggy in relative coordinates, with its tyres; what could be made of it makes some steps. Where the equations
     are others, minutes of writing and compiling, it ends before that."""
-    from sim_service.machines import load_machine
+    from sim_service.registry import load_machine
     from sync.errors import ConfigError
     from tandem.multibody.relative import build, store
 

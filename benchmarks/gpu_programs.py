@@ -37,8 +37,8 @@ MEMORY = 2e9  # bytes of states at most: they are made here and sent
 
 def car(kind: str) -> tuple[dict[str, Any], Any]:
     """References of a car, and the machine."""
-    from sim_service.machines import FILE, MachineFiles, gather, make_machine
-    from sim_service.machines.contract import index
+    from sim_service.contract.machine import index
+    from sim_service.registry import FILE, MachineFiles, gather, make_machine
 
     multibody = kind != "single_track"
     found = gather(VEHICLE if multibody else SINGLE_TRACK, {})
@@ -70,7 +70,7 @@ def car(kind: str) -> tuple[dict[str, Any], Any]:
 
 def chain(rods: int) -> tuple[dict[str, Any], Any]:
     """The same of a chain, as a machine without inputs whose outputs are its coordinates."""
-    from sim_service.machines.contract import Machine, Quantity, tables
+    from sim_service.contract.machine import Machine, Quantity, tables
     from sync.jit import inner
     from tandem.multibody.natural.augmented import step
     from tandem.multibody.natural.run import TOTALS, run_steps
@@ -127,7 +127,7 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
 
 def recursion(links: int) -> tuple[dict[str, Any], Any]:
     """The same of links by the articulated-body recursion, in steps of Runge and Kutta's method of order 4."""
-    from sim_service.machines.contract import Machine, Quantity, tables
+    from sim_service.contract.machine import Machine, Quantity, tables
     from sync.jit import inner, numba
     from tandem.multibody.code.source import DeviceSource
     from tandem.multibody.natural.views import view

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numba import boolean, float64, int64, types, void
 
-from sim_service.machines.contract import STEP
+from sim_service.contract.machine import STEP
 from sync.array_copy import copy
 from sync.array_types import MATRIX, VECTOR
 from sync.clock import now_ns
@@ -21,9 +21,9 @@ from sync.jit import kernel
 from tandem.estimation import ekf
 from tandem.estimation.ekf import FUNCTIONS, MEMORY, MODEL, Z
 from tandem.estimation.factored import predict_covariance
+from tandem.machines.observer.studies import twin
+from tandem.machines.observer.studies.settings import read_study
 from tandem.multibody.natural.views import view
-from tandem.studies.observe import twin
-from tandem.studies.observe.settings import read_study
 
 STUDY = Path(__file__).resolve().parents[1] / "configs" / "observers" / "buggy.toml"
 PROMISED = 120.0  # us

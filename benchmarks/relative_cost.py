@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 from numba import float64, int64, types, void
 
-from sim_service.machines import FILE, MachineFiles, gather, make_machine
-from sim_service.machines.buggy.build import assemble
-from sim_service.machines.contract import index
+from sim_service.contract.machine import index
+from sim_service.registry import FILE, MachineFiles, gather, make_machine
 from sync.array_types import CONSTANTS, INDICES, VECTOR
 from sync.child_python import python_command, python_environment
 from sync.jit import kernel
+from tandem.machines.car.buggy.build import assemble
 from tandem.multibody.natural import evaluation
 from tandem.multibody.natural.mechanism import Mechanism
 from tandem.multibody.natural.system import no_force
@@ -148,7 +148,7 @@ both_at = function_at(ode.RATES_AND_JACOBIAN)
 
 def car_us(rounds: int) -> float:
     """Rates of the whole car with their exact Jacobian, forces included, while it drives."""
-    from sim_service.machines.buggy import relative_dynamics as relative  # compiled for this alone
+    from tandem.machines.car.buggy import relative_dynamics as relative  # compiled for this alone
 
     found = gather(BUGGY)
     text = b'formulation = "relative"\n' + found.files[FILE]

@@ -23,7 +23,7 @@ H = 5e-3
 
 def serve(road: Path | None) -> None:
     """Answer each line with the processor time of a burst, us per step."""
-    from sim_service.machines import load_machine
+    from sim_service.registry import load_machine
 
     model, params = load_machine(
         Path.cwd() / "configs" / "vehicles" / "buggy.toml", None, {"road": road} if road else None

@@ -72,7 +72,7 @@ def read_dbc(path: Path) -> None:
 
 
 def read_tir(path: Path) -> None:
-    from sim_service.machines.car.tyres.tir import read_tir
+    from tandem.machines.car.tyres.tir import read_tir
 
     read_tir(path)
     raise NotRefused

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines import gather, load_machine
-from sim_service.machines.buggy import slots
-from sim_service.machines.buggy.build import assemble
-from sim_service.machines.contract import tables
+from sim_service.contract.machine import tables
+from sim_service.registry import gather, load_machine
+from tandem.machines.car.buggy import slots
+from tandem.machines.car.buggy.build import assemble
 from tandem.multibody.natural.tables import ATTEMPTS, RETRIES
 from tandem.multibody.natural.tables import P as Part
 

@@ -72,7 +72,7 @@ class Swing:
 
     def response(self, periods: np.ndarray) -> complex:
         """Torque per angle in these periods; NaN where they are too few."""
-        from tandem.studies.steering.sweep import amplitude
+        from tandem.machines.car.studies.steering.sweep import amplitude
 
         if periods.sum() < FEWEST_PERIODS:
             return complex(np.nan)
@@ -86,7 +86,7 @@ class Swing:
 
 
 def _swing(hz: float, settings: list[str], replays: bool) -> Swing:
-    from tandem.studies.steering.sweep import AMPLITUDE, PEAK_SPEED
+    from tandem.machines.car.studies.steering.sweep import AMPLITUDE, PEAK_SPEED
 
     swing = min(AMPLITUDE, PEAK_SPEED / (2.0 * np.pi * hz))
     asked = [

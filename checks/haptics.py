@@ -305,7 +305,8 @@ def loop(seconds: float) -> bool:
 def limit() -> bool:
     """The doctor's stiffest wall and largest gain, and far beyond them, under a device that nobody holds: a constant
     force presses on it, and it comes to rest, or does not."""
-    from tandem.doctor import feel, haptics
+    from tandem.doctor import haptics
+    from tandem.machines.car.doctor import feel
 
     wall = haptics.measured(load(WALL, usual("limit")), WALL, usual("limit"))
     print(f"the doctor: delay {1e6 * wall.delay:.0f} us, stiffest wall {wall.passive:.0f} N/m")

@@ -123,8 +123,8 @@ def _judged(step: Callable[[], None], sound: Callable[[], bool]) -> tuple[int, f
 
 def machine_words(name: str, guard: bool) -> Subject:
     """Parameters and tables of a machine, as a record has them."""
-    from sim_service.machines.contract import Tables
-    from sim_service.machines.recorded_parameters import made_words, with_words
+    from sim_service.contract.machine import Tables
+    from sim_service.contract.recorded_parameters import made_words, with_words
 
     config, model, params = _machine(name)
     made, h = made_words(model, params), config.step_ns * 1e-9
@@ -242,7 +242,7 @@ def mechanism_words(name: str, guard: bool) -> Subject:
 
 
 def _machine(name: str) -> tuple[Any, Any, np.ndarray]:
-    from sim_service.machines import configured, configured_machine, make_machine
+    from sim_service.registry import configured, configured_machine, make_machine
     from sync.config import load
 
     file, settings = MACHINES[name]

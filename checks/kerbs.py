@@ -25,11 +25,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sim_service.machines import gather
-from sim_service.machines.buggy import build, slots
-from sim_service.machines.buggy.description import OUTPUTS, P, W
-from sim_service.machines.car.tyres.enveloping import envelope
-from sim_service.machines.car.tyres.tir import read_tir
+from sim_service.registry import gather
+from tandem.machines.car.buggy import build, slots
+from tandem.machines.car.buggy.description import OUTPUTS, P, W
+from tandem.machines.car.tyres.enveloping import envelope
+from tandem.machines.car.tyres.tir import read_tir
 from tandem.multibody.ground import make_road, surface
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.tables import P as Part

@@ -34,9 +34,9 @@ from tandem.estimation.ekf import (
 )
 from tandem.estimation.experiment import replay
 from tandem.estimation.rows import USED, Count
+from tandem.machines.observer.studies import twin
+from tandem.machines.observer.studies.settings import read_study
 from tandem.multibody.natural.views import view
-from tandem.studies.observe import twin
-from tandem.studies.observe.settings import read_study
 
 STUDY = Path(__file__).resolve().parents[1] / "configs" / "observers" / "buggy.toml"
 SAME, MOST_MS = 1e-9, 2.0

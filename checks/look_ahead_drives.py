@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sim_service.machines import load_machine
-from sim_service.machines.contract import Machine, index
+from sim_service.contract.machine import Machine, index
+from sim_service.registry import load_machine
 
 H = 0.005  # s
 BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"

@@ -41,7 +41,7 @@ ROOT = STUDY.parents[2]
 SOURCES = (
     "sync/**/*.py",
     "sim_service/**/*.py",
-    "tandem/studies/observe/*.py",
+    "tandem/machines/observer/studies/*.py",
     "checks/observers.py",
     "configs/**/*.*",
 )
@@ -59,8 +59,8 @@ def fingerprint() -> str:
 
 @lru_cache(maxsize=3)
 def _setup(experiment: str, seconds: float) -> Any:
-    from tandem.studies.observe import twin
-    from tandem.studies.observe.settings import TruthOf, read_study
+    from tandem.machines.observer.studies import twin
+    from tandem.machines.observer.studies.settings import TruthOf, read_study
 
     study = read_study(STUDY)
     changed: dict[str, Any] = {"seconds": seconds} if experiment == "beside" else {}
@@ -73,8 +73,8 @@ def _setup(experiment: str, seconds: float) -> Any:
 
 def drive(experiment: str, seed: int, seconds: float, forms: tuple[str, ...]) -> dict[str, Any]:
     """One drive with these forms of the filter: squares of errors, normalised errors, what was estimated."""
-    from sim_service.machines.contract import index
-    from tandem.studies.observe import twin
+    from sim_service.contract.machine import index
+    from tandem.machines.observer.studies import twin
 
     setup = _setup(experiment, seconds)
     truth, state = twin.run_truth(setup, seed)

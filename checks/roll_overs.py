@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from checks.kerbs import Coasting
-from sim_service.machines.buggy.description import P, W
+from tandem.machines.car.buggy.description import P, W
 
 H, SECONDS = 5e-3, 4.0
 WEDGES, KERBS = (0.5, 0.6, 0.7, 0.85, 1.0), (0.05, 0.1, 0.15, 0.2, 0.25)  # m

@@ -15,7 +15,7 @@ from checks import trivial
 from sim_service import step_record as rec
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, PAUSE, RESET, RESUME, SLOW
 from sim_service.command_record import LAYOUT as COMMANDS
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sim_service.simulation import Simulation
 from sync.block import PAYLOAD, PUSHED, RECEIVED, SENT, T
 from sync.clock import VirtualClock

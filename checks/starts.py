@@ -29,12 +29,12 @@ PACKAGES = ("sync", "daq_service", "sim_service", "tandem", "configs")
 EDITED = (
     "daq_service/acquire.py",
     "daq_service/devices/virtual.py",
-    "sim_service/machines/buggy/build.py",
+    "tandem/machines/car/buggy/build.py",
     "sync/watch.py",
     "tandem/recorder/tap.py",
     "sim_service/simulation.py",
     "sim_service/loop.py",
-    "sim_service/machines/car/vehicle.py",
+    "tandem/machines/car/vehicle.py",
 )
 
 

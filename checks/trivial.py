@@ -1,9 +1,9 @@
 """The trivial machine of checks/schedules.py: an integrator of its inputs, quick to step, whose bits depend on every
 input, and whose step takes the time that it sets on a virtual clock (`BUSY`)."""
 
-from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity
 from sync.jit import kernel
+from tandem.machines.car.vehicle import VEHICLE_INPUTS
 
 BUSY = 2  # the word of `work` for the time of a step, ns
 _GAIN, _STEP_NS = range(2)

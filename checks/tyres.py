@@ -16,11 +16,11 @@ from math import sqrt
 import numpy as np
 
 from checks.kerbs import VEHICLE, Coasting
-from sim_service.machines.buggy import brake_parameters, slots
-from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import index
+from sim_service.contract.machine import index
+from tandem.machines.car.buggy import brake_parameters, slots
+from tandem.machines.car.vehicle import VEHICLE_INPUTS
 from tandem.multibody.natural.tables import P as Part
-from tests.sim_service.tyres.comparison import SETS, TURNING, over_the_grid
+from tests.tandem.machines.car.tyres.comparison import SETS, TURNING, over_the_grid
 
 FLAT = VEHICLE.parents[1] / "roads" / "flat.toml"
 WHEELS = ("fl", "fr", "rl", "rr")

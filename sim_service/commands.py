@@ -41,7 +41,7 @@ from sim_service.command_record import (
     SLOWNESS,
     STEPS_LEFT,
 )
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sim_service.shapes import SLOTS, Shaping, change_shape
 from sync.array_copy import copy
 from sync.atomics import load_acquire

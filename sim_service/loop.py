@@ -30,10 +30,10 @@ from numba import types
 from sim_service import step_record as rec
 from sim_service.command_record import PAUSED, RESTART, SLOWNESS, STEPS_LEFT
 from sim_service.commands import obey_all
+from sim_service.contract.machine import FIT, STEP
 from sim_service.inputs import oldest
 from sim_service.inputs.table import ROWS
 from sim_service.loop_data import TYPES, Books, Buffers, Divergence, MachineData, PhaseLock, Rings, Settings
-from sim_service.machines.contract import FIT, STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.step_kernel import advance_step

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import from_dtype, int64, types
 
-from sim_service.machines.contract import TABLES, Tables
+from sim_service.contract.machine import TABLES, Tables
 from sync.array_types import MATRIX, READ_ONLY, VECTOR, WORDS, WORDS_2D, group
 
 Words = np.ndarray

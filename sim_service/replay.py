@@ -17,10 +17,10 @@ from numba import int64, types
 from sim_service import step_record
 from sim_service.command_record import LAYOUT, mode
 from sim_service.commands import obey
+from sim_service.contract.machine import FIT, STEP
 from sim_service.inputs import forget
 from sim_service.inputs.table import ROWS
 from sim_service.loop_data import TYPES, Buffers, Divergence, MachineData, Settings
-from sim_service.machines.contract import FIT, STEP
 from sim_service.shapes import shapes_of
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import advance_step

@@ -14,13 +14,13 @@ import numpy as np
 from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.commands import CommandServer
+from sim_service.contract.machine import Machine
+from sim_service.contract.outlook import outlook_of
+from sim_service.contract.parameters import described
 from sim_service.inputs.table import check_rows
-from sim_service.machines import check_effort, check_step, configured_machine
-from sim_service.machines.contract import Machine
-from sim_service.machines.outlook import outlook_of
-from sim_service.machines.parameters import described
 from sim_service.notices import ClippedInput, Divergence, Overload, StaleInput, divergence_message, lost_words
 from sim_service.phase import can_lock
+from sim_service.registry import check_effort, check_step, configured_machine
 from sim_service.simulation import Simulation
 from sync import realtime, streams
 from sync.clock import now_ns, sleep_until

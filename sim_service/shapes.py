@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, SHAPE, SHAPED
-from sim_service.machines.contract import FIT, Machine, Tables
+from sim_service.contract.machine import FIT, Machine, Tables
 from sync.array_types import read_only
 from sync.block import EPOCH, SEQ
 from sync.errors import ConfigError

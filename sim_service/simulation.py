@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from sim_service import command_record, loop, step_record
+from sim_service.contract.machine import Machine
 from sim_service.inputs.table import rows
 from sim_service.loop_data import (
     CURSOR,
@@ -16,7 +17,6 @@ from sim_service.loop_data import (
     Rings,
     Settings,
 )
-from sim_service.machines.contract import Machine
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.shapes import changeable, no_fit
 from sim_service.step_kernel import limits

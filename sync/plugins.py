@@ -1,4 +1,5 @@
-"""Machines, devices and commands by name: our own, and those that other installed packages declare as entry points.
+"""Machines, devices, and what a machine brings beside itself, by name: our own, and those that other installed packages
+declare as entry points.
 
 A package declares one in its own pyproject.toml,
 
@@ -16,7 +17,7 @@ from typing import Any
 
 from sync.errors import ConfigError
 
-MACHINES, DEVICES, COMMANDS = "tandem.machines", "tandem.devices", "tandem.commands"
+MACHINES, DEVICES, COMMANDS, DOCTOR = "tandem.machines", "tandem.devices", "tandem.commands", "tandem.doctor"
 
 
 def known(group: str, own: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # true for type checkers, which know the name; `typing` t
 if TYPE_CHECKING:
     from typing import Any
 
-    from sim_service.machines.contract import Parameter, Quantity
+    from sim_service.contract.machine import Parameter, Quantity
     from sync.errors import TandemError
     from tandem.ensembles.identify import identify
     from tandem.ensembles.sweep import sweep
@@ -38,8 +38,8 @@ _PLACES = {
     "Linear": "tandem.library.model",
     "Live": "tandem.library.live",
     "Model": "tandem.library.model",
-    "Parameter": "sim_service.machines.contract",
-    "Quantity": "sim_service.machines.contract",
+    "Parameter": "sim_service.contract.machine",
+    "Quantity": "sim_service.contract.machine",
     "Recorded": "tandem.library.recorded",
     "Table": "tandem.library.table",
     "TandemError": "sync.errors",

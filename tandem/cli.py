@@ -22,21 +22,19 @@ from sync.errors import ConfigError, TandemError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.private_files import by_default
 from sync.visible import on_one_line, warn_in_words
+from tandem import brought
 from tandem.calibrate_command import calibrate
 from tandem.completion_command import answer_shells, completion
 from tandem.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
 from tandem.ensemble_commands import fleet, identify, sweep
 from tandem.foxglove_command import foxglove
 from tandem.help_text import HERE, MACHINES, PARTS, RECORDS, RUN, Brought, Commands, flowing
-from tandem.iso_commands import iso
 from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
-from tandem.observe_command import observe
 from tandem.reports.outcome import DAMAGED, FAILED, INTERRUPTED
 from tandem.run_command import run, write_run_report
 from tandem.runs_command import runs as list_runs
-from tandem.steering_commands import caster, caster_trials, steering
 from tandem.terminal import (
     AsJson,
     Overrides,
@@ -50,7 +48,6 @@ from tandem.terminal import (
     run_folder,
     status,
 )
-from tandem.vehicle_commands import drive, vehicle_report, vehicle_torque
 from tandem.view_command import view
 
 if TYPE_CHECKING:
@@ -59,8 +56,6 @@ if TYPE_CHECKING:
 _WHAT, _CODES = (flowing(part) for part in (__doc__ or "\n\n").split("\n\n", 1))
 app = Commands(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_WHAT, epilog=_CODES)
 TRANSPORTS = ("shm", "ipc", "tcp")
-# modules of commands that our machines bring, by machine
-BROUGHT = {machine: f"tandem.machines.{machine}.commands" for machine in ("fmu", "omni", "piano", "wall")}
 
 
 def _version(asked: bool) -> None:
@@ -93,8 +88,40 @@ def options(
         os.environ[ENVIRONMENT] = str(decode_limit_mb)  # also for the processes that a command starts
 
 
+bench = Commands(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
+app.add_typer(bench, name="bench", rich_help_panel=MACHINES)
+vehicle = Commands(no_args_is_help=True, help="What a vehicle file makes.")
+app.add_typer(vehicle, name="vehicle", rich_help_panel=MACHINES)
+study = Commands(no_args_is_help=True, help="A machine examined offline, and what a device or a person feels.")
+app.add_typer(study, name="study", rich_help_panel=MACHINES)
+_GROUPS = {"bench": bench, "vehicle": vehicle, "study": study}
+
+
+def _names(group: Commands) -> set[str]:
+    return {str(command.name or getattr(command.callback, "__name__", "")) for command in group.registered_commands}
+
+
+def _bring(machine: str) -> None:
+    """Add the commands that a machine brings."""
+    command: Brought
+    for command in plugins.load(plugins.COMMANDS, brought.COMMANDS, machine, "commands").COMMANDS:
+        group, _, word = command.name.rpartition(" ")
+        if group not in ("", *_GROUPS):
+            raise ConfigError(f"commands of {machine}: {command.name!r}: groups are {', '.join(_GROUPS)}")
+        where, panel = (_GROUPS[group], {}) if group else (app, {"rich_help_panel": command.group or MACHINES})
+        if word in (_names(where) if group else {*_names(app), *_GROUPS}):
+            raise ConfigError(
+                f"commands of {machine}: {command.name!r}: there is a command of that name; choose another"
+            )
+        where.command(word, **panel)(command.function)
+
+
 app.command(rich_help_panel=RUN)(run)
-app.command(rich_help_panel=RUN)(drive)
+for _machine in brought.COMMANDS:
+    _bring(_machine)
+
+
+bench.command("multibody")(bench_multibody)
 app.command(rich_help_panel=MACHINES)(sweep)
 app.command(rich_help_panel=RECORDS)(fleet)
 app.command(rich_help_panel=MACHINES)(identify)
@@ -124,10 +151,9 @@ def _refuse_unlimited(read: "Config", config: Path) -> None:
 
     if not felt(read):
         return
-    from tandem.doctor import feel, haptics
+    from tandem.doctor import all_rows
 
-    missing = haptics.LIMIT not in read.sim.parameters and haptics.is_haptic(read, config)
-    for limit in (*([haptics.LIMIT] if missing else []), *feel.unlimited(read, config)):
+    for limit in (name for rows in all_rows() for name in rows.unlimited(read, config)):
         raise ConfigError(
             f"{config}: sim.parameters.{limit} is not set: a hand is in this loop, and only `tandem run`, which"
             " starts both sides, measures what stays passive; set it to what `tandem doctor` says"
@@ -478,7 +504,7 @@ def latency(
             print(json.dumps(result), flush=True)
         else:
             print_latency(output(), result)
-        from tandem.studies.vehicle.drive_report import source_section
+        from tandem.reports.beside_source import source_section
 
         title = "tandem latency" + " --phase" * phase
         write_run_report(run_folder(runs, "latency"), title, data, result["bare"], (source_section,))
@@ -490,46 +516,8 @@ app.command(rich_help_panel=HERE)(calibrate)
 app.command(rich_help_panel=HERE)(completion)
 app.command(rich_help_panel=RUN)(view)
 app.command(rich_help_panel=MACHINES)(mechanism)
-app.command(rich_help_panel=MACHINES)(iso)
-app.command(rich_help_panel=MACHINES)(observe)
 app.command(rich_help_panel=HERE)(keys)
 app.command(rich_help_panel=RUN)(foxglove)
-bench = Commands(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
-bench.command("multibody")(bench_multibody)
-app.add_typer(bench, name="bench", rich_help_panel=MACHINES)
-vehicle = Commands(no_args_is_help=True, help="What a vehicle file makes.")
-vehicle.command("report")(vehicle_report)
-vehicle.command("torque")(vehicle_torque)
-app.add_typer(vehicle, name="vehicle", rich_help_panel=MACHINES)
-study = Commands(no_args_is_help=True, help="A machine examined offline, and what a device or a person feels.")
-study.command("caster")(caster)
-study.command("caster-trials")(caster_trials)
-study.command("steering")(steering)
-app.add_typer(study, name="study", rich_help_panel=MACHINES)
-_GROUPS = {"bench": bench, "vehicle": vehicle, "study": study}
-
-
-def _names(group: Commands) -> set[str]:
-    return {str(command.name or getattr(command.callback, "__name__", "")) for command in group.registered_commands}
-
-
-def _bring(machine: str) -> None:
-    """Add the commands that a machine brings."""
-    brought: Brought
-    for brought in plugins.load(plugins.COMMANDS, BROUGHT, machine, "commands").COMMANDS:
-        group, _, word = brought.name.rpartition(" ")
-        if group not in ("", *_GROUPS):
-            raise ConfigError(f"commands of {machine}: {brought.name!r}: groups are {', '.join(_GROUPS)}")
-        where, panel = (_GROUPS[group], {}) if group else (app, {"rich_help_panel": brought.group or MACHINES})
-        if word in (_names(where) if group else {*_names(app), *_GROUPS}):
-            raise ConfigError(
-                f"commands of {machine}: {brought.name!r}: there is a command of that name; choose another"
-            )
-        where.command(word, **panel)(brought.function)
-
-
-for _machine in BROUGHT:
-    _bring(_machine)
 
 
 def bring_others(words: list[str]) -> None:
@@ -541,8 +529,8 @@ def bring_others(words: list[str]) -> None:
         here, names = _GROUPS[typed[0]], typed[1:2]
     if names and names[0] in _names(here):
         return
-    for machine in plugins.known(plugins.COMMANDS, BROUGHT):
-        if machine not in BROUGHT:
+    for machine in plugins.known(plugins.COMMANDS, brought.COMMANDS):
+        if machine not in brought.COMMANDS:
             try:
                 _bring(machine)
             except TandemError as error:  # ours are there all the same

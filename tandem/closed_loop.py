@@ -16,7 +16,7 @@ from daq_service.devices import Host, open_device
 from daq_service.devices.haptic import HapticDevice
 from daq_service.devices.haptic_plant import V, X, hand_over
 from daq_service.effort import CURSOR_ROW, SETTINGS, advance_effort, new_cursor, new_past, settings_of
-from sim_service.machines import configured_machine
+from sim_service.registry import configured_machine
 from sim_service.replay import StepByStep
 from sim_service.simulation import Simulation
 from sync.array_types import WORDS

@@ -20,14 +20,14 @@ def machine_name(config: "Config", folder: Path) -> str:
 
 def machine_modules(name: object) -> list[str]:
     """What a machine of ours is made by; nothing of one that is not."""
-    from sim_service.machines import MACHINES
+    from sim_service.registry import MACHINES
 
     if not isinstance(name, str) or name not in MACHINES:
         return []
     if name not in _OBSERVING:
         return [MACHINES[name]]
     # what it observes is found by the name in its file
-    observed = (code_dependencies.ROOT / "sim_service" / "machines").glob("*/observed.py")
+    observed = (code_dependencies.ROOT / "tandem" / "machines").rglob("observed.py")
     return [MACHINES[name], *(code_dependencies.module_name(file) for file in sorted(observed))]
 
 

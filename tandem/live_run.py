@@ -50,9 +50,9 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
     config = load(file, overrides)
     _opened(config, file)
     with compiling("check"):
+        from sim_service.contract.outlook import outlook_of
         from sim_service.inputs.table import check_rows
-        from sim_service.machines import check_effort, check_step, configured_machine
-        from sim_service.machines.outlook import outlook_of
+        from sim_service.registry import check_effort, check_step, configured_machine
         from tandem.supervisor.truth import check_watched
 
         model, params = configured_machine(config, file.parent)
@@ -98,10 +98,9 @@ def compile_ahead(config: "Config", file: Path) -> None:
 
 
 def refuse_unknown_machine(config: "Config", file: Path) -> None:
-    from sim_service.machines import MACHINES
-    from sync import plugins
+    from sim_service.registry import known_machines
 
-    name, known = machine_name(config, file.parent), plugins.known(plugins.MACHINES, MACHINES)
+    name, known = machine_name(config, file.parent), known_machines()
     if name and name not in known:  # a file that names none is refused where the rest of it is read
         machine = config.sim.machine
         where = f"{file.parent / machine}: machine" if machine.endswith(".toml") else "sim.machine"
@@ -150,10 +149,10 @@ def _limits(config: "Config", file: Path, overrides: list[str]) -> list[str]:
     if not felt(config):
         return []
     compile_ahead(config, file)  # whether its machine has a limit is known of the machine itself
-    from tandem.doctor import feel, haptics
+    from tandem.doctor import all_rows
 
     settled: list[str] = []
-    for of in (haptics, feel):
+    for of in all_rows():
         found, said = of.held_down(config, file, overrides)
         settled += found
         if said:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.recorded_parameters import packed, unpacked
+from sim_service.contract.recorded_parameters import packed, unpacked
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
 from sync.record import CompleteRun, CompleteTopic, Run, RunError, write_complete

@@ -22,7 +22,7 @@ from sync.record import Run
 from sync.token import without_tokens
 
 if TYPE_CHECKING:
-    from sim_service.machines.contract import Machine
+    from sim_service.contract.machine import Machine
 
 _BITS = ("sources", "machine", "processor", "libc", "numba", "llvmlite", "numpy", "blas")  # results may depend on them
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq", "msgpack", "mcap")
@@ -133,19 +133,19 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
 
 
 def model_files(config: Config, file: Path) -> dict[str, bytes]:
-    from sim_service.machines import configured
+    from sim_service.registry import configured
 
     return configured(config, file.parent).files
 
 
 def model_parameters(config: Config, file: Path) -> bytes:
-    from sim_service.machines import configured_machine
+    from sim_service.registry import configured_machine
 
     return parameters_json(*configured_machine(config, file.parent))
 
 
 def parameters_json(model: "Machine", values: np.ndarray) -> bytes:
-    from sim_service.machines.parameters import described
+    from sim_service.contract.parameters import described
 
     return as_text(described(model, values))
 

@@ -22,9 +22,9 @@ from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import RESET
 from sim_service.commands import checked_commands
-from sim_service.machines import FILE, check_step, configured_machine, make_machine, recorded
-from sim_service.machines.contract import Machine
-from sim_service.machines.recorded_parameters import made_words, recorded_machine
+from sim_service.contract.machine import Machine
+from sim_service.contract.recorded_parameters import made_words, recorded_machine
+from sim_service.registry import FILE, check_step, configured_machine, make_machine, recorded
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
 from sim_service.step_record import STEP_CHANNELS, output_layout

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.contract.machine import Machine
 from sim_service.look_ahead import record
-from sim_service.machines.contract import Machine
 from sim_service.replay import Plan
 from sim_service.simulation import Simulation
 from sync.config import Config

@@ -24,7 +24,7 @@ from tandem.terminal import Overrides, TokenFile, errors, progress
 if TYPE_CHECKING:
     import numpy as np
 
-    from sim_service.machines.contract import Machine
+    from sim_service.contract.machine import Machine
     from sim_service.simulation import Simulation
     from sync.config import View
     from tandem.replay import Asked

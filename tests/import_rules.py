@@ -18,12 +18,12 @@ ALLOWED = {
 }
 # what must stay apart inside a package: importers (this module and all below it), what they may not import, and why
 APART = (
-    ("tandem.multibody", "sim_service.machines", "multibody knows no machine"),
-    ("sim_service.machines", "sim_service.loop", "a machine does not know what steps it"),
-    ("sim_service.machines", "sim_service.service", "a machine does not know what steps it"),
-    ("sim_service.machines", "sync.transport", "a machine knows no transport"),
-    ("sim_service.machines", "sync.ring", "a machine knows no transport"),
-    ("sim_service.inputs", "sim_service.machines", "inputs serve any machine"),
+    ("tandem.multibody", "sim_service.registry", "multibody knows no machine"),
+    ("sim_service.registry", "sim_service.loop", "a machine does not know what steps it"),
+    ("sim_service.registry", "sim_service.service", "a machine does not know what steps it"),
+    ("sim_service.registry", "sync.transport", "a machine knows no transport"),
+    ("sim_service.registry", "sync.ring", "a machine knows no transport"),
+    ("sim_service.inputs", "sim_service.registry", "inputs serve any machine"),
     ("sim_service.loop", "sim_service.service", "the service runs the loop"),
 )
 # what lies above a machine's model in its folder, and may import anything of tandem but the command line

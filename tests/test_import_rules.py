@@ -127,10 +127,10 @@ def test_a_private_name_of_another_package_is_found(tmp_path, text):
 @pytest.mark.parametrize(
     "importer, imported",
     [
-        ("tandem/multibody/natural/a.py", "sim_service/machines/car.py"),
-        ("sim_service/machines/car/a.py", "sync/transport/wire.py"),
-        ("sim_service/machines/car/a.py", "sim_service/loop.py"),
-        ("sim_service/inputs/a.py", "sim_service/machines/car.py"),
+        ("tandem/multibody/natural/a.py", "tandem/machines/car.py"),
+        ("tandem/machines/car/a.py", "sync/transport/wire.py"),
+        ("tandem/machines/car/a.py", "sim_service/loop.py"),
+        ("sim_service/inputs/a.py", "tandem/machines/car.py"),
     ],
 )
 def test_layers_inside_the_simulator_stay_apart(tmp_path, importer, imported):

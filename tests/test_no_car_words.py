@@ -17,24 +17,24 @@ WORDS = {
     "drive", "drives", "drove", "driven", "driving", "drivetrain", "driveline",
 }  # fmt: skip
 OF_THE_CAR = (
-    "sim_service/machines/car",
-    "sim_service/machines/buggy",
-    "sim_service/machines/single_track",
+    "tandem/machines/car",
+    "tandem/machines/car/buggy",
+    "tandem/machines/car/single_track",
     "tandem/machines/kart",
-    "sim_service/machines/swerve",
+    "tandem/machines/car/swerve",
     "tandem/machines/omni",
     "tandem/machines/tilting",
     "tandem/multibody/ground",
-    "tandem/studies/iso",
-    "tandem/iso_commands.py",
+    "tandem/machines/car/studies/iso",
+    "tandem/machines/car/commands/iso.py",
     "tandem/machines/omni/studies",
-    "tandem/studies/vehicle",
+    "tandem/machines/car/studies/vehicle",
     "tandem/machines/omni/commands.py",
-    "tandem/vehicle_commands.py",
-    "tandem/studies/steering",
-    "tandem/steering_commands.py",
-    "tandem/doctor/feel.py",
-    "tandem/doctor/pedals.py",
+    "tandem/machines/car/commands/vehicle.py",
+    "tandem/machines/car/studies/steering",
+    "tandem/machines/car/commands/steering.py",
+    "tandem/machines/car/doctor/feel.py",
+    "tandem/machines/car/doctor/pedals.py",
 )
 Allowed = Mapping[str, tuple[str, str]]  # a file or a folder: the words, and why they stand there
 ALLOWED: Allowed = {
@@ -43,7 +43,7 @@ ALLOWED: Allowed = {
     "daq_service/devices/gamepad.py": ("pedal pedals", "an axis from released to pressed, of any machine"),
     "daq_service/devices/virtual.py": ("*", "the emulated car's sensors"),
     "daq_service/devices/virtual_settings.py": ("*", "the emulated car's sensors"),
-    "sim_service/machines/__init__.py": ("buggy", "the table of the machines that tandem ships"),
+    "sim_service/registry.py": ("buggy", "the table of the machines that tandem ships"),
     "tandem/multibody": ("drive drives driven", "a drive prescribes a coordinate of a mechanism"),
     "sync/record/format_1.py": ("*", "records of before, which were all of cars"),
     "sync/renamed.py": ("*", "configurations of before"),
@@ -53,7 +53,7 @@ ALLOWED: Allowed = {
     "tandem/shipped_configs.py": ("drive vehicles buggy", "names of shipped configurations, as examples"),
     "tandem/view_command.py": ("drive", "configs/drive.toml, with which it begins"),
     "tandem/reports/run_figures.py": ("vehicle drive", "where the source's figures are explained"),
-    "sim_service/machines/scene.py": ("wheel wheels steer axle pedal", "things to draw, whatever machine has them"),
+    "sim_service/contract/scene.py": ("wheel wheels steer axle pedal", "things to draw, whatever machine has them"),
     "tandem/mechanism_columns.py": ("drive drives", "a drive prescribes a coordinate of a mechanism"),
     "tandem/mechanism_run.py": ("drive drives", "a drive prescribes a coordinate of a mechanism"),
     "tandem/fmu/mechanism.py": ("drive drives driven", "a drive prescribes a coordinate of a mechanism"),
@@ -132,8 +132,8 @@ def test_a_word_of_a_car_is_found_wherever_it_stands(tmp_path: Path, line: str, 
 
 def test_words_that_only_look_like_it_pass(tmp_path: Path) -> None:
     source(tmp_path, "sync/one.py", "carry, card, driver, wheeled, broad, retire, attire = 1, 2, 3, 4, 5, 6, 7\n")
-    source(tmp_path, "tandem/studies/iso/two.py", "car = 1\n")
-    source(tmp_path, "sim_service/machines/car/three.py", "car = 1\n")
+    source(tmp_path, "tandem/machines/car/studies/iso/two.py", "car = 1\n")
+    source(tmp_path, "tandem/machines/car/three.py", "car = 1\n")
     assert complaints(tmp_path, {}) == []
 
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
+from sim_service.contract.machine import STEP, TABLES, Machine, index
+from sim_service.contract.outlook import GROWTH, JUDGE, JUDGED, LOSS, USE, outlook_of
 from sim_service.look_ahead import record
-from sim_service.machines.contract import STEP, TABLES, Machine, index
-from sim_service.machines.outlook import GROWTH, JUDGE, JUDGED, LOSS, USE, outlook_of
 from sim_service.many_steps import within
 from sync.array_types import CONSTANTS, MATRIX, VECTOR, WORDS, read_only
 from sync.config import AheadPath, Config

@@ -19,12 +19,12 @@ import numpy as np
 
 from sim_service import step_record
 from sim_service.command_record import PARAMETER
+from sim_service.contract.machine import Machine, index
+from sim_service.contract.outlook import LOSS
 from sim_service.look_ahead import record as rec
 from sim_service.look_ahead.hindsight import Hindsight
 from sim_service.look_ahead.predict import Predictor
-from sim_service.machines import configured_machine
-from sim_service.machines.contract import Machine, index
-from sim_service.machines.outlook import LOSS
+from sim_service.registry import configured_machine
 from sync import realtime, streams
 from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, T
 from sync.clock import now_ns, sleep_until

@@ -51,7 +51,7 @@ def recorded_rows(run: Run) -> list[str]:
 
 
 def recorded_files(run: Run) -> dict[str, bytes]:
-    """What the machine was made from, by the names that `sim_service.machines.recorded` knows."""
+    """What the machine was made from, by the names that `sim_service.registry.recorded` knows."""
     return machine_files(run.attachments)
 
 

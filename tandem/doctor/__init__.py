@@ -1,9 +1,9 @@
 """`tandem doctor`: measures this machine and reports, line by line, what is well, what is not, and what to do about it.
 
-Every check is one function in the table `CHECKS`. It tries the thing itself rather than guess from settings (asks for
-the priority, makes the rings, binds the ports, writes and syncs the disk, sleeps thousands of times), is bounded in
-time, and leaves nothing behind. A check never raises: what it did not expect becomes a `fail` that names it. Whatever
-does not pass comes with a remedy, one sentence to act on.
+Every check is one function in the table `CHECKS`, or among those that a machine brings (tandem/brought.py). It tries
+the thing itself rather than guess from settings (asks for the priority, makes the rings, binds the ports, writes and
+syncs the disk, sleeps thousands of times), is bounded in time, and leaves nothing behind. A check never raises: what it
+did not expect becomes a `fail` that names it. Whatever does not pass comes with a remedy, one sentence to act on.
 
 Verdicts. *pass*: nothing to do; the reason may carry a remark. *warn*: a run works, but with more jitter, or something
 is in its way. *fail*: a run will not start, or cannot be on time on this machine.
@@ -19,7 +19,7 @@ does not fail, so a machine that lacks nothing but the permission gives 4, howev
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sync import plugins
 from sync.config import Config
 from sync.errors import TandemError
-from tandem.doctor import devices, feel, haptics, machine, measure
-from tandem.doctor.findings import Case, Finding, failed
+from tandem import brought
+from tandem.doctor import devices, haptics, machine, measure
+from tandem.doctor.findings import Case, Check, Finding, Rows, failed
 
 __all__ = [
-    "CHECKS", "EXIT_CODES", "ON_TIME", "Case", "Check", "Finding", "as_json", "examine", "exit_code", "print_findings",
+    "CHECKS", "EXIT_CODES", "ON_TIME", "Case", "Check", "Finding", "Rows", "all_rows", "as_json", "examine",
+    "exit_code", "print_findings",
 ]  # fmt: skip
 
 EXIT_CODES = (
@@ -42,12 +45,6 @@ EXIT_CODES = (
 )
 ON_TIME = ("real-time permission", "locked memory", "timer")
 _MEANING = {0: "ready", 4: "runs, but steps may come late", 5: "not ready"}
-
-
-@dataclass(frozen=True)
-class Check:
-    name: str
-    look: Callable[[Case], Finding]
 
 
 # Quick ones first; the timer last, when the others have come to rest.
@@ -69,10 +66,14 @@ CHECKS = (
     Check("disk", measure.disk),
     Check("transport", measure.transport),
     Check("timer", measure.timer),
-    Check("haptic loop", haptics.loop),
-    Check("haptic gain", feel.gain),
-    Check("haptic axes", feel.further),
 )
+
+
+def all_rows() -> list[Rows]:
+    """What is felt of any machine, and what each machine brings of its own."""
+    names = plugins.known(plugins.DOCTOR, brought.DOCTOR)
+    theirs = [plugins.load(plugins.DOCTOR, brought.DOCTOR, name, "doctor").ROWS for name in names]
+    return [haptics.ROWS, *theirs]
 
 
 def examine(
@@ -84,7 +85,7 @@ def examine(
 ) -> Iterator[Finding]:
     """Every check in turn; `progress` hears the name of the one that begins."""
     case = Case(config, file, seconds, tuple(overrides))
-    for check in CHECKS:
+    for check in (*CHECKS, *(check for rows in all_rows() for check in rows.checks)):
         progress(check.name)
         try:
             found = check.look(case)
@@ -106,6 +107,7 @@ def exit_code(findings: Iterable[Finding]) -> int:
     return 4 if any(found.verdict == "warn" and found.name in ON_TIME for found in findings) else 0
 
 
+_NAME = max(len(check.name) for check in CHECKS)  # the width of their column
 _STYLE = {"pass": "green", "warn": "bold yellow", "fail": "bold red"}
 
 
@@ -116,7 +118,7 @@ def print_findings(console: Console, findings: Iterable[Finding]) -> list[Findin
         seen.append(found)
         line = Table.grid(padding=(0, 2, 0, 0))
         line.add_column(width=4)
-        line.add_column(width=max(len(check.name) for check in CHECKS))
+        line.add_column(width=_NAME)
         line.add_column(overflow="fold")
         line.add_row(Text(found.verdict, _STYLE[found.verdict]), Text(found.name, "bold"), Text(found.reason))
         if found.remedy:

@@ -5,6 +5,7 @@ A look does not fail where a kernel lacks what is asked for: a file is empty, a 
 
 import os
 import pwd
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -57,3 +58,30 @@ def stolen_ticks() -> tuple[int, int]:
     """(ticks the host took from us, all ticks) since boot."""
     ticks = [int(word) for word in text("/proc/stat").partition("\n")[0].split()[1:9]]
     return (ticks[7], sum(ticks)) if len(ticks) == 8 else (0, 0)
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    look: Callable[[Case], Finding]
+
+
+def _none(config: Config, file: Path) -> list[str]:
+    return []
+
+
+def _nothing(config: Config, file: Path, overrides: list[str]) -> tuple[list[str], str]:
+    return [], ""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a machine adds to the examination: checks, and where a hand is in its loop the limits that a run measures.
+
+    Both get a configuration and its file, and have nothing to say of another machine's.
+    """
+
+    checks: tuple[Check, ...] = ()
+    unlimited: Callable[[Config, Path], list[str]] = _none  # parameters that are such limits, and are not set
+    # (settings that hold down what a hand could feel as chatter, what to say of it)
+    held_down: Callable[[Config, Path, list[str]], tuple[list[str], str]] = _nothing

@@ -15,7 +15,7 @@ from typing import Any
 from daq_service.devices import felt
 from sync.config import Config
 from sync.errors import ConfigError
-from tandem.doctor.findings import Case, Finding, failed, passed, warned
+from tandem.doctor.findings import Case, Check, Finding, Rows, failed, passed, warned
 from tandem.doctor.trial_run import trial_run
 
 LIMIT = "stiffness_limit"  # the parameter by which a machine holds every stiffness down
@@ -36,7 +36,7 @@ def is_haptic(config: Config, file: Path, limit: str = LIMIT) -> bool:
     """Whether a hand is in its loop, and its machine has that limit."""
     if not felt(config):
         return False
-    from sim_service.machines import configured_machine
+    from sim_service.registry import configured_machine
 
     machine, _ = configured_machine(config, file.parent)
     return limit in {each.name for each in machine.parameters}
@@ -129,3 +129,11 @@ def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[st
     held = f"; the {asked:g} N/m asked for are held down to that" if asked > found.passive else ""
     settings = [f"{LIMIT}={found.passive!r}", f"damping_limit={abs(own.get('damping', 0.0))!r}", "passive_only=1.0"]
     return [f"sim.parameters.{each}" for each in settings], f"haptic {in_words(config, found)}{held}"
+
+
+def unlimited(config: Config, file: Path) -> list[str]:
+    """Limits that a run measures, for they are not set."""
+    return [LIMIT] if LIMIT not in config.sim.parameters and is_haptic(config, file) else []
+
+
+ROWS = Rows((Check("haptic loop", loop),), unlimited, held_down)

@@ -29,7 +29,7 @@ _SLOW_GOVERNORS = ("powersave", "conservative")
 def configuration(case: Case) -> Finding:
     with jit.compiling("check"):
         from daq_service.devices import open_device
-        from sim_service.machines import configured_machine
+        from sim_service.registry import configured_machine
 
         try:
             open_device(case.config, case.file)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines import configured
+from sim_service.registry import configured
 from sync import code_dependencies
 from sync.config import load
 from sync.consent import ConsentMissing

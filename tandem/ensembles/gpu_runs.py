@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim_service.machines import MachineFiles
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
+from sim_service.registry import MachineFiles
 from sync import code_dependencies
 from sync.child_python import python_command, python_environment
 from sync.errors import ConfigError, TandemError

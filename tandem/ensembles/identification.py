@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sync.errors import ConfigError
 from sync.record import Run, open_run
 from sync.toml import Section, check, read_toml

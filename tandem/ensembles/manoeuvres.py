@@ -12,16 +12,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim_service.machines import MachineFiles, make_machine
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
+from sim_service.registry import MachineFiles, make_machine
 from sync.consent import ConsentMissing
 from sync.errors import ConfigError, TandemError
 
 KINDS = {
     "inputs": "tandem.ensembles.open_loop",
     "record": "tandem.ensembles.recorded_inputs",
-    "lane-change": "tandem.studies.iso.ensemble_lanes",
-    "iso": "tandem.studies.iso.ensemble",
+    "lane-change": "tandem.machines.car.studies.iso.ensemble_lanes",
+    "iso": "tandem.machines.car.studies.iso.ensemble",
 }
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 import numpy as np
 from numba import float64, int64, types
 
-from sim_service.machines.contract import TABLES, TANGENT, Machine
+from sim_service.contract.machine import TABLES, TANGENT, Machine
 from sim_service.many_steps import within
 from sync.array_types import MATRIX, VECTOR, WORDS
 from sync.jit import kernel

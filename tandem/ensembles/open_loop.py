@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sim_service.many_steps import run_steps
 from sync.errors import ConfigError
 from sync.toml import Section, check

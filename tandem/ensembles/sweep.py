@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines import MachineFiles
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
+from sim_service.registry import MachineFiles
 from sync import code_dependencies
 from sync.errors import ConfigError
 from sync.private_files import by_default

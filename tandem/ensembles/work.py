@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines import MachineFiles, make_machine
+from sim_service.registry import MachineFiles, make_machine
 from sync.consent import ConsentMissing
 from sync.errors import TandemError
 from tandem.ensembles import figures

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, void
 
-from sim_service.machines.contract import TABLES, Machine, Quantity
+from sim_service.contract.machine import TABLES, Machine, Quantity
 from sync.array_types import CONSTANTS, INDICES, VECTOR
 
 TANGENT, ROUGH, CONSTANT, FAILED = range(4)

@@ -36,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import boolean, float64, int64, types, void
 
-from sim_service.machines.contract import TABLES, Tables
+from sim_service.contract.machine import TABLES, Tables
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, INDICES, VECTOR, group
 from sync.jit import inner, kernel

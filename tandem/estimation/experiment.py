@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import boolean, float64, int64, void
 
-from sim_service.machines.contract import TABLES, Machine
+from sim_service.contract.machine import TABLES, Machine
 from sync.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, group
 from sync.jit import inner, kernel
 from tandem.estimation import ekf

@@ -8,7 +8,7 @@ are a run's, and other processors are not served. On x86 it is compiled to stand
 import platform
 import struct
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sync.errors import ConfigError
 from tandem.fmu.object_code import kernel_object
 from tandem.fmu.platforms import HOST, Platform

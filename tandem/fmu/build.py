@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sync.child_python import python_environment
 from sync.errors import ConfigError
 from tandem.exchange.atomic_files import written_atomically

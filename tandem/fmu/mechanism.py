@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine, Quantity, Tables, tables
+from sim_service.contract.machine import Machine, Quantity, Tables, tables
 from sync.errors import ConfigError
 from tandem.fmu import mechanism_step
 from tandem.fmu.build import Exchange

@@ -12,7 +12,7 @@ there are no numbers: outputs and rates are NaN.
 from enum import IntEnum, auto
 from math import isnan, nan, sqrt
 
-from sim_service.machines.contract import STEP
+from sim_service.contract.machine import STEP
 from sync.jit import inner, kernel
 from tandem.multibody.natural.tables import RATE, SECOND, VALUE
 from tandem.multibody.natural.views import part, view

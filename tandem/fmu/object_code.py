@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sync.errors import ConfigError
 
 STEP, RATES, TANGENT = "tandem_machine_step", "tandem_machine_rates", "tandem_machine_tangent"

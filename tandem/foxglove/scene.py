@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from tandem.foxglove.messages import LINES, MARKERS, TRANSFORMS, TRIANGLES, Marker, Transform, markers, transforms
 from tandem.view import looks, shapes
 from tandem.view.data_source import Frame

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from sim_service.commands import fault_of
-from sim_service.machines.contract import Machine, Quantity
+from sim_service.contract.machine import Machine, Quantity
 from sync.errors import ConfigError
 from tandem.library.model import Model
 

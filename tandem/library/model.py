@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from sim_service.commands import fault_of
-from sim_service.machines import MACHINES, MachineFiles, configured, gather, make_machine, recorded
-from sim_service.machines.contract import Machine, Parameter, Quantity
-from sim_service.machines.scene import poses
+from sim_service.contract.machine import Machine, Parameter, Quantity
+from sim_service.contract.scene import poses
+from sim_service.registry import MachineFiles, configured, gather, known_machines, make_machine, recorded
 from sync.config import Config, load
 from sync.errors import ConfigError, TandemError
 from sync.jit import compiling
@@ -283,7 +283,7 @@ def load_machine(machine: str | Path, parameters: Mapping[str, float] | None = N
 def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFiles, dict[str, float]]:
     """What a machine is made from, by its name, its file, a configuration or a recorded run, and the parameters that
     the configuration gives. Files are looked for in `folder` first."""
-    if isinstance(machine, str) and machine in MACHINES:
+    if isinstance(machine, str) and machine in known_machines():
         compile_machine(machine)
         return gather(machine), {}
     if (folder / machine).suffix == ".mcap" or (folder / machine).is_dir():
@@ -311,5 +311,6 @@ def found_file(path: Path, first: Path = Path()) -> Path:
     if found.is_file():
         return found
     raise ConfigError(
-        f"{path}: no such file, here or in {CONFIGS}, and no machine of that name; machines: {', '.join(MACHINES)}"
+        f"{path}: no such file, here or in {CONFIGS}, and no machine of that name; machines:"
+        f" {', '.join(known_machines())}"
     )

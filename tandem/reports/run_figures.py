@@ -35,7 +35,7 @@ ROUND_TRIP = {
     "hand": "hand: taken, effort at the device",
 }
 
-SOURCE_MS_PER_LOOP = 0.43  # of the source, see tandem/studies/vehicle/drive_report.py
+SOURCE_MS_PER_LOOP = 0.43  # of the source, see tandem/machines/car/studies/vehicle/drive_report.py
 _NOTHING = {"n": 0, "mean": 0.0, "p50": 0.0, "p90": 0.0, "p99": 0.0, "p999": 0.0, "max": 0.0}
 HISTOGRAMS = {
     "transfer_us": "transfer",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.scene import Camera
+from sim_service.contract.scene import Camera
 
 FREE = "free"
 _LAG_S = 0.3  # of a camera behind the heading of what it follows

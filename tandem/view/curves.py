@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.display import Curve
+from sim_service.contract.display import Curve
 from sync.markup import Markup, joined, markup, show
 from tandem.view.history import History
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sync.block import PAYLOAD, T
 from sync.config import Config
 from sync.ring import RingReader, newest

@@ -1,6 +1,6 @@
 """A fork: a private copy of the model steps ahead at once, with the inputs held as they are now.
 
-A model promises that what its next step depends on is in its state (sim_service/machines/contract.py), and the
+A model promises that what its next step depends on is in its state (sim_service/contract/machine.py), and the
 simulator shows the state after every step; so a copy of state and parameters goes on exactly as the live model would
 with the same inputs (tests/tandem/view/test_panel.py: the same bits). What a fork cannot know is what the inputs do
 next: they are held, and what the machine declares as rates of a hand (`Display.still`) is zero. For the buggy at 9 m/s
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from tandem.view.data_source import Frame
 
 SECONDS = 2.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim_service import step_record
+from sim_service.contract.display import Tile
+from sim_service.contract.machine import Machine, Quantity
 from sim_service.inputs.stages import STAGES, in_words, stage_of
-from sim_service.machines.contract import Machine, Quantity
-from sim_service.machines.display import Tile
 from sync.input_rows import Affine, Row
 from sync.markup import Markup, joined, markup
 from tandem.view.history import Balance, Pace

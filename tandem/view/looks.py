@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sim_service.machines.scene import Lever, Wheel
+from sim_service.contract.scene import Lever, Wheel
 from tandem.view import shapes
 
 Colour = tuple[int, int, int]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine, Quantity
+from sim_service.contract.machine import Machine, Quantity
 from sync.markup import markup, paragraphs, show
 from tandem.multibody.natural.drawn import scene_of, upright
 from tandem.multibody.natural.errors import AssemblyError, MechanismError

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
-from sim_service.machines.scene import Scene, poses
+from sim_service.contract.machine import Machine
+from sim_service.contract.scene import Scene, poses
 from tandem.view import shapes
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from tandem.view.history import SECONDS, History
 
 NOTHING = "–"

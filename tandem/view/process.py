@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sim_service.machines import configured, make_machine
+from sim_service.registry import configured, make_machine
 from sync.config import Config, View
 from sync.given_files import read_given
 from sync.jit import compiling

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
-from sim_service.machines.scene import PushPoints, Scene, poses
+from sim_service.contract.machine import Machine
+from sim_service.contract.scene import PushPoints, Scene, poses
 from sync.markup import markup, paragraphs, show
 from tandem.view.commander import Commander
 from tandem.view.data_source import Frame

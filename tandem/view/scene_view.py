@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.scene import Scene, usual_cameras
+from sim_service.contract.scene import Scene, usual_cameras
 from tandem.view import looks, shapes
 from tandem.view.cameras import Cameras, Subject
 from tandem.view.data_source import DataSource, Frame

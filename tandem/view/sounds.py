@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sync.markup import markup, show
 from tandem.view.tones import Note, wave_file
 

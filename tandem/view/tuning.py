@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from sim_service.machines.contract import Machine, Parameter
+from sim_service.contract.machine import Machine, Parameter
 from sync.clock import now_ns
 from sync.markup import Markup, joined, markup, show
 from tandem.view.commander import Commander

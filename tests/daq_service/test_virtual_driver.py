@@ -25,8 +25,8 @@ from daq_service.devices.virtual_driver import (
     profile_tables,
     read_manoeuvre,
 )
-from sim_service.machines import load_machine
-from sim_service.machines.contract import index
+from sim_service.contract.machine import index
+from sim_service.registry import load_machine
 from sync.errors import ConfigError
 from tests.daq_service.conftest import CONFIGS
 from tests.examples import few

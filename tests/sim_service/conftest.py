@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from sim_service import step_record
+from sim_service.contract.machine import Machine
 from sim_service.loop import run_on
-from sim_service.machines import MACHINES, load_machine
-from sim_service.machines.contract import Machine
+from sim_service.registry import MACHINES, load_machine
 from sim_service.simulation import Simulation
 from sync.config import load
 from sync.ring import HEARTBEAT_WORD, RingReader, RingWriter, peek, push

@@ -4,9 +4,9 @@ it shares with a virtual clock."""
 
 import math
 
-from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity
 from sync.jit import kernel
+from tandem.machines.car.vehicle import VEHICLE_INPUTS
 
 _SLOW_FROM, _SLOW_STEPS, _SLOW_MS, _NAN_AT, _BAD_BAR = range(5)
 WHEEL_SPEED_PER_STEP = 7.0  # rad/s

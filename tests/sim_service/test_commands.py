@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sim_service import step_record
 from sim_service.command_record import LAYOUT
 from sim_service.commands import CommandClient, CommandServer, NoSimulator, understood
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sim_service.replay import Plan, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sync.clock import now_ns, sleep_until
 from sync.ring import RingReader, RingWriter, newest

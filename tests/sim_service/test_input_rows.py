@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from sim_service.contract.machine import STEP, Machine, Quantity
 from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block, oldest
 from sim_service.inputs.stages import HELD, RAMPED, SAFE, counted, in_words, stage_of
 from sim_service.inputs.table import rows
-from sim_service.machines.contract import STEP, Machine, Quantity
 from sim_service.replay import as_available, replay
 from sim_service.simulation import Simulation
 from sync.config import ChannelConfig, Daq, load

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from daq_service.counters import TOTAL, counter_table, unwrap
+from sim_service.contract.machine import index
 from sim_service.inputs import make_inputs, observe_block
 from sim_service.inputs.table import rows
-from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import index
 from sync.block import PAYLOAD
 from sync.block_values import put_integer
 from sync.config import ChannelConfig, Daq, load
 from sync.differentiator import MEMORY, N_MAX, coefficients, differentiate
 from sync.input_rows import Rows
+from tandem.machines.car.vehicle import VEHICLE_INPUTS
 from tests.examples import few
 from tests.sim_service.conftest import DRIVE
 

@@ -9,13 +9,13 @@ import pytest
 
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
+from sim_service.contract.display import Display
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity
+from sim_service.contract.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
 from sim_service.look_ahead import record as rec
 from sim_service.look_ahead.hindsight import Hindsight, Warnings
 from sim_service.look_ahead.predict import SPACING, Predictor, way_of
 from sim_service.look_ahead.service import Parameters
-from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
-from sim_service.machines.display import Display
-from sim_service.machines.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
 from sync.array_types import read_only
 from sync.block import PUSHED
 from sync.config import AheadPath, Config, load

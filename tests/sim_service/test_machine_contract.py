@@ -1,4 +1,4 @@
-"""What every machine promises (sim_service/machines/contract.py), held against each there is."""
+"""What every machine promises (sim_service/contract/machine.py), held against each there is."""
 
 import shutil
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 from numba.core.errors import TypingError
 
 from checks import trivial
-from sim_service.machines import MACHINES, gather, load_machine, make_machine
-from sim_service.machines.contract import STEP, Machine
+from sim_service.contract.machine import STEP, Machine
+from sim_service.registry import MACHINES, gather, load_machine, make_machine
 from sync.errors import ConfigError
 from sync.jit import kernel
 from tests.foreign_fmu import foreign_fmu

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim_service.machines import MACHINES, load_machine
+from sim_service.registry import MACHINES, load_machine
 from sync.errors import ConfigError
 from tests.sim_service.conftest import CONFIGS
 

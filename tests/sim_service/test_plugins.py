@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from daq_service.devices import open_device
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sim_service.simulation import Simulation
 from sync import plugins
 from sync.config import load
@@ -16,7 +16,7 @@ from tests.sim_service.conftest import CONFIGS
 
 DRIVE = CONFIGS / "drive.toml"
 MACHINE = """
-from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity
 from sync.jit import kernel
 
 

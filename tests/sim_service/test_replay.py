@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sim_service import replay as again
 from sim_service import step_record
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sim_service.replay import Plan, as_available, as_recorded, replay
 from sim_service.simulation import Simulation
 from sync.block import PAYLOAD, Channel, Layout

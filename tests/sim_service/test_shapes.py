@@ -8,8 +8,8 @@ import pytest
 
 from sim_service import step_record
 from sim_service.command_record import AT_KIND, LAYOUT, PARAMETER, RESET, SHAPE, SHAPED
-from sim_service.machines import load_machine
-from sim_service.machines.contract import FIT, Machine, Reshape, tables
+from sim_service.contract.machine import FIT, Machine, Reshape, tables
+from sim_service.registry import load_machine
 from sim_service.replay import as_recorded, obeyed_as_recorded, replay
 from sim_service.simulation import Simulation
 from sync.errors import ConfigError

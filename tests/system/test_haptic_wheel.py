@@ -14,7 +14,7 @@ import zmq
 
 from daq_service.devices import gamepad, open_device
 from daq_service.devices import sdl as joysticks
-from sim_service.machines import check_effort, configured_machine
+from sim_service.registry import check_effort, configured_machine
 from sync.config import load
 from sync.errors import ConfigError
 from sync.ring import RingReader

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.machines import load_machine
-from sim_service.machines.contract import Machine
-from sim_service.machines.scene import poses
+from sim_service.contract.machine import Machine
+from sim_service.contract.scene import poses
+from sim_service.registry import load_machine
 from sync.config import load
 from sync.record import open_run
 from tandem.replay import Asked, replay_run

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from sim_service.look_ahead.record import HELD, POINTS, WARNING
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sync.record import open_run
 from tandem.reports.against_truth import paired
 from tests.system.browser import act_until, browser, click, lacking, picture, type_into, visit, window, words

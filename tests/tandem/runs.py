@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sim_service.step_record import NEW_EPOCH, STALE, output_layout
 from sync.block import Layout
 from sync.config import load

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sim_service.step_record import output_layout
 from sync.block import Channel, Layout
 from sync.config import load

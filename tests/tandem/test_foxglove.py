@@ -19,7 +19,7 @@ from rosbags.typesys import Stores, get_typestore
 from websockets import Subprotocol
 from websockets.sync.client import ClientConnection, connect
 
-from sim_service.machines.scene import poses
+from sim_service.contract.scene import poses
 from sync.block import HEADER, Channel, Layout
 from sync.config import Config, load
 from sync.record import open_run

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sim_service.machines import configured_machine
+from sim_service.registry import configured_machine
 from sync.config import load
 from sync.errors import ConfigError
 from tandem import live_run

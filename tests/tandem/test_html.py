@@ -14,12 +14,12 @@ from sim_service.step_record import HOLDOVER, LOCKED, MISSED, NEW_EPOCH, REPEATE
 from sync.ledger import histogram
 from sync.ledger import summary_us as ledger_summary
 from tandem.baseline import _record
+from tandem.machines.car.studies.vehicle.drive_report import SECTIONS as CAR
+from tandem.reports.beside_source import SOURCE
 from tandem.reports.html import RunData, headline, hops, hops_us, worst, write_report
 from tandem.reports.html.figures import age, summary_us
 from tandem.reports.html.style import HOPS
 from tandem.reports.html.svg import envelope
-from tandem.studies.vehicle.drive_report import SECTIONS as CAR
-from tandem.studies.vehicle.drive_report import SOURCE
 
 INTEGERS = (
     "step", "t_ns", "started_ns", "taken_ns", "pushed_ns", "input_seq", "input_epoch", "input_t_ns", "input_age_ns",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from daq_service.devices import refuse_early
-from sim_service.machines import check_effort, load_machine
+from sim_service.registry import check_effort, load_machine
 from sync import build, plugins
 from sync.config import load
 from sync.errors import ConfigError
@@ -33,10 +33,10 @@ def test_what_a_machine_and_its_device_need_is_compiled_ahead_and_nothing_of_oth
     for file in (DRIVE, MASS_SPRING):
         compile_ahead(load(file), file)
     car, spring = asked.values()
-    assert {"sim_service.machines.buggy.dynamics", "daq_service.devices.virtual", "sim_service.service"} <= set(car)
+    assert {"tandem.machines.car.buggy.dynamics", "daq_service.devices.virtual", "sim_service.service"} <= set(car)
     assert {"tandem.machines.mass_spring", "daq_service.devices.waves", "sim_service.service"} <= set(spring)
     assert "tandem.machines.mass_spring" not in car
-    assert not [name for name in spring if name.startswith(("tandem.multibody", "sim_service.machines.buggy"))]
+    assert not [name for name in spring if name.startswith(("tandem.multibody", "tandem.machines.car.buggy"))]
     asked_before = dict(asked)
     compile_ahead(load(MASS_SPRING, ["name=another", "daq.rate_hz=2000"]), MASS_SPRING)
     assert asked == asked_before  # the same set under the same name
@@ -84,7 +84,7 @@ def test_a_machine_under_a_name_that_is_not_its_folders_is_compiled_ahead(asked:
     compile_machine("piano_phases")
     compile_machine("of-another.org/machine")
     (modules,) = asked.values()
-    assert "tandem.machines.piano.phases" in modules and "sim_service.machines.buggy.dynamics" not in modules
+    assert "tandem.machines.piano.phases" in modules and "tandem.machines.car.buggy.dynamics" not in modules
 
 
 def test_commands_compile_what_they_need_and_not_everything(asked: dict[str, tuple[str, ...]]) -> None:

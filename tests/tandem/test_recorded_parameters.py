@@ -13,8 +13,8 @@ from rich.console import Console
 
 from checks.golden_runs import GOLDEN, store
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER
-from sim_service.machines.contract import index, tables
-from sim_service.machines.recorded_parameters import made_words, packed, recorded_machine, unpacked, with_words
+from sim_service.contract.machine import index, tables
+from sim_service.contract.recorded_parameters import made_words, packed, recorded_machine, unpacked, with_words
 from sync.record import RunError, open_run
 from tandem.exchange.exporter import export
 from tandem.multibody.natural import tables as core

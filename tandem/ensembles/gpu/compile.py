@@ -10,8 +10,8 @@ from typing import Any
 
 from numba import types
 
-from sim_service.machines import load_machine, make_machine
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
+from sim_service.registry import load_machine, make_machine
 from sync.jit import inner
 from sync.private_files import rewrite
 from tandem.ensembles.gpu.entry import ARGUMENTS, entry

@@ -14,7 +14,7 @@ from numba import float64, int32, int64, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from sim_service.machines.contract import Tables
+from sim_service.contract.machine import Tables
 from sync.array_types import CONSTANTS, INDICES, VECTOR
 from sync.jit import inner
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from sim_service.machines import MachineFiles
+from sim_service.registry import MachineFiles
 
 _ARRAYS = ("ints", "floats")
 

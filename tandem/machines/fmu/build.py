@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine, Parameter, Quantity, Tables, tables
-from sim_service.machines.parameters import checked
+from sim_service.contract.machine import Machine, Parameter, Quantity, Tables, tables
+from sim_service.contract.parameters import checked
 from sync.errors import ConfigError
 from tandem.machines.fmu import step as stepping
 from tandem.machines.fmu.archive import unpacked

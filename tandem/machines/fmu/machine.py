@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sync.errors import ConfigError
 from sync.toml import check
 from tandem.machines.fmu.settings import HASH, XML, FmuFile

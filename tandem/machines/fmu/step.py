@@ -12,7 +12,7 @@ the last output, `fmu_status`. Nothing is called again after a fatal error.
 import numpy as np
 from numba import types
 
-from sim_service.machines.contract import STEP, TABLES, places
+from sim_service.contract.machine import STEP, TABLES, places
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
 from tandem.machines.fmu.c_calls import as_integer, bytes_at, call_c, floats_at, integers_at

@@ -19,20 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.car.files import TYRES, car_files
-from sim_service.machines.car.tyres import transient_keys as tyre_keys
-from sim_service.machines.car.tyres.keys import T
-from sim_service.machines.car.tyres.magic_formula import effective_radius
-from sim_service.machines.car.tyres.tir import vector_from
-from sim_service.machines.car.tyres.transient import tyre
-from sim_service.machines.car.tyres.transient_keys import OUT
-from sim_service.machines.contract import STEP, Machine, Quantity, Tables, tables
-from sim_service.machines.display import Display, Tile
-from sim_service.machines.parameters import checked
-from sim_service.machines.scene import Arrow, Camera, Lever, Point, Scene, Wheel, box
+from sim_service.contract.display import Display, Tile
+from sim_service.contract.machine import STEP, Machine, Quantity, Tables, tables
+from sim_service.contract.parameters import checked
+from sim_service.contract.scene import Arrow, Camera, Lever, Point, Scene, Wheel, box
 from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.toml import Section, check
+from tandem.machines.car.files import TYRES, car_files
+from tandem.machines.car.tyres import transient_keys as tyre_keys
+from tandem.machines.car.tyres.keys import T
+from tandem.machines.car.tyres.magic_formula import effective_radius
+from tandem.machines.car.tyres.tir import vector_from
+from tandem.machines.car.tyres.transient import tyre
+from tandem.machines.car.tyres.transient_keys import OUT
 from tandem.machines.kart.description import (
     INPUTS,
     OUTPUTS,

@@ -5,7 +5,7 @@ Axes are ISO 8855 and those of the kart: x forward, y left, z up, yaw left posit
 the four of them add up to what the load cell reads across. Every parameter is live.
 """
 
-from sim_service.machines.contract import Parameter, Quantity, places
+from sim_service.contract.machine import Parameter, Quantity, places
 
 WHEELS = ("fl", "fr", "rl", "rr")
 

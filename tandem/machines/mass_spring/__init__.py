@@ -5,9 +5,9 @@
 One step is the trapezoidal rule with the handle as it is now, solved for the new velocity: stable at any step.
 """
 
-from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, places
-from sim_service.machines.display import Display, Tile
-from sim_service.machines.scene import Bar, Camera, Point, Scene, box
+from sim_service.contract.display import Display, Tile
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, places
+from sim_service.contract.scene import Bar, Camera, Point, Scene, box
 from sync.jit import kernel
 
 INPUTS = (Quantity("handle", "m", "where the hand holds the spring"),)

@@ -1,6 +1,6 @@
 """The step of the mass on a spring with its derivatives: the same text, compiled for numbers with derivatives."""
 
-from sim_service.machines.contract import TANGENT
+from sim_service.contract.machine import TANGENT
 from sync.jit import inner, kernel
 from tandem.machines.mass_spring import step
 from tandem.multibody.relative.dual_vectors import with_slopes

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sync.errors import ConfigError
 from tandem.machines.observer.layout import OBSERVED
 
@@ -39,7 +39,7 @@ def files(data: dict[str, Any], file: Any, given: Any) -> dict[str, tuple[bytes,
         for key, path in given.items():
             raise ConfigError(f"sim.files.{key} = {str(path)!r}: {observed} reads no further files")
         return {}
-    from sim_service.machines import gather
+    from sim_service.registry import gather
 
     found = gather(Path(file).parent / observed, given)
     return {OBSERVED + key: (content, found.name(key)) for key, content in found.files.items()}

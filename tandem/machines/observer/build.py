@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from sim_service.machines.contract import Machine, Quantity, Tables, tables
+from sim_service.contract.machine import Machine, Quantity, Tables, tables
 from sync.toml import Section, check
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, Observed
 from tandem.estimation.description import Sensors, Walk, read_sensors

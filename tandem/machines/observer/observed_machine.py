@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
-from sim_service.machines.parameters import make_plain
+from sim_service.contract.machine import Machine
+from sim_service.contract.parameters import make_plain
 from sync.errors import ConfigError
 from tandem.estimation.contract import Observed
 from tandem.machines.observer.layout import OBSERVED
@@ -20,10 +20,11 @@ def observed_machine(
     name: str, top: dict[str, str], sources: Any, where: str, changed: dict[str, float]
 ) -> tuple[Observed, np.ndarray]:
     """What is observed, and its parameters; `top` are settings in front of its file."""
-    from sim_service.machines import FILE, MACHINES, MachineFiles, make_machine
+    from sim_service.registry import FILE, MachineFiles, machine_module, make_machine
 
     if name in NO_FILE:
-        plain: Observed = import_module(f"{MACHINES[name]}.observed").OBSERVED
+        beside = f"{machine_module({'machine': name}, where).__name__}.observed"
+        plain: Observed = import_module(beside).OBSERVED
         return plain, make_plain(plain.machine, {"machine": plain.machine.name}, _Named(where), changed)[1]
     if not name.endswith(".toml"):
         raise ConfigError(
@@ -34,12 +35,12 @@ def observed_machine(
     if FILE not in files:
         raise ConfigError(f"{where}: observed = {name!r}: its file is missing")
     of = MachineFiles(files, names).with_settings(top, f"{where}: top")
-    kind = str(of.toml().get("machine"))
-    module = f"{MACHINES.get(kind, '')}.observed"
-    if kind not in MACHINES or find_spec(MACHINES[kind]) is None or find_spec(module) is None:
-        raise ConfigError(f"{where}: observed = {name!r}: {kind} has no observer")
+    module = machine_module(of.toml(), of.name())
+    beside = f"{module.__name__}.observed"
+    if not hasattr(module, "__path__") or find_spec(beside) is None:
+        raise ConfigError(f"{where}: observed = {name!r}: {of.toml()['machine']} has no observer")
     machine, params = make_machine(of, changed)
-    found: Observed = import_module(module).observed(machine, params)
+    found: Observed = import_module(beside).observed(machine, params)
     return found, params
 
 

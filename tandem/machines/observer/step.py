@@ -2,7 +2,7 @@
 
 from math import floor, isnan, sqrt
 
-from sim_service.machines.contract import STEP, Tables
+from sim_service.contract.machine import STEP, Tables
 from sync.jit import inner, kernel
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE
 from tandem.estimation.ekf import STEP as NOW

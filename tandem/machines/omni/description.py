@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sim_service.machines.contract import Parameter, Quantity
+from sim_service.contract.machine import Parameter, Quantity
 from sync.toml import Section
 from tandem.machines.omni.wheel import Wheel
 

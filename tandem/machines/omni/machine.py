@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine, Quantity, Tables, index, tables
-from sim_service.machines.display import Display, Tile
-from sim_service.machines.parameters import checked
+from sim_service.contract.display import Display, Tile
+from sim_service.contract.machine import Machine, Quantity, Tables, index, tables
+from sim_service.contract.parameters import checked
 from sync.toml import check
 from tandem.machines.omni.build import build, checked_wheels
 from tandem.machines.omni.description import (

@@ -9,7 +9,7 @@ from math import cos, sin
 
 import numpy as np
 
-from sim_service.machines.scene import Camera, Scene, Solid, box, usual_cameras
+from sim_service.contract.scene import Camera, Scene, Solid, box, usual_cameras
 from tandem.machines.omni.build import TreeTables
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.wheel import Wheel

@@ -59,7 +59,7 @@ def midi(
 ) -> None:
     """Send the strikes of a running simulation to a MIDI port, until it ends or Ctrl-C."""
     with errors():
-        from sim_service.machines import configured_machine
+        from sim_service.registry import configured_machine
         from sync.config import load
         from sync.errors import ConfigError
         from sync.ring_follower import RingFollower

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sim_service.machines.scene import Bar, Camera, Point, Scene, Solid, box
+from sim_service.contract.scene import Bar, Camera, Point, Scene, Solid, box
 from tandem.machines.piano import action, geometry
 
 PER_KEY = 6  # frames: the ground beside it, key, whippen, jack, lever, hammer

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim_service.machines.display import Sound
+from sim_service.contract.display import Sound
 from sync.errors import ConfigError, DeviceError
 from sync.extras import install
 from sync.private_files import rewrite

@@ -3,8 +3,8 @@ become lighter from key to key. See docs/piano.md."""
 
 import numpy as np
 
-from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, Tables, places
-from sim_service.machines.display import Display, Sound, Tile
+from sim_service.contract.display import Display, Sound, Tile
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Tables, places
 from sync.jit import kernel
 from tandem.machines.piano import action, drawing, geometry, keys, port
 

@@ -1,8 +1,8 @@
 """What every model of a piano key takes and gives, by the same names: what a finger and an actuator meet, and strikes,
 of which `tandem notes`, live MIDI and the page make notes. What reads one model reads the other."""
 
-from sim_service.machines.contract import Parameter, Quantity
-from sim_service.machines.display import Curve, Display, Sound, Tile
+from sim_service.contract.display import Curve, Display, Sound, Tile
+from sim_service.contract.machine import Parameter, Quantity
 
 REGULATION = "regulation"  # the group of parameters that a regulator of pianos turns
 PHASES = ("acceleration", "let-off", "catch", "reset")

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from tandem.machines.observer import files
 
 __all__ = ["files", "make"]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from sim_service.machines.contract import Machine, Quantity, Tables, tables
+from sim_service.contract.machine import Machine, Quantity, Tables, tables
 from sync.errors import ConfigError
 from sync.toml import Section, check
 from tandem.estimation.contract import LINEARISE, MEASURE, Observed

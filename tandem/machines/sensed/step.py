@@ -2,7 +2,7 @@
 
 from math import isnan, sqrt
 
-from sim_service.machines.contract import STEP, Tables
+from sim_service.contract.machine import STEP, Tables
 from sync.jit import inner, kernel
 from tandem.estimation.contract import LINEARISE, MEASURE
 from tandem.estimation.noise import normal_number

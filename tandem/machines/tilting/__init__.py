@@ -15,8 +15,8 @@ takes the tangent of the same step.
 
 from math import atan, cos, isnan, sin
 
-from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, places
-from sim_service.machines.display import Display, Tile
+from sim_service.contract.display import Display, Tile
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, places
 from sync.jit import inner, kernel
 
 GRAVITY = 9.81  # m/s2

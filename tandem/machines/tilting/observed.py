@@ -11,7 +11,7 @@ from math import cos, sin
 
 import numpy as np
 
-from sim_service.machines.contract import Quantity
+from sim_service.contract.machine import Quantity
 from sync.jit import inner, kernel
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
 from tandem.estimation.rows import R

@@ -1,6 +1,6 @@
 """Derivatives of outputs and rates of the tilting vehicle by its states and inputs, by numbers with derivatives."""
 
-from sim_service.machines.contract import STEP
+from sim_service.contract.machine import STEP
 from sync.jit import kernel
 from tandem.machines.tilting import INPUTS, OUTPUTS, STATES, P, S, derived, rates, set_missing
 from tandem.multibody.relative.dual import add_slopes, along

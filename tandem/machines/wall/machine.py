@@ -19,9 +19,9 @@ took from the hand on the way, apart for steps on which the surface was crossed.
 
 import numpy as np
 
-from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, places
-from sim_service.machines.display import Display, Tile
-from sim_service.machines.scene import Bar, Camera, Point, Scene, box
+from sim_service.contract.display import Display, Tile
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, places
+from sim_service.contract.scene import Bar, Camera, Point, Scene, box
 from sync.jit import kernel
 from sync.linear_flow import too_stiff
 from tandem.machines.wall import bodies, laws

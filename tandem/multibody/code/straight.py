@@ -26,7 +26,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from sim_service.machines.contract import Tables
+from sim_service.contract.machine import Tables
 from sync.array_types import VECTOR
 from sync.jit import inner
 from tandem.multibody.code.source import DeviceSource

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim_service.machines.scene import Bar, Point, Scene, Solid
+from sim_service.contract.scene import Bar, Point, Scene, Solid
 
 if TYPE_CHECKING:
     from tandem.multibody.natural.body import Body

@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sync.errors import ConfigError
 from tandem.ensembles.gpu import device
 from tandem.ensembles.gpu.host import HostProgram

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sim_service.machines import single_track
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sim_service.many_steps import run_steps
 from tandem.ensembles.many_tangents import tangents
 from tandem.machines import mass_spring
+from tandem.machines.car import single_track
 
 STEP_S, STEPS = 0.005, 400
 

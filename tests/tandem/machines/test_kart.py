@@ -5,11 +5,11 @@ from math import tan
 import numpy as np
 import pytest
 
-from sim_service.machines import load_machine
-from sim_service.machines.car.tyres.keys import T
-from sim_service.machines.car.tyres.magic_formula import steady
-from sim_service.machines.contract import index
+from sim_service.contract.machine import index
+from sim_service.registry import load_machine
 from sync.errors import ConfigError
+from tandem.machines.car.tyres.keys import T
+from tandem.machines.car.tyres.magic_formula import steady
 from tests.sim_service.conftest import CONFIGS
 
 KART = CONFIGS / "vehicles" / "kart.toml"

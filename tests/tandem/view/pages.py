@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sync.config import View, load
 from tandem.view.data_source import LiveData
 from tandem.view.process import Page

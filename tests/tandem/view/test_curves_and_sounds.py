@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.machines import load_machine
-from sim_service.machines.display import Curve
+from sim_service.contract.display import Curve
+from sim_service.registry import load_machine
 from sim_service.step_record import output_layout
 from tandem.view.curves import Curves, picture
 from tandem.view.history import History

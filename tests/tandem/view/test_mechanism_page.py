@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.machines.scene import poses
+from sim_service.contract.scene import poses
 from tandem.mechanism_run import prepare
 from tandem.multibody.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import run

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from sim_service import step_record
+from sim_service.contract.display import Display
+from sim_service.contract.machine import Machine, Parameter, Quantity
 from sim_service.inputs.stages import HELD, RAMPED, SAFE
-from sim_service.machines import configured_machine, load_machine
-from sim_service.machines.contract import Machine, Parameter, Quantity
-from sim_service.machines.display import Display
+from sim_service.registry import configured_machine, load_machine
 from sync.config import load
 from sync.hand_controls import hand_controls
 from tandem.view import fork, instruments, plots, tuning

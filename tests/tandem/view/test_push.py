@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.machines import load_machine
-from sim_service.machines.contract import Parameter
-from sim_service.machines.scene import Point, PushPoints, Scene, poses
+from sim_service.contract.machine import Parameter
+from sim_service.contract.scene import Point, PushPoints, Scene, poses
+from sim_service.registry import load_machine
 from tandem.machines.mass_spring import MACHINE
 from tandem.view.data_source import Frame
 from tandem.view.push import Push, can_push, within_limits

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.machines import gather, make_machine
-from sim_service.machines.scene import Bar, Scene, poses
+from sim_service.contract.scene import Bar, Scene, poses
+from sim_service.registry import gather, make_machine
 from sim_service.step_record import output_layout
 from sync.config import load
 from tandem.multibody.mechanism_file import read_mechanism
@@ -17,7 +17,7 @@ from tandem.multibody.natural.drawn import scene_of
 from tandem.view import shapes
 from tandem.view.data_source import Frame
 from tandem.view.ground import Ground, way_of
-from tests.sim_service.buggy.conftest import Car
+from tests.tandem.machines.car.buggy.conftest import Car
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 WHEELS = ("fl", "fr", "rl", "rr")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines import FILE, MachineFiles, make_machine
+from sim_service.registry import FILE, MachineFiles, make_machine
 from sync.clock import now_ns
 from sync.toml import read_toml
 from tandem.shipped_configs import CONFIGS

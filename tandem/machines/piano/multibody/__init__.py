@@ -9,8 +9,8 @@ from math import cos, sin
 
 import numpy as np
 
-from sim_service.machines.contract import Machine, Tables, tables
-from sim_service.machines.scene import Camera, Scene, Solid, box
+from sim_service.contract.machine import Machine, Tables, tables
+from sim_service.contract.scene import Camera, Scene, Solid, box
 from tandem.machines.piano import port
 from tandem.machines.piano.multibody.action import (
     DAMPER,

@@ -10,7 +10,7 @@ knuckle, where here is dry friction; and the knuckle's edge is the end of a segm
 than the 2.7 mm by which k4 gives way, so that it is let go over a way and not at an instant.
 """
 
-from sim_service.machines.contract import Tables, tables
+from sim_service.contract.machine import Tables, tables
 from tandem.machines.piano import geometry
 from tandem.machines.piano.multibody.action import CONTACTS, HAMMER, KNUCKLE, LEVER, contacts, joints, tree
 from tandem.multibody.contact.felt_tables import (

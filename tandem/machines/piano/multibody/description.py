@@ -1,6 +1,6 @@
 """What goes into the grand action and comes out of it."""
 
-from sim_service.machines.contract import Parameter, Quantity
+from sim_service.contract.machine import Parameter, Quantity
 from tandem.machines.piano import port
 from tandem.machines.piano.multibody.action import LINKS
 

@@ -12,7 +12,7 @@ import numpy as np
 from daq_service.devices import Host, open_device
 from sim_service.inputs import make_inputs, observe_block
 from sim_service.inputs.table import rows as input_rows
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from sync.config import Config, load
 from sync.virtual_clock import virtual_clock
 from tandem.calibrate.readings import Captured

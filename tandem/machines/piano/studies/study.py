@@ -10,8 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sim_service.machines import load_machine
-from sim_service.machines.contract import Machine, Tables, index
+from sim_service.contract.machine import Machine, Tables, index
+from sim_service.registry import load_machine
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tandem
-from sim_service.machines import gather, load_machine, make_machine, recorded
+from sim_service.registry import gather, load_machine, make_machine, recorded
 from sync import consent
 from sync.consent import ConsentMissing
 from sync.errors import ConfigError

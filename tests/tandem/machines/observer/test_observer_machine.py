@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sim_service.machines import FILE, MachineFiles, load_machine, make_machine
-from sim_service.machines.contract import index
+from sim_service.contract.machine import index
+from sim_service.registry import FILE, MachineFiles, load_machine, make_machine
 from sync.errors import ConfigError
 from sync.toml import read_toml
 from tandem.estimation.description import read_sensors

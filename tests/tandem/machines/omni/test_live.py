@@ -8,7 +8,7 @@ import pytest
 
 from daq_service.devices import Host, find, open_device
 from sim_service import step_record
-from sim_service.machines.contract import Machine
+from sim_service.contract.machine import Machine
 from sim_service.notices import divergence_message
 from sim_service.service import Diverged
 from sync.errors import ConfigError

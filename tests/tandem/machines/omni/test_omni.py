@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.machines import load_machine
-from sim_service.machines.scene import poses
+from sim_service.contract.scene import poses
+from sim_service.registry import load_machine
 from sync.errors import ConfigError
 from tandem.machines.omni.studies.measures import (
     Measured,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.machines.display import Sound
+from sim_service.contract.display import Sound
 from sync.errors import ConfigError, DeviceError
 from tandem.machines.piano import midi as midi_out
 from tandem.machines.piano.midi import Message, MidiFile, MidoPort, Strikes, load_mido, notes_of_messages, play

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from tandem.machines.piano import action, geometry, keys, octave, phases
 from tandem.machines.piano.phases import MACHINE, P, S, W
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sim_service.machines import load_machine
+from sim_service.registry import load_machine
 from tandem.machines.wall import laws
 from tandem.machines.wall.machine import MACHINE, I, P, S, W
 

@@ -9,10 +9,10 @@ import functools
 import numpy as np
 
 from checks.kerbs import Coasting
-from sim_service.machines.buggy import forces, slots
-from sim_service.machines.buggy.description import OUTPUTS
-from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import index
+from sim_service.contract.machine import index
+from tandem.machines.car.buggy import forces, slots
+from tandem.machines.car.buggy.description import OUTPUTS
+from tandem.machines.car.vehicle import VEHICLE_INPUTS
 from tandem.multibody.natural.problems import assemble
 from tandem.multibody.natural.system import State
 from tandem.multibody.natural.tables import P as Part

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from sim_service.machines.buggy import relative_dynamics as relative
-from sim_service.machines.buggy import relative_forces, slots
-from sim_service.machines.buggy.relative_dynamics import C
+from tandem.machines.car.buggy import relative_dynamics as relative
+from tandem.machines.car.buggy import relative_forces, slots
+from tandem.machines.car.buggy.relative_dynamics import C
 from tandem.multibody.natural.views import view
 from tandem.multibody.relative.dual import value_of
 from tandem.multibody.relative.generate import Generated

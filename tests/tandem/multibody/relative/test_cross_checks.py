@@ -6,13 +6,13 @@
 import numpy as np
 import pytest
 
-from sim_service.machines.buggy.relative_dynamics import car_rates_and_jacobian
+from tandem.machines.car.buggy.relative_dynamics import car_rates_and_jacobian
 from tandem.multibody.natural.linearise import linearise
 from tandem.multibody.relative.conversion import to_natural
 from tandem.multibody.relative.kinematics import tree_pose
 from tandem.multibody.relative.port_jacobian import jacobian
 from tests.examples import thorough
-from tests.sim_service.buggy.test_relative_forces import instant
+from tests.tandem.machines.car.buggy.test_relative_forces import instant
 from tests.tandem.multibody.relative import complex_car
 from tests.tandem.multibody.relative.both import At, Both, apart, both, worst
 from tests.tandem.multibody.relative.buggy_states import buggy

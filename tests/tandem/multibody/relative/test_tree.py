@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.machines import gather
-from sim_service.machines.buggy.build import assemble
+from sim_service.registry import gather
+from tandem.machines.car.buggy.build import assemble
 from tandem.multibody.mechanism_file import read_mechanism
 from tandem.multibody.natural.errors import MechanismError
 from tandem.multibody.natural.mechanism import Mechanism

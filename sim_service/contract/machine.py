@@ -1,0 +1,148 @@
+"""What a machine is to the rest of tandem: names, units, limits, and one nopython step.
+
+A machine is a folder in `tandem/machines/`, or a module of another package (sync/plugins.py). Everything that
+surrounds it (configuration, output channels, log, view, live tuning) is made from this description and knows nothing
+else.
+
+The step is `step(state, inputs, params, tables, work, h)`: float64 vectors but for `tables`, `h` in seconds. It
+advances `state` by `h` in place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of
+`work` is room to work in. `params`, the values of `parameters` in their order, and `tables`, integers and numbers that
+were made before the first step, are constant: their types are read-only, so that a step that writes into them does not
+compile. Between two steps live tuning may change `params`, and a machine that says how (`Reshape`) takes the tables of
+another shape.
+
+An optional input that is not measured comes as NaN: the step computes it and puts it there, so that a reader of the
+inputs sees what was used. What the next step depends on is in the state: with a `work` of zeros it goes on just the
+same. It allocates nothing, raises nothing and uses nothing but its arguments, so the same arguments give the same bits.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import float64, types
+
+from sim_service.contract.display import AS_IT_IS, Display
+from sim_service.contract.scene import Scene
+from sync.array_types import CONSTANTS, INDICES, VECTOR, group, read_only
+
+
+class Tables(NamedTuple):
+    """What a step reads besides its parameters; make them with `tables`."""
+
+    ints: np.ndarray  # int32
+    floats: np.ndarray
+
+
+def tables(ints: Sequence[int] | np.ndarray = (), floats: Sequence[float] | np.ndarray = ()) -> Tables:
+    """Copies that nothing writes into."""
+    return Tables(read_only(np.array(ints, np.int32)), read_only(np.array(floats, np.float64)))
+
+
+NO_TABLES = tables()
+TABLES = group(Tables, INDICES, CONSTANTS)
+STEP = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64)
+# the state after the tables became those of another shape: state, how drawn coordinates moved, params, tables, work
+FIT = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR)
+# the same as STEP with derivatives in eight directions behind each vector, entry by entry
+TANGENT = types.void(*3 * [VECTOR, VECTOR], TABLES, VECTOR, VECTOR, float64)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    name: str
+    unit: str
+    text: str
+    optional: bool = False  # of an input: what no row of [inputs] gives comes as NaN, and the step puts its own there
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    unit: str
+    value: float
+    low: float
+    high: float
+    text: str
+    live: bool = True  # may change between two steps; otherwise it shapes the machine
+    shapes: bool = False  # not live, but tables for another value can be made while it runs (`Machine.reshape`)
+    group: str = ""  # of parameters that belong together; without one the first word of its name
+    of_the_file: bool = True  # the machine's file gives it; otherwise it is a hand on it, and begins at `value`
+
+    @property
+    def range_text(self) -> str:
+        """What would be right, for an error."""
+        return f"from {self.low:g} to {self.high:g}" + (f" {self.unit}" if self.unit != "1" else "")
+
+
+def at_rest(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
+    """A machine that begins with zeros."""
+    state[:] = 0.0
+    work[:] = 0.0
+
+
+def still(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
+    """Frames that do not move."""
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """How parameters that shape a machine are changed while it runs (sim_service/shapes.py)."""
+
+    # of all parameters: the numbers of its tables, places of which are the same, and its coordinates as drawn, rows of
+    # x, y, z. Raises ConfigError where there is no such machine
+    make: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    fit: Any  # nopython, signature FIT
+    drawn: np.ndarray  # as the machine was made
+    columns: tuple[int, ...]  # of each row of it, the first coordinate
+
+
+@dataclass(frozen=True)
+class Machine:
+    name: str
+    inputs: tuple[Quantity, ...]
+    states: tuple[Quantity, ...]
+    outputs: tuple[Quantity, ...]
+    parameters: tuple[Parameter, ...]
+    step: Any  # nopython, signature STEP
+    initial: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray], None] = at_rest  # state and work at the start
+    tables: Tables = NO_TABLES
+    work_size: int = 0  # at least that of the outputs
+    efforts: tuple[str, ...] = ()  # outputs that may go back to a device, see [source.effort]
+    display: Display = AS_IT_IS  # what is shown of it
+    scene: Scene | None = None  # what it looks like
+    frames: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = still  # (state, params, out), see scene.py
+    layout: str = ""  # a hash of what stands where in `tables`
+    # of `tables.floats`: what its files give as it is, such as a map, and is not recorded
+    remade: tuple[int, int] = (0, 0)
+    # of `tables.floats`: addresses of code made for this machine; they hold for this process alone
+    addresses: tuple[int, ...] = ()
+    one_at_a_time: bool = False  # its step has memory of its own, of others' making: no two threads may call it
+    bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
+    # of its parameters: what a look ahead asks of it (contract/outlook.py), made when one is asked for; None: nothing
+    outlook: Callable[[np.ndarray], Any] | None = None
+    step_ms: float = 0.0  # the length of step it was made for, and no other is right; 0: any
+    tangent: str = ""  # the module whose `tangent` is its step with derivatives (signature TANGENT), if there is one
+    reshape: Reshape | None = None  # None: parameters that shape it need a new start
+    # what steps it on a GPU (tandem/multibody/code/source.py), where that is not `step`
+    device: Callable[[], Any] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "work_size", max(self.work_size, len(self.outputs)))
+        for name in self.efforts:
+            index(self.outputs, name)
+
+
+def index(quantities: tuple[Quantity, ...], name: str) -> int:
+    """Position of a named quantity in its vector."""
+    for position, quantity in enumerate(quantities):
+        if quantity.name == name:
+            return position
+    raise KeyError(f"{name}: not one of {', '.join(q.name for q in quantities)}")
+
+
+def places(name: str, entries: Iterable[Any]) -> Any:
+    """Positions by name, of described things or of names: constants to the compiler (Any to the type checker)."""
+    return IntEnum(name, [(getattr(e, "name", e), position) for position, e in enumerate(entries)])

@@ -1,0 +1,63 @@
+"""What a look ahead asks of a machine: how much of its grip it uses, how fast small deviations grow, when it is lost.
+
+A machine that can lose control of itself says so by one nopython function, `judge(outputs, params, tables, numbers,
+out)`, of the outputs of any step, predicted or made (signature JUDGE; `numbers` are constants of its own). It writes
+
+    USE     of what contact and actuators can bear, the share that is used: 1 is all of it
+    GROWTH  1/s, the largest real part of the linearised modes of its lateral motion: above 0 a deviation grows
+    LOSS    how far it is on the way to a state that nothing brings back: from 1 on control is lost
+
+The look ahead (sim_service/look_ahead/) steps a copy of the machine and asks for these after every step; it knows
+nothing else of the machine but where it is.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from sim_service.contract.machine import TABLES, Machine
+from sync.array_types import CONSTANTS, VECTOR
+from sync.errors import ConfigError
+
+USE, GROWTH, LOSS = range(3)
+JUDGED = 3
+JUDGE = types.void(VECTOR, CONSTANTS, TABLES, CONSTANTS, VECTOR)
+
+
+@dataclass(frozen=True)
+class Following:
+    """How a hand guides the machine along a path: `input` is `per_curvature` + `per_acceleration` v² times the
+    curvature (1/m) of the arc that leads to the place it looks at. `yaw` and `speed` are outputs."""
+
+    input: str
+    per_curvature: float
+    per_acceleration: float = 0.0
+    rate: str = ""  # the input that is its rate
+    yaw: str = "yaw"
+    speed: str = "vx"
+
+
+@dataclass(frozen=True)
+class Outlook:
+    judge: Any  # nopython, signature JUDGE
+    numbers: np.ndarray  # constants of the judge, read-only
+    place: tuple[str, str] = ("x", "y")  # outputs: where it is
+    rates: tuple[tuple[str, str], ...] = ()  # an input, and the input that is its rate: what a moving hand goes on with
+    follow: Following | None = None  # None: it follows no path
+    # an observer's: the machine it estimates is stepped ahead, without it. Its state begins the observer's, its inputs
+    # and outputs begin the observer's too, and its parameters as estimated stand in the state from here on
+    of: Machine | None = None
+    params_at: int = 0
+
+
+def outlook_of(machine: Machine, params: np.ndarray, file: str) -> Outlook:
+    """What the machine says of itself; ConfigError if it says nothing."""
+    if machine.outlook is None:
+        raise ConfigError(
+            f"{file}: look_ahead.enabled = true: {machine.name} does not say when control of it is lost (its"
+            " `outlook`, docs/look_ahead.md); it must be false, or the machine another one"
+        )
+    made: Outlook = machine.outlook(params)
+    return made

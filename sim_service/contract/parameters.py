@@ -1,0 +1,71 @@
+"""Parameters as a machine's file and `sim.parameters` give them, checked against a model's description as a whole."""
+
+import difflib
+from typing import Any
+
+import numpy as np
+
+from sim_service.contract.machine import Machine, Parameter
+from sim_service.contract.recorded_parameters import made_vector
+from sync.errors import ConfigError
+from sync.toml import Section, check
+
+
+class PlainFile(Section):
+    """Of a machine that has parameters and nothing else."""
+
+    machine: str
+    parameters: dict[str, float] | None = None  # None: all as the machine declares them
+
+
+def make_plain(
+    model: Machine, data: dict[str, Any], sources: Any, changed: dict[str, float]
+) -> tuple[Machine, np.ndarray]:
+    path = sources.name()
+    given = check(PlainFile, data, path).parameters
+    if given is None:
+        given = {p.name: p.value for p in model.parameters}
+    return model, checked(model.name, model.parameters, given, changed, path)
+
+
+def checked(
+    model: str, parameters: tuple[Parameter, ...], given: dict[str, float], changed: dict[str, float], path: str
+) -> np.ndarray:
+    """Values in the model's order: the file must give every one of them, within its limits."""
+    known = {p.name: p for p in parameters}
+    given = {p.name: p.value for p in parameters if not p.of_the_file} | given
+    wrong = []
+    for where, values in ((f"{path}: ", given), ("sim.", changed)):
+        for name, value in ((n, v) for n, v in values.items() if n not in known):
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            wrong.append(f"{where}parameters.{name} = {value:g}: unknown to {model}{meant}")
+    wrong += [f"{path}: parameters.{n}: is missing ({p.unit}; {p.text})" for n, p in known.items() if n not in given]
+    for where, values in ((f"{path}: ", given), ("sim.", changed)):
+        for name, value in values.items():
+            if name in known and not known[name].low <= value <= known[name].high:
+                p = known[name]
+                wrong.append(f"{where}parameters.{name} = {value:g}: must be {p.range_text}")
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    final = given | changed
+    return np.array([final[p.name] for p in parameters], np.float64)
+
+
+def described(model: Machine, params: np.ndarray) -> dict[str, Any]:
+    """A model by name, with its parameters and their units, what its channels of a step mean, and the vector that was
+    made of the parameters."""
+    pairs = zip(model.parameters, params[: len(model.parameters)].tolist(), strict=True)
+    named = {p.name: {"value": v, "unit": p.unit} for p, v in pairs}
+    quantities = {q.name: q.text for q in (*model.inputs, *model.outputs)}
+    return {
+        "model": model.name, "parameters": named, "quantities": quantities, "shown": _shown(model),
+        "made": made_vector(model, params),
+    }  # fmt: skip
+
+
+def _shown(model: Machine) -> list[dict[str, Any]]:
+    """What a plot of a record begins with, as the machine has it shown: its inputs, and what its charts show."""
+    plotted = {channel for pair in model.display.plots for channel in pair}
+    tiles = [*model.display.hands, *(tile for tile in model.display.figures if tile.channel in plotted)]
+    return [{"channel": t.channel, "title": t.label, "unit": t.unit or "1", "factor": t.factor} for t in tiles]

@@ -1,0 +1,160 @@
+"""Machines by name, made from their files. What a machine is: contract/machine.py.
+
+A machine is a module, of ours (MACHINES) or of another package (sync/plugins.py), that has
+
+    MACHINE                                 a Machine whose parameters are all there is to set, or else
+    make(data, sources, changed)            -> (Machine, params), from the contents of its file
+    files(data, file, given)                what else it is made from, where it has a `make`: {name: (bytes, shown
+                                            name)}; `given` are the files of [sim.files]
+
+`sim.machine` is a TOML file that names the machine, or the name of a machine that needs no file. Everything a machine
+is made from passes through `MachineFiles`, bytes under the names they have in a record; so a recorded run is replayed
+from its record alone, by the same code that made it from files.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service.contract.machine import Machine
+from sync import plugins
+from sync.config import Config
+from sync.errors import ConfigError
+from sync.toml import parse_toml, read_toml
+
+MACHINES = {
+    **{name: f"tandem.machines.car.{name}" for name in ("buggy", "single_track", "swerve")},
+    **{name: f"tandem.machines.{name}" for name in ("observer", "sensed", "mass_spring", "kart", "tilting")},
+    **{name: f"tandem.machines.{name}.machine" for name in ("wall", "omni", "fmu")},  # beside their commands
+    "piano_phases": "tandem.machines.piano.phases",
+    "piano_octave": "tandem.machines.piano.octave",
+    "piano_multibody": "tandem.machines.piano.multibody",
+}
+FILE = "machine.toml"  # its name in a record
+
+
+def known_machines() -> list[str]:
+    """The names of all machines, ours first."""
+    return plugins.known(plugins.MACHINES, MACHINES)
+
+
+@dataclass(frozen=True)
+class MachineFiles:
+    files: dict[str, bytes]  # by their names in a record
+    names: dict[str, str]  # what messages call them
+
+    def name(self, key: str = FILE) -> str:
+        return self.names.get(key, key)
+
+    def toml(self, key: str = FILE) -> dict[str, Any]:
+        if key not in self.files:
+            raise ConfigError(f"{self.name(key)}: is missing")
+        return parse_toml(self.files[key], self.name(key))
+
+    def with_settings(self, top: Mapping[str, str], where: str) -> "MachineFiles":
+        """The same with settings in front of the machine's file; `where` they were given, for messages."""
+        there = self.toml()
+        for key, value in top.items():
+            if key in there:
+                raise ConfigError(f"{where}.{key} = {value!r}: {self.name()} has {key} = {there[key]!r} itself")
+        if not top:
+            return self
+        front = "".join(
+            f"{json.dumps(key)} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in top.items()
+        ).encode()
+        names = {**self.names, FILE: f"{self.name()} (with {where})"}
+        return MachineFiles({**self.files, FILE: front + self.files[FILE]}, names)
+
+
+def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> MachineFiles:
+    """Read a machine's file (a path) and whatever it is made from besides; or take a machine by its name alone."""
+    given = given or {}
+    path = Path(machine)
+    if isinstance(machine, str):
+        where, data = "sim.machine", {"machine": machine}
+        files = {FILE: f"machine = {machine!r}\n".encode()}
+        module = plugins.load(plugins.MACHINES, MACHINES, machine, where)
+    else:
+        data, where = read_toml(path), str(path)
+        files = {FILE: path.read_bytes()}
+        module = machine_module(data, where)
+    names = {FILE: where}
+    read = getattr(module, "files", None)
+    for key, file in given.items():
+        if read is None:
+            raise ConfigError(f"sim.files.{key} = {str(file)!r}: {data['machine']} reads no further files")
+    for key, (content, shown) in (read(data, path, given) if read is not None else {}).items():
+        files[key], names[key] = content, shown
+    return MachineFiles(files, names)
+
+
+def recorded(files: dict[str, bytes], where: str) -> MachineFiles:
+    """The same from a record, see `recorded_files` in sync/record/settings.py."""
+    return MachineFiles(files, {key: f"{where} ({key})" for key in (*files, FILE)})
+
+
+def load_machine(
+    machine: str | Path, changed: dict[str, float] | None = None, given: Mapping[str, Path] | None = None
+) -> tuple[Machine, np.ndarray]:
+    """The machine of a file, or of that name, and its parameters: the file must give all of them, within their limits.
+
+    `changed` are parameters that differ from the file, as `sim.parameters` has them.
+    """
+    return make_machine(gather(machine, given), changed)
+
+
+def configured(config: Config, folder: Path) -> MachineFiles:
+    """What the machine of a configuration is made from; paths in it are relative to `folder`."""
+    machine = config.sim.machine
+    given = {key: folder / name for key, name in config.sim.files.items() if name}
+    return gather(folder / machine if machine.endswith(".toml") else machine, given)
+
+
+def configured_machine(config: Config, folder: Path) -> tuple[Machine, np.ndarray]:
+    return make_machine(configured(config, folder), config.sim.parameters)
+
+
+def check_effort(config: Config, machine: Machine, file: str) -> None:
+    """Only what a machine declares as an effort goes back to a device; the virtual one takes any channel."""
+    for key, effort in config.efforts.values():
+        if config.source.get("kind") == "virtual" or effort.get("channel") in (None, *machine.efforts):
+            continue
+        units = {q.name: q.unit for q in machine.outputs}
+        there = ", ".join(f"{name} ({units[name]})" for name in machine.efforts) or "none"
+        raise ConfigError(f"{file}: {key}.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
+
+
+def check_step(config: Config, machine: Machine, file: str) -> None:
+    """A machine that counts time in steps is wrong in a loop with others than it was made for."""
+    if machine.step_ms not in (0.0, config.sim.step_ms):
+        raise ConfigError(
+            f"{file}: sim.step_ms = {config.sim.step_ms:g}: must be {machine.step_ms:g}, which {config.sim.machine} is"
+            " made for (its step_ms)"
+        )
+
+
+def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:
+    data = sources.toml()
+    module = machine_module(data, sources.name())
+    if (make := getattr(module, "make", None)) is not None:
+        made: tuple[Machine, np.ndarray] = make(data, sources, changed or {})
+        return made
+    machine = getattr(module, "MACHINE", None)
+    if not isinstance(machine, Machine):
+        raise ConfigError(
+            f"{sources.name()}: machine = {data['machine']!r}: {module!r} has no MACHINE and no make(...)"
+        )
+    from sim_service.contract.parameters import make_plain
+
+    return make_plain(machine, data, sources, changed or {})
+
+
+def machine_module(data: dict[str, Any], path: str) -> Any:
+    """Where the machine that a file names is made; `path` of the file, for messages."""
+    if "machine" not in data:
+        raise ConfigError(f"{path}: machine: is missing" + "; `model` is now `machine`" * ("model" in data))
+    return plugins.load(plugins.MACHINES, MACHINES, data["machine"], f"{path}: machine")

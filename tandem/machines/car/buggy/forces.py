@@ -1,0 +1,622 @@
+"""All forces on the buggy but gravity and the gyroscopic torque of its wheels: one nopython hook of the multibody core.
+
+Ports, in the order of `PORTS` below (see tandem/multibody/natural/forces.py for what a hook is given):
+
+    each wheel   its centre (3) and spin | the basis of its knuckle (9), through which moments act
+    each spring  from its lower end to its upper one (3)
+    rear axle    spin of both rear wheels
+    chassis      centre of gravity (3), its unit vectors (9)
+    each axle    both lower ball joints (6), for the anti-roll bar
+
+Contact. On a road that bends little within a wheel's outline (`Head.SHARP` is 0) the road under a wheel is taken for
+the plane that touches it where the wheel stands; on others its whole outline is pressed (tyres/enveloping.py). In the
+wheel plane the wheel reaches down along d; l is the way from its centre to the plane along d, R0 - l the deflection.
+The normal force
+
+    F_z = k (R0 - l) / cos(gamma) + c v_n >= 0
+
+is the gradient of k (R0 - l)^2 / 2 with respect to the motion of the wheel, camber included, so the spring gives back
+what it takes; also of a wheel that lies, whose cosine levels off (`lean`). The tyre (tandem/machines/car/tyres)
+makes the forces in the plane from the velocity of the carrier at the contact point; what of its moments turns the wheel
+about its axle goes to the spin, the rest to the knuckle.
+
+Behind the states of tyres, brakes and engine the hook leaves the other results of each wheel (`WHEEL` of the
+description): they are known only there.
+"""
+
+from math import atan2, cos, log, sin, sqrt
+
+import numpy as np
+
+from sync.jit import inner, kernel
+from tandem.machines.car.buggy import brakes, driveline
+from tandem.machines.car.buggy.bodies import BODY_POINTS, Car
+from tandem.machines.car.buggy.description import P, V
+from tandem.machines.car.buggy.slots import (
+    AXLE_TORQUE,
+    BODY,
+    BODY_LOAD,
+    BRAKE_PARAMETERS,
+    BRAKE_SIZE,
+    BRAKE_STATES,
+    BRAKES,
+    DRAG,
+    DRIVE,
+    DRIVELINE_PARAMETERS,
+    DRIVELINE_SIZE,
+    ENERGY,
+    ENGINE,
+    FRAME,
+    FRAMES,
+    LEFT,
+    PER_WHEEL,
+    POWER,
+    PRESSURE,
+    RATIO,
+    ROAD,
+    STATES,
+    STOP_SHARES,
+    STOPS,
+    THROTTLE,
+    TYRE,
+    TYRE_OUT,
+    TYRES,
+)
+from tandem.machines.car.tyres.enveloping import DEEPEST, LEAN, LYING, envelope, lean
+from tandem.machines.car.tyres.keys import T
+from tandem.machines.car.tyres.magic_formula import effective_radius
+from tandem.machines.car.tyres.transient import tyre
+from tandem.machines.car.tyres.transient_keys import OUT
+from tandem.machines.car.tyres.transient_keys import STATES as TYRE_STATES
+from tandem.multibody.ground import surface
+from tandem.multibody.ground.layout import Head
+from tandem.multibody.natural.elements import turn
+from tandem.multibody.natural.tables import FORCE
+from tandem.multibody.natural.views import index_within, view
+
+# ports
+_WHEEL_PORTS, _WHEEL_BLOCK = 13, 4 * 4 + 9 * 9
+_SPRING = 4 * _WHEEL_PORTS
+_AXLE = _SPRING + 4 * 3
+CHASSIS = _AXLE + 2
+_ANTI_ROLL = CHASSIS + 12
+_SPRING_BLOCK = 4 * _WHEEL_BLOCK
+_AXLE_BLOCK = _SPRING_BLOCK + 4 * 9
+_CHASSIS_BLOCK = _AXLE_BLOCK + 4
+_ANTI_ROLL_BLOCK = _CHASSIS_BLOCK + 144
+
+_PLATES_CREEP = 0.05  # rad/s; below it, plates of a differential that hold creep
+_DRIVES = 0.5  # rad/s of the axle; slower, its ramps change over from coast to drive
+_ROUND = 0.02  # m/s; below it a damper changes over from bump to rebound
+_STOP_FREE, _STOP_HARD = 0.01, 0.015  # m; a stop that is pressed more than the first hardens, twofold per the second
+
+# body and roll cage, estimated: tubes that give way by 3 mm to 1 kN, yield, and slide like steel on asphalt
+_BODY_STIFFNESS, _BODY_FRICTION = 3e5, 0.5  # N/m of one point, 1
+_BODY_YIELD = 0.2  # m; a point never carries more than the stiffness times this, 60 kN
+_BODY_DAMPING, _BODY_MOST = 0.6, 3.0  # s/m: of the normal force per speed of closing; and at most this much of it
+_BODY_SLIDES = 0.05  # m/s; slower, friction is viscous
+_BODY_NEAR, _BODY_STEEP = 0.05, 1.5  # m, 1: what a spline may be above the slopes between its nodes
+_BODY_FAR, _BODY_STRIDE = 1.0, 0.05  # m: how far the way out of a wall is looked for, and in which strides
+_BODY_CLOSER, _BODY_FOUND = 20, 1e-7  # steps; m
+
+
+@inner
+def contact_arm(reach, an, ax, ay, az, nx, ny, nz):
+    """From the centre of a wheel to where it touches; its cosines (see `lean`)."""
+    upright, cosine, slope = lean(an)
+    if upright > LEAN:
+        dx, dy, dz = (an * ax - nx) / cosine, (an * ay - ny) / cosine, (an * az - nz) / cosine
+        return reach * dx, reach * dy, reach * dz
+    # beside the foot of the normal by what the spring is pressed by leaning
+    aside = reach * slope * an / sqrt(max(1.0 - an * an, 1e-12))
+    down = reach * cosine + aside * an
+    return aside * ax - down * nx, aside * ay - down * ny, aside * az - down * nz
+
+
+@inner
+def wheel(w, h, x, xd, given, params, states, after, f, K, C):
+    """Contact, tyre and brake of one wheel; energy in its spring and the power it gives."""
+    at = _WHEEL_PORTS * w
+    frame = FRAMES + FRAME * w
+    basis, basis_rate = view(x, at + 4, at + 13), view(xd, at + 4, at + 13)
+    metric = view(params, frame, frame + 9)
+    cx, cy, cz = x[at], x[at + 1], x[at + 2]
+    spin = xd[at + 3]
+
+    # the axle, how it turns, and the turning of the knuckle about it
+    ax = ay = az = bx = by = bz = own = 0.0
+    for k in range(3):
+        c = params[frame + 9 + k]
+        ax, ay, az = ax + c * basis[3 * k], ay + c * basis[3 * k + 1], az + c * basis[3 * k + 2]
+        bx, by, bz = bx + c * basis_rate[3 * k], by + c * basis_rate[3 * k + 1], bz + c * basis_rate[3 * k + 2]
+    side = 1.0 if w % 2 == 0 else -1.0
+    toe = given[P.front_toe_in] if w < 2 else given[P.rear_toe_in]
+    if toe != 0.0:
+        ct, st = cos(toe), -side * sin(toe)
+        ax, ay, bx, by = ct * ax - st * ay, st * ax + ct * ay, ct * bx - st * by, st * bx + ct * by
+    for k in range(3):
+        rx = ry = rz = 0.0
+        for j in range(3):
+            g = 0.5 * metric[3 * k + j]
+            rx, ry, rz = rx + g * basis[3 * j], ry + g * basis[3 * j + 1], rz + g * basis[3 * j + 2]
+        ex, ey, ez = basis_rate[3 * k], basis_rate[3 * k + 1], basis_rate[3 * k + 2]
+        own += ax * (ry * ez - rz * ey) + ay * (rz * ex - rx * ez) + az * (rx * ey - ry * ex)
+    wx, wy, wz = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+
+    # the road: first below the centre, then where the wheel touches
+    road = view(params, ROAD, len(params))
+    tyre_at = TYRES + TYRE * (w // 2)
+    p = view(params, tyre_at, tyre_at + TYRE)
+    px, py = cx, cy
+    nx = ny = nz = an = upright = cosine = stands = reach = dx = dy = dz = 0.0
+    mu = 1.0
+    sharp = road[Head.SHARP] > 0.0
+    spring_load = mx = my = mz = stored = gives = 0.0
+    if sharp:
+        depth, gx, gy, gz, mx, my, mz, mu = envelope(
+            road, p[T.UNLOADED_RADIUS], p[T.VERTICAL_STIFFNESS], cx, cy, cz, ax, ay, az
+        )
+        spring_load = sqrt(gx * gx + gy * gy + gz * gz)
+        nz = 1.0
+        if spring_load > 0.0:
+            nx, ny, nz = gx / spring_load, gy / spring_load, gz / spring_load
+        an = ax * nx + ay * ny + az * nz
+        upright, cosine, stands = lean(an)
+        stored = 0.5 * p[T.VERTICAL_STIFFNESS] * depth * depth
+        gives = gx * xd[at] + gy * xd[at + 1] + gz * xd[at + 2] + mx * wx + my * wy + mz * wz
+        reach = p[T.UNLOADED_RADIUS] - min(depth, DEEPEST * p[T.UNLOADED_RADIUS])
+        dx, dy, dz = contact_arm(reach, an, ax, ay, az, nx, ny, nz)
+        # what the moment of the elastic force is beyond that about the point where friction acts
+        mx, my, mz = mx - dy * gz + dz * gy, my - dz * gx + dx * gz, mz - dx * gy + dy * gx
+    for _ in range(0 if sharp else 2):
+        pz, slope_x, slope_y, mu = surface(road, px, py)
+        size = sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
+        nx, ny, nz = -slope_x / size, -slope_y / size, 1.0 / size
+        an = ax * nx + ay * ny + az * nz
+        upright, cosine, stands = lean(an)
+        reach = ((cx - px) * nx + (cy - py) * ny + (cz - pz) * nz) / cosine
+        dx, dy, dz = contact_arm(reach, an, ax, ay, az, nx, ny, nz)
+        px, py = cx + dx, cy + dy
+
+    # velocity of the carrier where the wheel touches, in the axes of the contact
+    vx, vy, vz = xd[at] + wy * dz - wz * dy, xd[at + 1] + wz * dx - wx * dz, xd[at + 2] + wx * dy - wy * dx
+    tx, ty, tz = (ay * nz - az * ny) / upright, (az * nx - ax * nz) / upright, (ax * ny - ay * nx) / upright
+    sx, sy, sz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
+    along, across = vx * tx + vy * ty + vz * tz, vx * sx + vy * sy + vz * sz
+    closing = -(vx * nx + vy * ny + vz * nz)
+    trail = given[P.caster_trail] if w < 2 else 0.0
+    if trail != 0.0:
+        across -= trail * (wx * nx + wy * ny + wz * nz)
+
+    # normal force
+    deflection = p[T.UNLOADED_RADIUS] - reach
+    if not sharp:
+        spring_load = p[T.VERTICAL_STIFFNESS] * deflection * (1.0 / cosine)
+        pressed = max(deflection, 0.0)
+        stored, gives = 0.5 * p[T.VERTICAL_STIFFNESS] * pressed * pressed, -max(spring_load, 0.0) * closing
+    load = spring_load + p[T.VERTICAL_DAMPING] * closing
+    touches = deflection > 0.0 and load > 0.0
+    if not touches:
+        load = 0.0
+    # thrust and moments of camber are those of a tyre that stands on its tread
+    camber = atan2(an, upright)
+    felt = camber if upright > LEAN else stands * camber
+
+    # tyre
+    radius = effective_radius(p, max(deflection, 0.0))
+    beyond = radius - reach
+    if upright <= LEAN:
+        # what a wheel that lies drags along the road is nearer to its axle; slip and torque must have the same arm
+        c = sqrt(max(1.0 - an * an, 1e-12))
+        nearer = c * (cosine * c + stands * an * an) / upright
+        beyond, radius = beyond * nearer, radius * nearer
+    out = view(after, TYRE_OUT, STATES)
+    mu *= given[P.grip]
+    turning, turns = given[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0, wx * nx + wy * ny + wz * nz
+    at_tyre = TYRE_STATES * w
+    tyre(p, states, after, at_tyre, h, load, along, across, spin, radius, felt, mu, side, turning, turns, out)
+    Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
+    if upright <= LEAN:
+        Mx, Mz = stands * Mx, stands * Mz
+    # slip counts by the rolling radius, the force has the loaded one for its arm: without this moment power is made. It
+    # is along the axle: across it, it would work on the knuckle
+    more = -beyond * Fx
+    damp_x, damp_y = out[OUT.CX], out[OUT.CY]
+    gx, gy, gz = Fx * tx + Fy * sx + load * nx, Fx * ty + Fy * sy + load * ny, Fx * tz + Fy * sz + load * nz
+    rub = 0.0
+    if an * an > 1.0 - LYING * LYING:
+        # on its flank the tyre has no direction to roll in, and rubs like the body
+        ux, uy, uz = vx + spin * (ay * dz - az * dy), vy + spin * (az * dx - ax * dz), vz + spin * (ax * dy - ay * dx)
+        un = ux * nx + uy * ny + uz * nz
+        ux, uy, uz = ux - un * nx, uy - un * ny, uz - un * nz
+        flank = 1.0 - (1.0 - an * an) / (LYING * LYING)
+        rub = _BODY_FRICTION * mu * load * flank / sqrt(ux * ux + uy * uy + uz * uz + _BODY_SLIDES * _BODY_SLIDES)
+        gx, gy, gz = gx - rub * ux, gy - rub * uy, gz - rub * uz
+    hx = Mx * tx + My * sx + Mz * nx + more * ax + dy * gz - dz * gy
+    hy = Mx * ty + My * sy + Mz * ny + more * ay + dz * gx - dx * gz
+    hz = Mx * tz + My * sz + Mz * nz + more * az + dx * gy - dy * gx
+    if sharp and touches:
+        hx, hy, hz = hx + mx, hy + my, hz + mz
+
+    # brake, against the knuckle
+    b = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
+    limit = brakes.friction_limit(b, w < 2, given[PRESSURE + w])
+    inertia = given[P.wheel_spin_inertia]
+    braking, damp_spin = brakes.brake(b, limit, states, after, BRAKES + BRAKE_STATES * w, h, spin - own, inertia)
+    turning = hx * ax + hy * ay + hz * az
+    f[at], f[at + 1], f[at + 2] = gx, gy, gz
+    f[at + 3] = turning + braking
+    back = turning + braking
+    if trail != 0.0:
+        # wheel and contact stand behind where they are drawn: the knuckle, not the wheel, has the forces' moment
+        hx -= trail * (ty * gz - tz * gy)
+        hy -= trail * (tz * gx - tx * gz)
+        hz -= trail * (tx * gy - ty * gx)
+    turn(basis, metric, hx - back * ax, hy - back * ay, hz - back * az, view(f, at + 4, at + 13))
+
+    # tangent: normal stiffness and damping, slip against velocity and spin
+    block = _WHEEL_BLOCK * w
+    stiff = p[T.VERTICAL_STIFFNESS] / (cosine * cosine) if touches else 0.0
+    damp = p[T.VERTICAL_DAMPING] if touches else 0.0
+    n, t, s = (nx, ny, nz, 0.0), (tx, ty, tz, -radius), (sx, sy, sz, 0.0)
+    for i in range(4):
+        for j in range(4):
+            K[block + 4 * i + j] = stiff * n[i] * n[j]
+            C[block + 4 * i + j] = (damp - rub) * n[i] * n[j] + damp_x * t[i] * t[j] + damp_y * s[i] * s[j]
+        if i < 3:
+            C[block + 5 * i] += rub
+    C[block + 15] += damp_spin
+
+    left = LEFT + PER_WHEEL * w
+    after[left + V.wheel_speed] = spin
+    after[left + V.rolling_radius] = radius
+    after[left + V.speed] = along
+    after[left + V.slip] = out[OUT.KAPPA]
+    after[left + V.slip_angle] = out[OUT.ALPHA]
+    after[left + V.camber] = camber
+    after[left + V.load] = load
+    after[left + V.force_x] = Fx
+    after[left + V.force_y] = Fy
+    after[left + V.overturning] = Mx
+    after[left + V.rolling] = My + more
+    after[left + V.aligning] = Mz
+    after[left + V.brake_torque] = braking
+    return stored, gives
+
+
+@inner
+def bumper(rate, depth):
+    """Force and stiffness of a stop: linear at first, then so hard that the suspension is never turned inside out."""
+    more = max(depth - _STOP_FREE, 0.0)
+    hard = (more / _STOP_HARD) ** 2
+    return rate * (depth + hard * more), rate * (1.0 + 3.0 * hard)
+
+
+@inner
+def bumper_energy(rate, depth):
+    more = max(depth - _STOP_FREE, 0.0)
+    return rate * (0.5 * depth * depth + 0.25 * more * more * (more / _STOP_HARD) ** 2)
+
+
+@inner
+def spring(w, x, xd, given, params, after, f, K, C):
+    """Spring, damper and stops of one wheel; energy in the stops and the power they give."""
+    at, block, left = _SPRING + 3 * w, _SPRING_BLOCK + 9 * w, LEFT + PER_WHEEL * w
+    front = w < 2
+    rate = given[P.front_spring_rate] if front else given[P.rear_spring_rate]
+    free = given[P.front_spring_length] if front else given[P.rear_spring_length]
+    bump = given[P.front_damper_bump] if front else given[P.rear_damper_bump]
+    rebound = given[P.front_damper_rebound] if front else given[P.rear_damper_rebound]
+    axle = 0 if front else 2
+    short, long = params[STOPS + axle], params[STOPS + axle + 1]
+
+    length = sqrt(x[at] * x[at] + x[at + 1] * x[at + 1] + x[at + 2] * x[at + 2])
+    ux, uy, uz = x[at] / length, x[at + 1] / length, x[at + 2] / length
+    speed = ux * xd[at] + uy * xd[at + 1] + uz * xd[at + 2]
+    mean, half, root = 0.5 * (rebound + bump), 0.5 * (rebound - bump), sqrt(speed * speed + _ROUND * _ROUND)
+    push = rate * (free - length) - (mean + half * speed / root) * speed
+    stop = stored = gives = 0.0
+    if length < short:
+        hard = given[P.stop_rate] * params[STOP_SHARES + axle]
+        force, stop = bumper(hard, short - length)
+        push += force
+        stored, gives = bumper_energy(hard, short - length), force * speed
+    elif length > long:
+        hard = given[P.stop_rate] * params[STOP_SHARES + axle + 1]
+        force, stop = bumper(hard, length - long)
+        push -= force
+        stored, gives = bumper_energy(hard, length - long), -force * speed
+    damp = mean + half * speed / root * (1.0 + (_ROUND / root) ** 2)
+    u = (ux, uy, uz)
+    for i in range(3):
+        f[at + i] = push * u[i]
+        for j in range(3):
+            K[block + 3 * i + j] = (rate + stop) * u[i] * u[j]
+            C[block + 3 * i + j] = damp * u[i] * u[j]
+    after[left + V.spring_length] = length
+    after[left + V.spring_force] = push
+    return stored, gives
+
+
+@inner
+def rear_axle(h, xd, given, states, after, f, C):
+    """The driveline turns the rear wheels and holds on to the chassis."""
+    p = view(given, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + DRIVELINE_SIZE)
+    speed = 0.5 * (xd[_AXLE] + xd[_AXLE + 1])
+    torque, damp = driveline.driveline(p, given[THROTTLE], given[DRIVE], given[RATIO], states, after, ENGINE, h, speed)
+    f[_AXLE] += 0.5 * torque
+    f[_AXLE + 1] += 0.5 * torque
+    for i in range(4):
+        C[_AXLE_BLOCK + i] = 0.25 * damp
+    # what holds the wheels together: a viscous coupling, and plates pressed by springs and by the torque they carry
+    apart = xd[_AXLE] - xd[_AXLE + 1]
+    drives = min(max((speed if torque >= 0.0 else -speed) / _DRIVES, -1.0), 1.0)
+    drive, coast = given[P.differential_bias], given[P.differential_bias_coast]
+    bias = 0.5 * (drive + coast) + 0.5 * drives * (drive - coast)
+    friction = given[P.differential_preload] + 0.5 * bias * abs(torque)
+    lock = given[P.differential_lock] + friction / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
+    if lock > 0.0:
+        between = lock * apart
+        f[_AXLE] -= between
+        f[_AXLE + 1] += between
+        for i in range(4):
+            C[_AXLE_BLOCK + i] += lock if i in (0, 3) else -lock
+    after[AXLE_TORQUE] = torque
+    return torque
+
+
+@inner
+def chassis(xd, x, given, params, after, f, torque):
+    """Drag at the centre of gravity; the reaction to the drive."""
+    vx, vy, vz = xd[CHASSIS], xd[CHASSIS + 1], xd[CHASSIS + 2]
+    speed = sqrt(vx * vx + vy * vy + vz * vz)
+    drag = 0.5 * given[P.air_density] * given[P.drag_area] * speed
+    f[CHASSIS] = -drag * vx
+    f[CHASSIS + 1] = -drag * vy
+    f[CHASSIS + 2] = -drag * vz
+    after[DRAG] = drag * speed
+    basis = view(x, CHASSIS + 3, CHASSIS + 12)
+    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
+    if given[P.lift_area] != 0.0 or given[P.air_pitch_volume] != 0.0:
+        # of the air that comes from ahead
+        ahead = vx * basis[0] + vy * basis[1] + vz * basis[2]
+        pressure = 0.5 * given[P.air_density] * ahead * ahead
+        lift = pressure * given[P.lift_area]
+        for i in range(3):
+            f[CHASSIS + i] += lift * basis[6 + i]
+        torque -= pressure * given[P.air_pitch_volume]
+    turn(basis, metric, -torque * basis[3], -torque * basis[4], -torque * basis[5], view(f, CHASSIS + 3, CHASSIS + 12))
+
+
+@kernel(error_model="numpy")
+def point_load(depth):
+    """Force on a point of the body so deep in the road, and its stiffness."""
+    give = 1.0 / (1.0 + depth / _BODY_YIELD) if depth > 0.0 else 0.0
+    return _BODY_STIFFNESS * depth * give, _BODY_STIFFNESS * give * give
+
+
+@kernel(error_model="numpy")
+def point_energy(depth):
+    """What `point_load` took to get there."""
+    if depth <= 0.0:
+        return 0.0
+    return _BODY_STIFFNESS * _BODY_YIELD * (depth - _BODY_YIELD * log(1.0 + depth / _BODY_YIELD))
+
+
+@kernel(error_model="numpy")
+def exit_along(road, px, py, pz, ux, uy):
+    """How far from a point in the road the open is along a level direction, and the slopes of the road there; at most
+    `_BODY_FAR`."""
+    inside, outside, below = 0.0, 0.0, 0.0
+    z = zx = zy = 0.0
+    while outside < _BODY_FAR:
+        inside, outside = outside, outside + _BODY_STRIDE
+        z, zx, zy, _ = surface(road, px + outside * ux, py + outside * uy)
+        below = pz - z
+        if below > 0.0:
+            break
+    if below <= 0.0:
+        return _BODY_FAR, 0.0, 0.0
+    at = outside
+    for _ in range(_BODY_CLOSER):
+        # Newton's rule inside the bracket, else its middle
+        slope = zx * ux + zy * uy
+        following = at + below / slope if slope < 0.0 else inside
+        if not inside < following < outside:
+            following = 0.5 * (inside + outside)
+        near = abs(following - at) < _BODY_FOUND
+        at = following
+        z, zx, zy, _ = surface(road, px + at * ux, py + at * uy)
+        below = pz - z
+        if near:
+            break
+        if below > 0.0:
+            outside = at
+        else:
+            inside = at
+    return min(at, _BODY_FAR), zx, zy
+
+
+@kernel(error_model="numpy")
+def depth_inside(road, px, py, pz, D, zx, zy):
+    """How deep a point is in a road with edges, D below its surface there; and the gradient of that.
+
+    d^-2 = D^-2 + the sum of s^-2, s the ways out along both axes: on a plane, however steep, the distance to it; beside
+    a wall nearly that to the wall; smooth where the nearest way out becomes another one. So a point that is pushed into
+    a wall finds the force of a yielding body, not that of the height above it, and its energy is continuous.
+    """
+    total = 1.0 / (D * D)
+    w = total / D
+    gx, gy, gz = w * zx, w * zy, -w
+    for i in range(4):
+        ux, uy = (1.0 - i, 0.0) if i % 2 == 0 else (0.0, 2.0 - i)
+        s, ex, ey = exit_along(road, px, py, pz, ux, uy)
+        slope = ex * ux + ey * uy
+        if s >= _BODY_FAR or slope >= 0.0:
+            continue
+        s = max(s, _BODY_FOUND)
+        total += 1.0 / (s * s) - 1.0 / (_BODY_FAR * _BODY_FAR)
+        w = -1.0 / (s * s * s * slope)
+        gx, gy, gz = gx + w * ex, gy + w * ey, gz - w
+    d = 1.0 / sqrt(total)
+    w = d * d * d
+    return d, w * gx, w * gy, w * gz
+
+
+@inner
+def body(x, xd, params, after, f, K, C):
+    """Body and roll cage on the road: springs that press on points of the chassis, and friction there. Energy in the
+    springs and the power they give."""
+    after[BODY_LOAD] = stored = gives = 0.0
+    road = view(params, ROAD, len(params))
+    cx, cy, cz = x[CHASSIS], x[CHASSIS + 1], x[CHASSIS + 2]
+    below, _, _, _ = surface(road, cx, cy)
+    steep = _BODY_STEEP * road[Head.STEEPEST]
+    for k in range(BODY_POINTS):
+        at = BODY + 3 * k
+        a, b, c = params[at], params[at + 1], params[at + 2]
+        pz = cz + a * x[CHASSIS + 5] + b * x[CHASSIS + 8] + c * x[CHASSIS + 11]
+        px = cx + a * x[CHASSIS + 3] + b * x[CHASSIS + 6] + c * x[CHASSIS + 9]
+        py = cy + a * x[CHASSIS + 4] + b * x[CHASSIS + 7] + c * x[CHASSIS + 10]
+        if pz > below + _BODY_NEAR + steep * (abs(px - cx) + abs(py - cy)):
+            continue  # above anything that the road can climb to from here: its height is not asked for
+        z, slope_x, slope_y, mu = surface(road, px, py)
+        if pz >= z:
+            continue
+        # the gradient of an energy of the depth in the road: what a point is pushed into it takes what it then gives
+        depth, gx, gy, gz = z - pz, slope_x, slope_y, -1.0
+        if road[Head.SHARP] > 0.0:
+            depth, gx, gy, gz = depth_inside(road, px, py, pz, depth, slope_x, slope_y)
+        size = sqrt(gz * gz + gx * gx + gy * gy)
+        nx, ny, nz = -gx / size, -gy / size, -gz / size
+        force, stiff = point_load(depth)
+        press = force * size
+        vx = xd[CHASSIS] + a * xd[CHASSIS + 3] + b * xd[CHASSIS + 6] + c * xd[CHASSIS + 9]
+        vy = xd[CHASSIS + 1] + a * xd[CHASSIS + 4] + b * xd[CHASSIS + 7] + c * xd[CHASSIS + 10]
+        vz = xd[CHASSIS + 2] + a * xd[CHASSIS + 5] + b * xd[CHASSIS + 8] + c * xd[CHASSIS + 11]
+        closing = -(vx * nx + vy * ny + vz * nz)
+        more = min(max(1.0 + _BODY_DAMPING * closing, 0.0), _BODY_MOST)
+        load = press * more
+        stored, gives = stored + point_energy(depth), gives - press * closing
+        sx, sy, sz = vx + closing * nx, vy + closing * ny, vz + closing * nz
+        drag = _BODY_FRICTION * mu * load / sqrt(sx * sx + sy * sy + sz * sz + _BODY_SLIDES * _BODY_SLIDES)
+        F = (load * nx - drag * sx, load * ny - drag * sy, load * nz - drag * sz)
+        n, w = (nx, ny, nz), (1.0, a, b, c)
+        stiff *= size * size * more
+        damp = (press * _BODY_DAMPING if 0.0 < more < _BODY_MOST else 0.0) - drag
+        after[BODY_LOAD] += load
+        for i in range(4):
+            for j in range(3):
+                row = 3 * i + j
+                f[CHASSIS + row] += w[i] * F[j]
+                for k2 in range(4):
+                    for m in range(3):
+                        place = _CHASSIS_BLOCK + 12 * row + 3 * k2 + m
+                        ww = w[i] * w[k2]
+                        K[place] += ww * stiff * n[j] * n[m]
+                        C[place] += ww * (damp * n[j] * n[m] + (drag if j == m else 0.0))
+    return stored, gives
+
+
+@inner
+def push(x, given, params, f):
+    """A hand on the car: a force on the chassis or on a wheel, a torque on the chassis."""
+    body = index_within(given[P.push_body] + 0.5, 0, 4)
+    at = CHASSIS if body == 0 else _WHEEL_PORTS * (body - 1)
+    f[at] += given[P.push_x]
+    f[at + 1] += given[P.push_y]
+    f[at + 2] += given[P.push_z]
+    basis = view(x, CHASSIS + 3, CHASSIS + 12)
+    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
+    a, b, c = given[P.push_roll], given[P.push_pitch], given[P.push_yaw]
+    Tx = a * basis[0] + b * basis[3] + c * basis[6]
+    Ty = a * basis[1] + b * basis[4] + c * basis[7]
+    Tz = a * basis[2] + b * basis[5] + c * basis[8]
+    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+
+
+@inner
+def anti_roll(axle, rate, x, params, f, K):
+    """A bar between both lower ball joints: k times the difference of their heights in the chassis.
+
+    The chassis takes the opposite forces where the joints are, so nothing is left over.
+    """
+    at, block = _ANTI_ROLL + 6 * axle, _ANTI_ROLL_BLOCK + 36 * axle
+    ux, uy, uz = x[CHASSIS + 9], x[CHASSIS + 10], x[CHASSIS + 11]
+    dx, dy, dz = x[at] - x[at + 3], x[at + 1] - x[at + 4], x[at + 2] - x[at + 5]
+    pull = rate * (ux * dx + uy * dy + uz * dz)
+    u = (ux, uy, uz, -ux, -uy, -uz)
+    for i in range(6):
+        f[at + i] = -pull * u[i]
+        for j in range(6):
+            K[block + 6 * i + j] = rate * u[i] * u[j]
+    Tx, Ty, Tz = pull * (dy * uz - dz * uy), pull * (dz * ux - dx * uz), pull * (dx * uy - dy * ux)
+    basis = view(x, CHASSIS + 3, CHASSIS + 12)
+    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
+    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+
+
+@inner
+def roll_centre(axle, higher, x, params, after, f):
+    """Of the axle's lateral force, what goes from wheels to chassis past the springs by a higher roll centre: a couple
+    of forces at the lower ball joints and, opposite, at the chassis."""
+    at, left = _ANTI_ROLL + 6 * axle, LEFT + PER_WHEEL * 2 * axle
+    ux, uy, uz = x[CHASSIS + 9], x[CHASSIS + 10], x[CHASSIS + 11]
+    dx, dy, dz = x[at] - x[at + 3], x[at + 1] - x[at + 4], x[at + 2] - x[at + 5]
+    apart = sqrt(max(dx * dx + dy * dy + dz * dz, 1e-6))
+    pull = -higher * (after[left + V.force_y] + after[left + PER_WHEEL + V.force_y]) / apart
+    u = (ux, uy, uz, -ux, -uy, -uz)
+    for i in range(6):
+        f[at + i] -= pull * u[i]
+    Tx, Ty, Tz = pull * (dy * uz - dz * uy), pull * (dz * ux - dx * uz), pull * (dx * uy - dy * ux)
+    basis = view(x, CHASSIS + 3, CHASSIS + 12)
+    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
+    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+
+
+@kernel(FORCE, error_model="numpy")
+def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
+    stored = gives = 0.0
+    for w in range(4):
+        in_tyre, by_tyre = wheel(w, h, x, xd, given, params, states, after, f, K, C)
+        in_stop, by_stop = spring(w, x, xd, given, params, after, f, K, C)
+        stored, gives = stored + in_tyre + in_stop, gives + by_tyre + by_stop
+    torque = rear_axle(h, xd, given, states, after, f, C)
+    chassis(xd, x, given, params, after, f, torque)
+    in_body, by_body = body(x, xd, params, after, f, K, C)
+    after[ENERGY], after[POWER] = stored + in_body, gives + by_body
+    push(x, given, params, f)
+    if given[P.front_anti_roll] > 0.0:
+        anti_roll(0, given[P.front_anti_roll], x, params, f, K)
+    if given[P.rear_anti_roll] > 0.0:
+        anti_roll(1, given[P.rear_anti_roll], x, params, f, K)
+    if given[P.front_roll_centre] != 0.0:
+        roll_centre(0, given[P.front_roll_centre], x, params, after, f)
+    if given[P.rear_roll_centre] != 0.0:
+        roll_centre(1, given[P.rear_roll_centre], x, params, after, f)
+
+
+def add_forces(car: Car, numbers: np.ndarray, given: np.ndarray) -> None:
+    """Give the mechanism its forces: `numbers` are the hook's constants, `given` what it is given for a step."""
+    m = car.mechanism
+    for k, corner in enumerate(car.corners):
+        ports = [corner.centre, corner.spin]
+        if k == 0:  # all the hook's states and numbers are those of its first force
+            m.model_force(f"{corner.name} contact", ports, states=STATES, data=numbers, given=given)
+        else:
+            m.model_force(f"{corner.name} contact", ports)
+        m.model_force(f"{corner.name} moments", corner.knuckle.basis)
+    for corner in car.corners:
+        m.model_force(f"{corner.name} spring", [corner.spring])
+    m.model_force("rear axle", [corner.spin for corner in car.corners[2:]])
+    m.model_force("chassis", [car.centre, *car.chassis.basis])
+    for k, name in enumerate(("front", "rear")):
+        m.model_force(f"{name} anti-roll", [corner.lower for corner in car.corners[2 * k : 2 * k + 2]])
+
+
+def frames(car: Car) -> np.ndarray:
+    """Reciprocal metric of each knuckle's basis and its axle in it; that of the chassis."""
+    parts = []
+    for corner in car.corners:
+        parts += [corner.knuckle.metric.ravel(), corner.knuckle.components(corner.axle)]
+    return np.concatenate([*parts, car.chassis.metric.ravel()])

@@ -1,0 +1,16 @@
+"""What the car brings to the command line."""
+
+from tandem.help_text import RUN, Brought
+from tandem.machines.car.commands.iso import iso
+from tandem.machines.car.commands.steering import caster, caster_trials, steering
+from tandem.machines.car.commands.vehicle import drive, vehicle_report, vehicle_torque
+
+COMMANDS = (
+    Brought("drive", drive, RUN),
+    Brought("iso", iso),
+    Brought("vehicle report", vehicle_report),
+    Brought("vehicle torque", vehicle_torque),
+    Brought("study caster", caster),
+    Brought("study caster-trials", caster_trials),
+    Brought("study steering", steering),
+)

@@ -1,0 +1,150 @@
+"""The car's commands, `tandem drive` and `tandem vehicle ...`: options, progress, tables, page."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sync.errors import ConfigError
+from sync.private_files import make_folder, rewrite
+from tandem.config_argument import DEFAULT, ConfigFile, config_argument
+from tandem.run_command import (
+    Own,
+    RecordOption,
+    Repeat,
+    Seconds,
+    TransportOption,
+    run_and_report,
+    settings_of,
+)
+from tandem.shipped_configs import CONFIGS
+from tandem.terminal import (
+    AsJson,
+    Overrides,
+    Parameters,
+    Runs,
+    TokenFile,
+    errors,
+    output,
+    parameters,
+    progress,
+    report,
+    run_folder,
+    status,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from tandem.reports.html.page import PageSection
+
+BUGGY = CONFIGS / "vehicles" / "buggy.toml"
+Vehicle = Annotated[Path, config_argument("VEHICLE", "Vehicle", "vehicles", show_default="buggy")]
+
+
+def drive(
+    config: ConfigFile = DEFAULT,
+    seconds: Seconds = None,
+    transport: TransportOption = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+    record: RecordOption = None,
+    repeat: Repeat = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Drive the car: `tandem run` with its configuration and its tables."""
+    settings = settings_of(overrides, transport, record, repeat)
+    run_and_report("drive", config, settings, seconds, as_json, runs, token_file, _OF_A_DRIVE)
+
+
+def _report(console: "Console | None", result: dict[str, Any]) -> "Sequence[PageSection]":
+    from tandem.machines.car.studies.vehicle.drive_report import SECTIONS
+    from tandem.reports.beside_source import print_beside_source
+
+    if console is not None:
+        print_beside_source(console, result)
+    return SECTIONS
+
+
+# of the channels tandem/machines/car/studies/vehicle/drive_report.py draws the drive
+_OF_A_DRIVE = Own(("vx", "yaw_rate", "steering_angle"), _report)
+
+
+def vehicle_report(
+    vehicle: Vehicle = BUGGY,
+    settings: Parameters = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Also standing, over wheel travel and over rack.")] = False,
+    as_json: AsJson = False,
+    out: Annotated[Path | None, typer.Option(metavar="PATH.html", help="Write a page with curves.")] = None,
+) -> None:
+    """Kinematics and compliance of a vehicle's suspensions, beside those of the multibody car made from it.
+
+    Exit codes: 0 both agree; 1 they do not; 2 a file, a name or a value is wrong.
+    """
+    from sync import build
+    from sync.jit import compiling
+    from sync.toml import read_toml
+
+    with errors():
+        changed = parameters(settings)
+        read_toml(vehicle)  # what is no file is reported before anything is compiled
+        build.ensure_for("tandem.machines.car.studies.vehicle.figures", "tandem.machines.car.buggy")
+        with status("reading"), compiling("vehicle"):
+            from tandem.machines.car.studies.vehicle import shown
+            from tandem.machines.car.studies.vehicle.figures import examine
+            from tandem.machines.car.studies.vehicle.parameters import load_vehicle
+
+            loaded = load_vehicle(vehicle, changed)
+        with progress("vehicle report") as update:
+            result = examine(loaded, lambda share: update("mechanism beside closed form", share))
+        if as_json:
+            print(json.dumps(result, allow_nan=False), flush=True)
+        else:
+            shown.print_report(output(), result, tables)
+        if out is not None:
+            write(out, shown.page(result))
+    if not result["comparison"]["agrees"]:
+        print(f"tandem: {vehicle}: {shown.headline(result)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def vehicle_torque(
+    seconds: Annotated[float | None, typer.Option(min=0.1, help="Duration. Default: the file's.")] = None,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Drive a simple vehicle by a wheel torque, a further one at 10 s: both formulations, and Exudyn if it is there."""
+    from sync import build
+    from sync.jit import compiling
+
+    build.ensure_for("tandem.machines.car.studies.vehicle.wheel_torque")
+    with compiling("mechanism"):
+        from tandem.machines.car.studies.vehicle import wheel_torque
+    from tandem.reports.html.page import json_ready
+    from tandem.reports.html.plain import write_plain
+
+    with errors(), progress("vehicle torque") as update:
+        result = wheel_torque.measure(seconds, say=update)
+    if as_json:
+        print(json.dumps(json_ready(result)), flush=True)
+    else:
+        wheel_torque.print_vehicle(output(), result)
+    headline, pieces = wheel_torque.headline(result), wheel_torque.page_sections(result)
+    report(
+        run_folder(runs, "vehicle_torque"),
+        lambda folder: write_plain(folder, "tandem vehicle torque", headline, pieces, result)[0],
+    )
+
+
+def write(path: Path, text: str) -> None:
+    try:
+        make_folder(path.parent)
+        rewrite(path, text.encode())
+    except OSError as error:
+        raise ConfigError(f"--out {path}: cannot be written: {error.strerror}; a file such as car.html") from None
+    print(f"report: {path}", file=sys.stderr)

@@ -1,0 +1,36 @@
+"""Single-track car: a rigid body in the plane on a front and a rear axle, from standstill to motorway speed.
+
+The physics is in `dynamics`, the figures are in `description`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sim_service.contract.machine import Machine
+from sim_service.contract.parameters import make_plain
+from tandem.machines.car.display import car_display
+from tandem.machines.car.single_track.description import OUTPUTS, PARAMETERS, STATES
+from tandem.machines.car.single_track.dynamics import initial, step
+from tandem.machines.car.single_track.scene import frames, scene
+from tandem.machines.car.vehicle import VEHICLE_INPUTS
+
+MACHINE = Machine(
+    name="single_track",
+    inputs=VEHICLE_INPUTS,
+    states=STATES,
+    outputs=OUTPUTS,
+    parameters=PARAMETERS,
+    step=step,
+    initial=initial,
+    efforts=("force_y_front",),
+    display=car_display(OUTPUTS),
+    frames=frames,
+    tangent="tandem.machines.car.single_track.tangent",
+)
+
+
+def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    machine, params = make_plain(MACHINE, data, sources, changed)
+    return replace(machine, scene=scene(params)), params

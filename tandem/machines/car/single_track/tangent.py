@@ -1,0 +1,17 @@
+"""The step of the single-track car with its derivatives: the same text, compiled for numbers with derivatives."""
+
+from sim_service.contract.machine import TANGENT
+from sync.jit import inner, kernel
+from tandem.machines.car.single_track.dynamics import step
+from tandem.multibody.relative.dual_vectors import with_slopes
+
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+_step = inner(step.py_func)
+
+
+@kernel(TANGENT, error_model="numpy")
+def tangent(state, by_state, inputs, by_inputs, params, by_params, tables, work, by_work, h):
+    _step(
+        with_slopes(state, by_state), with_slopes(inputs, by_inputs), with_slopes(params, by_params), tables,
+        with_slopes(work, by_work), h,
+    )  # fmt: skip

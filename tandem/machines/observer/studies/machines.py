@@ -1,0 +1,34 @@
+"""Observed machines by the files of a study."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from sim_service.registry import gather, machine_module, make_machine
+from sync.errors import ConfigError
+from tandem.estimation.contract import Observed
+from tandem.machines.observer.studies.settings import MachineOf
+
+
+@dataclass(frozen=True)
+class Made:
+    observed: Observed
+    params: np.ndarray
+
+
+def make(settings: MachineOf, study: Path, changed: dict[str, float]) -> Made:
+    """The machine of a study with some parameters changed, ready to be observed."""
+    named = settings.file
+    found = gather(study.parent / named if named.endswith(".toml") else named)
+    sources = found.with_settings(settings.top, f"{study}: machine.top")
+    machine, params = make_machine(sources, changed)
+    module = f"{machine_module(sources.toml(), sources.name()).__name__}.observed"
+    try:
+        own = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise ConfigError(f"{study}: machine.file = {named!r}: {machine.name} has no observer") from None
+    return Made(own.observed(machine, params) if hasattr(own, "observed") else own.OBSERVED, params)

@@ -1,0 +1,229 @@
+"""An observer over a record: the readings that a live run took, given again to its own filter and to others.
+
+Every step gets the block it used on board, so the filter of the record must come to the same bits again. Another
+tuning is another machine file of the same observer (`[sensors]`, `[filter]`): it gets the same readings, at the same
+ages. What it estimates is compared with what was estimated on board, and with the truth if its record is given. Each is
+smoothed as well (smoothing.py), in processes of their own if there are several.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from sim_service.registry import gather, recorded
+from sync.errors import ConfigError
+from sync.record import open_run
+from sync.record.settings import recorded_files
+from tandem.ensembles.pool import cores, processes
+from tandem.machines.observer.studies.smoothing import SmoothedRecord, compared, smooth_record
+from tandem.replay import Asked, Replayed, recorded_columns, replay_run
+from tandem.reports.html.chart import Series, curves
+from tandem.reports.html.sections import section, table
+
+AS_RECORDED = "as recorded"
+COUNTED = ("readings_used", "readings_gated", "readings_late")
+SIGMA, ESTIMATED = "sigma_", "estimated_"
+
+
+def is_run(path: Path) -> bool:
+    """A folder of a run or its file, rather than a study."""
+    return path.is_dir() or path.suffix == ".mcap"
+
+
+def observe_record(run: Path, tunings: list[Path], update: Callable[[str, float], None]) -> dict[str, Replayed]:
+    """The record's own filter, then each tuning by its file's name."""
+    found: dict[str, Replayed] = {}
+    for k, file in enumerate([None, *tunings]):
+        name = AS_RECORDED if file is None else file.name
+        if name in found:
+            raise ConfigError(f"--tuning {file}: {name!r} is there twice; files need names of their own")
+        if file is not None and not file.is_file():
+            raise ConfigError(f"--tuning {file}: there is no such file")
+        asked = Asked(overrides=[] if file is None else [f"sim.machine={file.resolve()}"])
+        found[name] = replay_run(run, asked, lambda what, share, k=k: update(what, (k + share) / (1 + len(tunings))))  # type: ignore[misc]
+        machine = found[name].model.name
+        if machine != "observer":
+            raise ConfigError(f"{run if file is None else file}: machine = {machine!r}: must be 'observer'")
+    return found
+
+
+def figures(found: dict[str, Replayed]) -> dict[str, Any]:
+    """Of every tuning: whether it is the record's to the bit, counters, uncertainty, distance from the record."""
+    board = recorded_columns(found[AS_RECORDED].run, found[AS_RECORDED].model)
+    out: dict[str, Any] = {}
+    for name, done in found.items():
+        columns = done.columns()
+        n = len(done.results)
+        outputs = [q.name for q in done.model.outputs]
+        quantities = [q for q in outputs if q not in COUNTED and not q.startswith(SIGMA)]
+        first = done.plan.first
+        out[name] = {
+            "steps": n, "identical": done.figures["identical"],
+            "readings": {key: float(columns[key][-1]) if n else 0.0 for key in COUNTED},
+            "rms_from_board": {
+                q: float(np.sqrt(np.mean((columns[q] - board[q][first : first + n]) ** 2)))
+                for q in quantities if q in board and n
+            },
+            "mean_sigma": {
+                q.removeprefix(SIGMA): float(np.mean(columns[q])) for q in outputs if q.startswith(SIGMA) and n
+            },
+        }  # fmt: skip
+    return out
+
+
+def true_columns(truth: Path, found: dict[str, Replayed]) -> dict[str, np.ndarray]:
+    """Outputs of another run's steps at the instants of this one's, between its own instants along straight lines."""
+    run, instants = open_run(truth), found[AS_RECORDED].instants
+    steps = run.need("/step")
+    t = steps.blocks["taken_ns"]
+    if not len(t) or t[-1] < instants[0] or t[0] > instants[-1]:
+        raise ConfigError(f"--truth {truth}: has no step between the first and the last of the observed run")
+    outside = (instants < t[0]) | (instants > t[-1])
+    out = {}
+    for channel in steps.layout.channels:
+        if channel.type == "f8":
+            out[channel.name] = np.interp(instants, t, steps.blocks[channel.name])
+            out[channel.name][outside] = np.nan
+    return out
+
+
+def watched_names(found: dict[str, Replayed], truth: Mapping[str, np.ndarray]) -> list[str]:
+    """Of what the truth has, outputs that the filter gives a standard deviation of; all that is known if there are
+    none."""
+    outputs = [q.name for q in found[AS_RECORDED].model.outputs]
+    known = [name for name in outputs if name in truth]
+    return [name for name in known if SIGMA + name in outputs] or known
+
+
+def smooth_all(
+    found: dict[str, Replayed], tunings: list[Path], update: Callable[[str, float], None], watch: list[str]
+) -> dict[str, SmoothedRecord]:
+    """Of every tuning; several at once. `watch`: outputs whose normalised errors are wanted."""
+    files = dict(zip(found, [None, *tunings], strict=True))
+    jobs = {}
+    for name, done in found.items():
+        file, columns = files[name], done.columns()
+        sources = recorded(recorded_files(done.run), str(done.run.path)) if file is None else gather(file.resolve())
+        inputs = {q.name: np.ascontiguousarray(columns[q.name]) for q in done.model.inputs}
+        if len(done.results):
+            jobs[name] = (sources, dict(done.config.sim.parameters), inputs, watch)
+    update("smoothing", 0.0)
+    if len(jobs) < 2:
+        return {name: smooth_record(*job) for name, job in jobs.items()}
+    out = {}
+    with processes(min(len(jobs), cores())) as pool:
+        waiting = {pool.submit(smooth_record, *job): name for name, job in jobs.items()}
+        for k, job in enumerate(as_completed(waiting), 1):
+            out[waiting[job]] = job.result()
+            update("smoothing", k / len(jobs))
+    return {name: out[name] for name in jobs}
+
+
+def add_smoothed(
+    shown: dict[str, Any],
+    found: dict[str, Replayed],
+    passes: dict[str, SmoothedRecord],
+    truth: Mapping[str, np.ndarray],
+) -> None:
+    """Errors of the filters where the truth is known, and figures of what was smoothed."""
+    for name, done in found.items():
+        columns = done.columns()
+        shown[name]["errors"] = {
+            q.name: float(np.sqrt(np.nanmean((columns[q.name] - truth[q.name]) ** 2)))
+            for q in done.model.outputs if q.name in truth and len(columns[q.name]) == len(truth[q.name])
+        }  # fmt: skip
+        if name in passes:
+            shown[name]["smoothed"] = compared(passes[name], columns, truth)
+
+
+def headline(shown: dict[str, Any]) -> str:
+    same = shown[AS_RECORDED]["identical"]
+    return f"{AS_RECORDED}: {'identical to the record, to the bit' if same else 'NOT what was recorded'}."
+
+
+def _rows(shown: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    names = list(shown)
+    rows = [(key.removeprefix("readings_"), *(f"{shown[n]['readings'][key]:.0f}" for n in names)) for key in COUNTED]
+    for what, label in (("mean_sigma", "standard deviation of"), ("rms_from_board", "from the record, rms, of")):
+        every = list(dict.fromkeys(q for n in names for q in shown[n][what]))
+        rows += [
+            (f"{label} {q}", *(f"{shown[n][what][q]:.4g}" if q in shown[n][what] else "" for n in names)) for q in every
+        ]
+    for q in list(dict.fromkeys(q for n in names for q in shown[n].get("errors", {}))):
+        rows.append((f"error, rms, of {q}", *(f"{shown[n]['errors'].get(q, float('nan')):.4g}" for n in names)))
+    passes = {n: shown[n]["smoothed"] for n in names if "smoothed" in shown[n]}
+    for q in list(dict.fromkeys(q for one in passes.values() for q in one["sigma"])):
+        rows.append((f"smoothed: standard deviation of {q}", *(_of(passes, n, "sigma", q, "smoothed") for n in names)))
+    for q in list(dict.fromkeys(q for one in passes.values() for q in one["errors"])):
+        rows.append((f"smoothed: error, rms, of {q}", *(_of(passes, n, "errors", q, "smoothed") for n in names)))
+    for which in ("forward", "smoothed"):
+        for q in list(dict.fromkeys(q for one in passes.values() for q in one["nees"].get(which, {}))):
+            cells = (_nees(passes, n, which, q) for n in names)
+            rows.append((f"{'smoothed: ' * (which == 'smoothed')}NEES of {q}", *cells))
+    for q in list(dict.fromkeys(q for one in passes.values() for q in one["nis"])):
+        rows.append((f"mean NIS of {q}", *(_nis(passes, n, q) for n in names)))
+    return ("", *names), rows
+
+
+def _of(passes: dict[str, Any], name: str, what: str, quantity: str, which: str) -> str:
+    one = passes.get(name, {}).get(what, {}).get(quantity)
+    return "" if one is None else f"{one[which]:.4g}"
+
+
+def _nis(passes: dict[str, Any], name: str, reading: str) -> str:
+    one = passes.get(name, {}).get("nis", {}).get(reading)
+    return "" if one is None else f"{one['mean']:.3f} ({one['low']:.3f} to {one['high']:.3f})"
+
+
+def _nees(passes: dict[str, Any], name: str, which: str, quantity: str) -> str:
+    one = passes.get(name, {}).get("nees", {}).get(which, {}).get(quantity)
+    if one is None:
+        return ""
+    shares = f"{100 * one['inside']:.0f} % in, {100 * one['above']:.0f} above"
+    return f"{one['mean']:.3g} ({one['low']:.3g} to {one['high']:.3g}: {shares})"
+
+
+def print_results(console: Console, shown: dict[str, Any]) -> None:
+    headings, rows = _rows(shown)
+    out = Table(box=SIMPLE_HEAD)
+    for k, heading in enumerate(headings):
+        out.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
+    for row in rows:
+        out.add_row(*row)
+    console.print(out)
+    console.print(headline(shown), markup=False)
+
+
+def page_sections(
+    found: dict[str, Replayed],
+    shown: dict[str, Any],
+    passes: dict[str, SmoothedRecord],
+    truth: Mapping[str, np.ndarray],
+) -> list[str]:
+    headings, rows = _rows(shown)
+    pieces = [section("figures", "figures", headline(shown), table(headings, rows, "figures"))]
+    first = found[AS_RECORDED]
+    seconds = (first.instants - first.instants[0]) * 1e-9 if len(first.results) else np.zeros(0)
+    for q in first.model.outputs:
+        if q.name.startswith(SIGMA):
+            name = q.name.removeprefix(SIGMA)
+            what = name if name in first.columns() else ESTIMATED + name
+            series = [
+                Series(label, (done.instants - done.instants[0]) * 1e-9, done.columns()[what])
+                for label, done in found.items() if len(done.results) and what in done.columns()
+            ]  # fmt: skip
+            series += [
+                Series(f"{label}, smoothed", seconds[one.steps], one.smoothed[what])
+                for label, one in passes.items() if what in one.smoothed
+            ]  # fmt: skip
+            if what in truth:
+                series.append(Series("truth", seconds, truth[what]))
+            if series:
+                pieces.append(section(name, name, "", curves(f"{name} over time, s", series)))
+    return pieces
