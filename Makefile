@@ -35,7 +35,7 @@ types: $(VENV)/.dev
 
 # what is tested, on all cores
 built: $(VENV)/.drive
-	$(BIN)/python -m sync.build --all
+	$(BIN)/python -m sync.compile.build --all
 
 # the few kernels of the tests themselves by one process, or each would compile them all
 collected: $(VENV)/.dev

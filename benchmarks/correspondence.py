@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from sync.child_python import python_command, python_environment
-from sync.config import load
-from sync.ledger import histogram
-from sync.ring import RingReader
-from sync.watch import SEEN_NS, SEEN_POSITION, watch
+from sync.config.config import load
+from sync.ring.ledger import histogram
+from sync.ring.ring import RingReader
+from sync.ring.watch import SEEN_NS, SEEN_POSITION, watch
 
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
 

@@ -40,10 +40,10 @@ import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
 # isort: split
 import numpy as np  # noqa: E402
 
-from sync.config import load  # noqa: E402
-from sync.ledger import BUCKETS, histogram, middle, summary_us  # noqa: E402
-from sync.realtime import cores, permitted, this_thread  # noqa: E402
+from sync.config.config import load  # noqa: E402
+from sync.process.realtime import cores, permitted, this_thread  # noqa: E402
 from sync.record import open_run  # noqa: E402
+from sync.ring.ledger import BUCKETS, histogram, middle, summary_us  # noqa: E402
 from tandem.baseline import _sleep_and_measure  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"

@@ -29,11 +29,11 @@ sys.path.insert(0, str(ROOT))
 
 from checks.foreign_readers import compared  # noqa: E402
 from sync.clock import now_ns  # noqa: E402
-from sync.config import load  # noqa: E402
+from sync.config.config import load  # noqa: E402
 from sync.errors import RingError, TandemError  # noqa: E402
 from sync.record import open_run  # noqa: E402
-from sync.ring import RingReader  # noqa: E402
-from sync.streams import DAQ, SIM, SIM_IN  # noqa: E402
+from sync.ring.ring import RingReader  # noqa: E402
+from sync.ring.streams import DAQ, SIM, SIM_IN  # noqa: E402
 from tandem.inspect.info import info  # noqa: E402
 from tandem.replay import Asked, replay_run  # noqa: E402
 from tandem.supervisor.supervise import sweep  # noqa: E402

@@ -52,9 +52,9 @@ import numpy as np  # noqa: E402
 import zmq  # noqa: E402
 
 from sim_service.step_record import MISSED  # noqa: E402
-from sync.config import Config, load  # noqa: E402
+from sync.config.config import Config, load  # noqa: E402
 from sync.errors import RingError  # noqa: E402
-from sync.ring import RingReader  # noqa: E402
+from sync.ring.ring import RingReader  # noqa: E402
 from tests.sync.zmtp import RUBBISH, Where, ask, dial, frame, greeting  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"

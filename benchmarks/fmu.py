@@ -13,7 +13,7 @@ import fmpy.fmi3
 import numpy as np
 from fmpy import extract, read_model_description
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.fmu.build import write_fmu
 from tandem.fmu.platforms import HOST
 from tandem.library.model import load_machine

@@ -18,8 +18,8 @@ import sync  # noqa: F401  (one thread for BLAS, before numpy is imported)
 import numpy as np
 
 from sim_service.registry import load_machine
-from sync import consent
-from sync.jit import kernel
+from sync.compile.jit import kernel
+from sync.files import consent
 from tests.foreign_fmu import foreign_fmu
 
 STEPS, TURNS = 1000, 20

@@ -120,13 +120,13 @@ class _Ring:
     """A ring in private memory that is ours to write."""
 
     def __init__(self, layout: Any, capacity: int):
-        from sync.ring import private_ring
+        from sync.ring.ring import private_ring
 
         self.layout, self.words, self.epoch = layout, private_ring(layout, capacity), 1
 
     @property
     def head(self) -> int:
-        from sync.ring import HEAD_WORD
+        from sync.ring.ring import HEAD_WORD
 
         return int(self.words[HEAD_WORD])
 
@@ -135,8 +135,8 @@ class _Ring:
 
 
 def wire(_: Path) -> Target:
-    from sync.block import Channel, Layout
-    from sync.ring import newest
+    from sync.ring.block import Channel, Layout
+    from sync.ring.ring import newest
     from sync.transport.message_form import Form, write_message
     from sync.transport.wire import BLOCKS, Receiver
 
@@ -235,7 +235,7 @@ def commands(folder: Path) -> Target:
     from sim_service.loop_data import MachineData
     from sim_service.registry import load_machine
     from sim_service.shapes import changeable, no_fit
-    from sync.config import load
+    from sync.config.config import load
 
     model, params = load_machine(CONFIGS / "vehicles" / "buggy_single_track.toml")
     ring = _Ring(LAYOUT, 1024)
@@ -323,7 +323,7 @@ _PART = b"\n#### the next file ####\n"
 
 def config(folder: Path) -> Target:
     """A configuration, a fragment over it, and what --set says."""
-    from sync.config import load
+    from sync.config.config import load
     from sync.errors import ConfigError
 
     files = sorted(CONFIGS.glob("*.toml"))
@@ -360,7 +360,7 @@ def config(folder: Path) -> Target:
 def sources(folder: Path) -> Target:
     """The table of a source and everything that opening it looks at."""
     from daq_service.devices import open_device
-    from sync.config import load
+    from sync.config.config import load
     from sync.errors import ConfigError, DeviceError
 
     for name in ("can", "manoeuvres", "vehicles"):
@@ -449,7 +449,7 @@ def mechanism(folder: Path) -> Target:
 def dbc(folder: Path) -> Target:
     """A DBC under the shipped mapping, and frames against what came of it."""
     from daq_service.devices import open_device
-    from sync.config import load
+    from sync.config.config import load
     from sync.errors import ConfigError
 
     (folder / "can").mkdir()
@@ -751,7 +751,7 @@ def _exported(folder: Path, form: str) -> list[bytes]:
 def _imported(folder: Path, form: str, seeds: list[bytes], changed: Change, share: float, least: int) -> Target:
     """A measurement in this format, as `tandem import` takes it, up to the writing."""
     from sync.errors import ConfigError
-    from sync.limits import DecodedTooLarge
+    from sync.files.limits import DecodedTooLarge
     from tandem.exchange.errors import ExchangeError
     from tandem.exchange.importer import Asked, _content, _summary, open_measurement
 
@@ -818,7 +818,7 @@ def mf4(folder: Path) -> Target:
 def _a_run(folder: Path) -> Path:
     """A short drive made by hand, with commands, replayed and saved: it has every topic a live one has."""
     from sim_service.command_record import LAYOUT, PARAMETER, RESET
-    from sync.config import load
+    from sync.config.config import load
     from sync.record import CompleteRun, CompleteTopic, write_complete
     from tandem.provenance import attachments, start_facts
     from tandem.replay import Asked, replay_run
@@ -851,7 +851,6 @@ def _remade(files: list[Path]) -> Change:
     """A sound record of something else: other layouts, other numbers, other positions, and messages to match."""
     from mcap.writer import Writer
 
-    from sync.block import Channel, Layout
     from sync.record import open_run
     from sync.record.heads import START
     from sync.record.ros2msg import ENCODING as ROS2MSG
@@ -859,6 +858,7 @@ def _remade(files: list[Path]) -> Change:
     from sync.record.ros2msg import message_bytes, to_definition
     from sync.record.schema import ENCODING, MESSAGES, NAME, to_schema
     from sync.record.writer import END, PROFILE
+    from sync.ring.block import Channel, Layout
     from sync.transport.message_form import Form, write_message
 
     runs = [open_run(file) for file in files]

@@ -71,7 +71,7 @@ def car(kind: str) -> tuple[dict[str, Any], Any]:
 def chain(rods: int) -> tuple[dict[str, Any], Any]:
     """The same of a chain, as a machine without inputs whose outputs are its coordinates."""
     from sim_service.contract.machine import Machine, Quantity, tables
-    from sync.jit import inner
+    from sync.compile.jit import inner
     from tandem.multibody.natural.augmented import step
     from tandem.multibody.natural.run import TOTALS, run_steps
     from tandem.multibody.natural.system import no_force
@@ -128,7 +128,7 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
 def recursion(links: int) -> tuple[dict[str, Any], Any]:
     """The same of links by the articulated-body recursion, in steps of Runge and Kutta's method of order 4."""
     from sim_service.contract.machine import Machine, Quantity, tables
-    from sync.jit import inner, numba
+    from sync.compile.jit import inner, numba
     from tandem.multibody.code.source import DeviceSource
     from tandem.multibody.natural.views import view
     from tandem.multibody.relative.chain import planar_rates

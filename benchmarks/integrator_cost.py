@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types, void
 
-from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import kernel
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.jit import kernel
 from tandem.multibody.relative import integrators, ode
 from tandem.multibody.relative.integrators import factorise_shifted, solve_shifted
 

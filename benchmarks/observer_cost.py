@@ -14,10 +14,10 @@ import numpy as np
 from numba import boolean, float64, int64, types, void
 
 from sim_service.contract.machine import STEP
-from sync.array_copy import copy
-from sync.array_types import MATRIX, VECTOR
 from sync.clock import now_ns
-from sync.jit import kernel
+from sync.compile.array_copy import copy
+from sync.compile.array_types import MATRIX, VECTOR
+from sync.compile.jit import kernel
 from tandem.estimation import ekf
 from tandem.estimation.ekf import FUNCTIONS, MEMORY, MODEL, Z
 from tandem.estimation.factored import predict_covariance

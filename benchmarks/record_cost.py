@@ -22,11 +22,11 @@ import numpy as np
 from mcap.writer import CompressionType, Writer
 
 from sim_service.step_record import STEP_CHANNELS
-from sync.array_copy import copy
-from sync.block import PUSHED, RECEIVED, Channel, Layout, T
-from sync.jit import kernel
+from sync.compile.array_copy import copy
+from sync.compile.jit import kernel
 from sync.record import RunWriter, Sink
 from sync.record.schema import ENCODING, MESSAGES, NAME, to_schema
+from sync.ring.block import PUSHED, RECEIVED, Channel, Layout, T
 from sync.transport.message_form import Form, write_message
 
 DAQ = Layout((Channel("brake", "i2"), Channel("throttle", "i2"), Channel("steering", "i4")))

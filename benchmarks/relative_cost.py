@@ -20,9 +20,9 @@ from numba import float64, int64, types, void
 
 from sim_service.contract.machine import index
 from sim_service.registry import FILE, MachineFiles, gather, make_machine
-from sync.array_types import CONSTANTS, INDICES, VECTOR
 from sync.child_python import python_command, python_environment
-from sync.jit import kernel
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy.build import assemble
 from tandem.multibody.natural import evaluation
 from tandem.multibody.natural.mechanism import Mechanism

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numba import int64, types
 
-from sync.array_types import READ_ONLY, WORDS, WORDS_2D
-from sync.block import Channel, Layout
 from sync.clock import now_ns
-from sync.jit import kernel
-from sync.ring import RingReader, RingWriter, newest, push, since
+from sync.compile.array_types import READ_ONLY, WORDS, WORDS_2D
+from sync.compile.jit import kernel
+from sync.ring.block import Channel, Layout
+from sync.ring.ring import RingReader, RingWriter, newest, push, since
 
 _PATIENCE_S = 120.0  # for processes to start, where other programs run
 GOLDEN = -7046029254386353131  # 2**64 / golden ratio, as a signed word

@@ -1,6 +1,6 @@
 """Is the ring's algorithm right on every machine that keeps the C11 memory model? All executions, not some.
 
-What is checked is the source of sync/ring.py itself: its functions are read from the file and every atomic operation in
+What is checked is the source of sync/ring/ring.py itself: its functions are read from the file and every atomic operation in
 them is made a `yield`, so that a machine between two threads decides what happens next and what a load finds. The
 machine is operational and weaker than any processor we know of. Each word has the history of everything ever stored
 into it. A thread has a view: for each word the oldest entry it may still read. A load takes any entry from there on, so
@@ -32,7 +32,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from sync import ring as ring_module  # noqa: E402
+from sync.ring import ring as ring_module
 
 SOURCE = ROOT / "sync" / "ring.py"
 ATOMICS = ("load_acquire", "load_relaxed", "store_relaxed", "store_release", "fence_acquire", "fence_release")
@@ -158,7 +158,7 @@ LARGE = (
     Scenario(4, (("since", 4),), capacity=4, dies=True),
     Scenario(5, (("slot", 0), ("slot", 1), ("slot", 4))),
 )
-# what the docstring of sync/ring.py warns of: without the head, a slot that two lives have written fools a reader
+# what the docstring of sync/ring/ring.py warns of: without the head, a slot that two lives have written fools a reader
 SLOT_OF_TWO_LIVES = Scenario(1, (("slot", 0),), dies=True)
 
 _STAMP, _HEAD_STORE = ("push", "store_release", 0), ("push", "store_release", 1)

@@ -35,10 +35,10 @@ import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
 # isort: split
 import numpy as np  # noqa: E402
 
-from sync.config import Config, load, runtime_directory  # noqa: E402
+from sync.config.config import Config, load, runtime_directory  # noqa: E402
 from sync.errors import RingError  # noqa: E402
 from sync.record import open_run  # noqa: E402
-from sync.ring import SHM, RingReader  # noqa: E402
+from sync.ring.ring import SHM, RingReader  # noqa: E402
 from tandem.replay import Asked, replay_run  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"

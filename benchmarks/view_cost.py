@@ -34,11 +34,11 @@ import numpy as np  # noqa: E402
 from tests.sim_service.pages import session  # noqa: E402
 
 from sync.clock import now_ns  # noqa: E402
-from sync.config import load  # noqa: E402
+from sync.config.config import load  # noqa: E402
 from sync.errors import RingError  # noqa: E402
+from sync.files.token import new_token  # noqa: E402
 from sync.record import open_run  # noqa: E402
-from sync.ring import RingReader  # noqa: E402
-from sync.token import new_token  # noqa: E402
+from sync.ring.ring import RingReader  # noqa: E402
 from tests.system.browser import browser  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"

@@ -18,9 +18,9 @@ from mcap.records import Channel as McapChannel
 from mcap.records import Chunk, ChunkIndex, DataEnd, Header, McapRecord, Message, Metadata, Schema
 from mcap.writer import MCAP0_MAGIC
 
-from sync.block import Channel, Layout
 from sync.record.ros2msg import to_definition
 from sync.record.schema import to_schema
+from sync.ring.block import Channel, Layout
 
 SIZE = 1_000_000
 MB = 1 << 20

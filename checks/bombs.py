@@ -58,7 +58,7 @@ def read_measurement(path: Path) -> None:
 
 
 def read_toml(path: Path) -> None:
-    from sync.config import load
+    from sync.config.config import load
 
     load(path)
     raise NotRefused

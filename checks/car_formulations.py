@@ -40,8 +40,8 @@ from numba import float64, int64
 from checks.real_runs import run_beside_bare, tandem
 from sim_service.contract.machine import Machine, index
 from sim_service.registry import FILE, MachineFiles, gather, make_machine
+from sync.compile.jit import kernel
 from sync.errors import ConfigError
-from sync.jit import kernel
 from tandem.machines.car.buggy.description import P
 
 ROOT = Path(__file__).resolve().parents[1]

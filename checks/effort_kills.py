@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from daq_service.effort_record import WATCHDOG
-from sync.config import load
+from sync.config.config import load
 from sync.errors import RingError
 from sync.record import open_run
-from sync.ring import RingReader
+from sync.ring.ring import RingReader
 
 ROOT = Path(__file__).resolve().parents[1]
 DRIVE = ROOT / "configs" / "drive.toml"

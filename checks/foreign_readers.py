@@ -20,9 +20,9 @@ import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
 # isort: split
 import numpy as np  # noqa: E402
 
-from sync.block import HEADER, Layout  # noqa: E402
 from sync.record import open_run  # noqa: E402
 from sync.record.ros2msg import field_names  # noqa: E402
+from sync.ring.block import HEADER, Layout  # noqa: E402
 
 
 class Different(Exception):

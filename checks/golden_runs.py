@@ -70,8 +70,8 @@ class Drive:
     """A drive of real processes, watched by the number of its steps."""
 
     def __init__(self, folder: Path, name: str, settings: list[str]):
-        from sync.config import load
-        from sync.ring import RingReader
+        from sync.config.config import load
+        from sync.ring.ring import RingReader
 
         self.folder = folder
         chosen = [
@@ -116,7 +116,7 @@ class Drive:
     def kill_daq(self) -> int:
         """Kill it and wait for the next one; how many steps there are by then."""
         from sync.clock import now_ns
-        from sync.ring import RingReader
+        from sync.ring.ring import RingReader
 
         self.signal_daq(signal.SIGKILL)
         killed, end = RingReader(self.config.ring("daq")).writer_pid, now_ns() + round(_PATIENCE_S * 1e9)
@@ -127,7 +127,7 @@ class Drive:
         return int(self._steps.head)
 
     def signal_daq(self, number: int) -> None:
-        from sync.ring import RingReader
+        from sync.ring.ring import RingReader
 
         ring = RingReader(self.config.ring("daq"))
         os.kill(ring.writer_pid, number)

@@ -16,7 +16,7 @@ import numpy as np
 
 from checks.real_runs import ROOT, options, tandem
 from sim_service.step_record import MISSED, SKIPPED
-from sync.config import load
+from sync.config.config import load
 from sync.record import open_run
 
 WHEEL = ROOT / "configs" / "haptic_wheel.toml"

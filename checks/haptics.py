@@ -32,11 +32,11 @@ import numpy as np
 
 from checks.haptic_port import PORT_HZ, WHEEL, port
 from checks.real_runs import ROOT, options, reported, run_beside_bare, tandem
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.errors import RingError, TandemError
 from sync.record import open_run
-from sync.ring import RingReader
-from sync.ring_follower import RingFollower
+from sync.ring.follower import RingFollower
+from sync.ring.ring import RingReader
 from tandem.doctor import passivity as theory
 from tandem.tune import tune
 

@@ -243,7 +243,7 @@ def mechanism_words(name: str, guard: bool) -> Subject:
 
 def _machine(name: str) -> tuple[Any, Any, np.ndarray]:
     from sim_service.registry import configured, configured_machine, make_machine
-    from sync.config import load
+    from sync.config.config import load
 
     file, settings = MACHINES[name]
     relative = [s for s in settings if s == "sim.machine=RELATIVE"]

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numba import float64, void
 
-from sync.array_types import INDICES, MATRIX, VECTOR
 from sync.clock import now_ns
-from sync.jit import kernel
+from sync.compile.array_types import INDICES, MATRIX, VECTOR
+from sync.compile.jit import kernel
 from tandem.estimation import consistency
 from tandem.estimation.ekf import (
     ACTIVE,

@@ -25,7 +25,7 @@ from checks.look_ahead_drives import MANOEUVRES, Drive, H, buggy, limit_drive, n
 from sim_service.look_ahead import record
 from sim_service.look_ahead.hindsight import Warnings
 from sim_service.look_ahead.predict import Predictor
-from sync.config import Config, load
+from sync.config.config import Config, load
 
 ROOT = Path(__file__).resolve().parents[1]
 DRIVE = ROOT / "configs" / "drive.toml"

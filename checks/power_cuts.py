@@ -34,14 +34,14 @@ import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
 import numpy as np  # noqa: E402
 
 from checks.dropped_writes import FSYNC, UNLINK, WRITE, WRITE_AT, Disk, Op  # noqa: E402
-from sync.block import Channel, Layout  # noqa: E402
 from sync.clock import now_ns  # noqa: E402
-from sync.config import Config, load  # noqa: E402
+from sync.config.config import Config, load  # noqa: E402
 from sync.record import RunError, open_run  # noqa: E402
 from sync.record.heads import PART, START, as_head  # noqa: E402
 from sync.record.utc import utc_offset  # noqa: E402
-from sync.ring import RingWriter, push  # noqa: E402
-from sync.streams import DAQ, SIM  # noqa: E402
+from sync.ring.block import Channel, Layout  # noqa: E402
+from sync.ring.ring import RingWriter, push  # noqa: E402
+from sync.ring.streams import DAQ, SIM  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LAYOUT = Layout((Channel("number", "i8"), Channel("noise", "i8")))

@@ -12,8 +12,8 @@ from sim_service import step_record as rec
 from sim_service.command_record import AT_KIND, AT_VALUE, PAUSE, RESET, RESUME, SLOW
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.replay import REPORTED, as_recorded, obeyed_as_recorded, replay
-from sync.block import PUSHED, RECEIVED, SENT, T
-from sync.ledger import BUCKETS
+from sync.ring.block import PUSHED, RECEIVED, SENT, T
+from sync.ring.ledger import BUCKETS
 from sync.virtual_clock import AT, BLOCK, COMMAND, CONTROL, KIND, PUSH, WHERE
 
 _SUM = BUCKETS + 1  # of a histogram's words: the sum of all that was recorded

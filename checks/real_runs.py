@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.step_record import MISSED
-from sync.config import load
+from sync.config.config import load
 from sync.record import open_run
 from tandem.baseline import BareLoop
 

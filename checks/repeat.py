@@ -1,6 +1,6 @@
 """Runs test files many times over, on a quiet machine or beside busy processes, and counts the failures of each test.
 
-    python checks/repeat.py tests/sync/test_ring.py tests/tandem --times 50 --busy 4
+    python checks/repeat.py tests/sync/ring/test_ring.py tests/tandem --times 50 --busy 4
 
 A test that fails once in a thousand runs is broken: it depends on something it does not state, mostly on when it runs.
 Every file runs in a process of its own, all its tests in order, then again; the seeds of property tests differ each

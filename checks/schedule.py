@@ -17,10 +17,10 @@ from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, P
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.registry import load_machine
 from sim_service.simulation import Simulation
-from sync.block import PAYLOAD, PUSHED, RECEIVED, SENT, T
 from sync.clock import VirtualClock
-from sync.config import Config, load
-from sync.ring import CLOSED, EPOCH_WORD, HEAD_WORD, private_ring, since
+from sync.config.config import Config, load
+from sync.ring.block import PAYLOAD, PUSHED, RECEIVED, SENT, T
+from sync.ring.ring import CLOSED, EPOCH_WORD, HEAD_WORD, private_ring, since
 from sync.virtual_clock import (
     AT,
     BLOCK,

@@ -30,7 +30,7 @@ EDITED = (
     "daq_service/acquire.py",
     "daq_service/devices/virtual.py",
     "tandem/machines/car/buggy/build.py",
-    "sync/watch.py",
+    "sync/ring/watch.py",
     "tandem/recorder/tap.py",
     "sim_service/simulation.py",
     "sim_service/loop.py",

@@ -36,11 +36,11 @@ import numpy as np  # noqa: E402
 from numba import int64, types  # noqa: E402
 
 from checks.real_runs import more_than_chance  # noqa: E402
-from sync import realtime  # noqa: E402
-from sync.array_types import WORDS  # noqa: E402
 from sync.clock import now_ns, sleep_until  # noqa: E402
-from sync.config import Config, load  # noqa: E402
-from sync.jit import kernel  # noqa: E402
+from sync.compile.array_types import WORDS  # noqa: E402
+from sync.compile.jit import kernel  # noqa: E402
+from sync.config.config import Config, load  # noqa: E402
+from sync.process import realtime
 from sync.record import open_run  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"

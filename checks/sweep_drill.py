@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sync.child_python import python_command, python_environment
-from sync.toml import read_toml
+from sync.config.toml import read_toml
 from tandem.ensembles.sweep import TABLE, sweep
 from tandem.shipped_configs import CONFIGS
 

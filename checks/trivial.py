@@ -2,7 +2,7 @@
 input, and whose step takes the time that it sets on a virtual clock (`BUSY`)."""
 
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
 
 BUSY = 2  # the word of `work` for the time of a step, ns

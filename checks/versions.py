@@ -1,7 +1,7 @@
 """The tests with the oldest and the newest packages that pyproject.toml allows, each in an environment of its own.
 
     python checks/versions.py                         the whole suite, twice: an hour
-    python checks/versions.py --only oldest --bare tests/sync/test_jit.py
+    python checks/versions.py --only oldest --bare tests/sync/compile/test_jit.py
     python checks/versions.py --packages numba        one of them, the others as they are pinned
 
 The environment has the pinned packages (requirements.txt, requirements-dev.txt), or those that go with the ones named;

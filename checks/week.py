@@ -32,11 +32,11 @@ import sync  # noqa: E402, F401  (one thread for BLAS, before numpy is imported)
 # isort: split
 import numpy as np  # noqa: E402
 
-from sync.block import Channel, Layout  # noqa: E402
-from sync.config import load  # noqa: E402
+from sync.config.config import load  # noqa: E402
 from sync.record import parts  # noqa: E402
-from sync.ring import RingWriter, push  # noqa: E402
-from sync.streams import DAQ, SIM  # noqa: E402
+from sync.ring.block import Channel, Layout  # noqa: E402
+from sync.ring.ring import RingWriter, push  # noqa: E402
+from sync.ring.streams import DAQ, SIM  # noqa: E402
 from sync.virtual_clock import NOW, virtual_clock  # noqa: E402
 from tandem.recorder.recorder import Recorder  # noqa: E402
 

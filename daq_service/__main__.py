@@ -3,8 +3,8 @@
 import signal
 import sys
 
-from sync.jit import compiling
-from sync.service_process import main
+from sync.compile.jit import compiling
+from sync.process.service import main
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while compiling just ends

@@ -14,12 +14,12 @@ from numba import int64, types
 
 from daq_service.counters import BITS, TOTAL, counter_table, unwrap
 from daq_service.devices import Device
-from sync.array_types import WORDS, WORDS_2D
-from sync.block import EPOCH, PUSHED, SEQ, T
-from sync.block_values import put_integer
 from sync.clock import REAL, Clock, for_any_clock, now
-from sync.config import Config
-from sync.ring import EPOCH_WORD, HEAD_WORD, RingWriter, beat_at, push, since
+from sync.compile.array_types import WORDS, WORDS_2D
+from sync.config.config import Config
+from sync.ring.block import EPOCH, PUSHED, SEQ, T
+from sync.ring.block_values import put_integer
+from sync.ring.ring import EPOCH_WORD, HEAD_WORD, RingWriter, beat_at, push, since
 from sync.transport.wire import Publisher
 
 MOST_BLOCKS = 4096  # a turn; a longer backlog takes several

@@ -7,8 +7,8 @@ implausible; it is applied all the same, since nothing better is known.
 
 import numpy as np
 
-from sync.config import ChannelConfig
-from sync.jit import kernel
+from sync.compile.jit import kernel
+from sync.config.config import ChannelConfig
 
 BITS, LIMIT, STARTED, LAST, TOTAL = range(5)  # columns of a channel's row
 

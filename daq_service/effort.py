@@ -46,13 +46,13 @@ from daq_service.effort_port import (
     take_model,
 )
 from daq_service.effort_settings import EffortSettings
-from sync.array_types import READ_ONLY, VECTOR, WORDS, WORDS_2D, group, read_only
-from sync.atomics import load_acquire
-from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Layout, T
 from sync.clock import REAL, Clock, for_any_clock, now, sleep
-from sync.jit import kernel
-from sync.ledger import histograms, record, summary_us
-from sync.ring import (
+from sync.compile.array_types import READ_ONLY, VECTOR, WORDS, WORDS_2D, group, read_only
+from sync.compile.atomics import load_acquire
+from sync.compile.jit import kernel
+from sync.ring.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Layout, T
+from sync.ring.ledger import histograms, record, summary_us
+from sync.ring.ring import (
     EPOCH_WORD,
     HEAD_WORD,
     HEARTBEAT_WORD,

@@ -9,7 +9,7 @@ slopes of the effort by angle, speed and acceleration (of a mass: kilograms). Be
 
 with tau from the sample that the step used to the newest one, and d_... how far the port is from having gone on as it
 did. The motion comes from the samples themselves, by the estimator that the simulator itself has for them
-(sync/estimators.py), so that both agree at tau = 0. A model older than two steps is not followed: its effort holds.
+(sync/signals/estimators.py), so that both agree at tau = 0. A model older than two steps is not followed: its effort holds.
 
 `port_effort` alone makes it, from the step, the two instants and the motion, which every effort records: a replay
 computes it again, to the bit.
@@ -23,16 +23,16 @@ from numba import boolean, float64, int64
 
 from daq_service import effort_record as rec
 from daq_service.effort_settings import EffortSettings
-from sync import estimators
-from sync.array_types import VECTOR, WORDS, group
-from sync.atomics import load_acquire
-from sync.block import EPOCH, PUSHED, Layout, T
-from sync.block_values import get_integer
-from sync.config import Config
-from sync.estimators import estimate, observe
-from sync.input_rows import Encoder
-from sync.jit import kernel
-from sync.ring import HEAD_WORD, read_slot
+from sync.compile.array_types import VECTOR, WORDS, group
+from sync.compile.atomics import load_acquire
+from sync.compile.jit import kernel
+from sync.config.config import Config
+from sync.config.input_rows import Encoder
+from sync.ring.block import EPOCH, PUSHED, Layout, T
+from sync.ring.block_values import get_integer
+from sync.ring.ring import HEAD_WORD, read_slot
+from sync.signals import estimators
+from sync.signals.estimators import estimate, observe
 
 # of a step: its effort, that ahead, slopes; then its motion; the effort half way, NaN where a step does not have it
 EFFORT, AHEAD, STIFFNESS, DAMPING, INERTIA, ANGLE, SPEED, ACCELERATION, MIDDLE = range(9)

@@ -4,7 +4,7 @@ Integers and names only: readers of a block, a report or a record import this mo
 loop (daq_service/effort.py) fills what is named here.
 """
 
-from sync.block import PAYLOAD, Channel, Layout
+from sync.ring.block import PAYLOAD, Channel, Layout
 
 # the status word of an effort
 LIMITED = 1  # the step asked for more than the limit

@@ -16,10 +16,10 @@ from daq_service.effort import (
 )
 from daq_service.effort_port import MODEL, model_names, port_effort
 from daq_service.effort_settings import EffortSettings
-from sync.array_copy import copy
-from sync.array_types import MATRIX, WORDS, WORDS_2D
-from sync.block import EPOCH, SEQ, T
-from sync.jit import kernel
+from sync.compile.array_copy import copy
+from sync.compile.array_types import MATRIX, WORDS, WORDS_2D
+from sync.compile.jit import kernel
+from sync.ring.block import EPOCH, SEQ, T
 
 _LONG_AGO = -(2**60)  # ns
 

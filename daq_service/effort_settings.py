@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sync.block import AGE
-from sync.config import Config
+from sync.config.config import Config
+from sync.config.input_rows import Encoder
+from sync.config.toml import Section
 from sync.errors import ConfigError
-from sync.input_rows import Encoder
-from sync.toml import Section
+from sync.ring.block import AGE
 
 _LEAST_SPARE_MS = 2.0  # between the planned zero and the promised one: a thread may wake late
 

@@ -19,14 +19,14 @@ from daq_service.devices import Host
 from daq_service.devices.haptic import HapticDevice, open_here
 from daq_service.devices.haptic_plant import GIVEN, X, hand_over
 from daq_service.devices.haptic_settings import Settings
-from sync import streams
-from sync.block import EPOCH, PUSHED, SEQ, Channel, Layout, T
 from sync.clock import now_ns
-from sync.config import Config
-from sync.ring import HEARTBEAT_WORD, RingWriter, peek, push
-from sync.ring_follower import RingFollower
-from sync.service_process import Prepared, Reporter, Worker, held, join, look_after, start
-from sync.toml import check
+from sync.config.config import Config
+from sync.config.toml import check
+from sync.process.service import Prepared, Reporter, Worker, held, join, look_after, start
+from sync.ring import streams
+from sync.ring.block import EPOCH, PUSHED, SEQ, Channel, Layout, T
+from sync.ring.follower import RingFollower
+from sync.ring.ring import HEARTBEAT_WORD, RingWriter, peek, push
 
 _SILENT = 0.75  # of what is promised: the thread may wake late. The effort loop beats every millisecond at least
 _MOST_SCANS = 256

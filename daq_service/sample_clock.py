@@ -16,7 +16,7 @@ import itertools
 
 import numpy as np
 
-from sync.units import SECOND
+from sync.clock import SECOND
 
 _SLOT_NS = SECOND // 4  # of each slot the quickest observation is kept
 _SLOTS = 80  # twenty seconds

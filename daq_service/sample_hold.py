@@ -11,9 +11,9 @@ from bisect import insort_right
 
 import numpy as np
 
-from sync.block import AGE
 from sync.clock import REAL, RealClock, VirtualClock
-from sync.config import Config
+from sync.config.config import Config
+from sync.ring.block import AGE
 
 _NEVER = 2**62
 _MOMENT_NS = 1_000_000

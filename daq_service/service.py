@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 from daq_service import effort_record
 from daq_service.acquire import Acquisition
 from daq_service.devices import Device, Host, find, open_device
-from sync import realtime, streams
-from sync.block import Channel, Layout
 from sync.clock import now_ns
-from sync.config import Config
-from sync.memory import refuse_too_large
-from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
-from sync.service_process import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
+from sync.config.config import Config
+from sync.process import realtime
+from sync.process.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
+from sync.process.waiting import Waiting
+from sync.ring import streams
+from sync.ring.block import Channel, Layout
+from sync.ring.memory import refuse_too_large
+from sync.ring.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
+from sync.ring.watch import Peer
 from sync.transport.host_clock import Artificial, ClockServer
 from sync.transport.keys import Keys, transport_keys
 from sync.transport.socket_guard import SocketGuard
 from sync.transport.wire import Publisher, Receiver, context, every_block
-from sync.waiting import Waiting
-from sync.watch import Peer
 
 if TYPE_CHECKING:  # most sources have no efforts
     from daq_service.effort import EffortLoop

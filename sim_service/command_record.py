@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sync.block import PAYLOAD, Channel, Layout
+from sync.ring.block import PAYLOAD, Channel, Layout
 
 # kinds: parameter `index` is to be `value`; the model as it started; no more steps, after so many; go on; how slowly;
 # the tables of shape number `index`, see sim_service/shapes.py; parameter `index` is to be `value` with

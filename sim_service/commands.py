@@ -43,16 +43,16 @@ from sim_service.command_record import (
 )
 from sim_service.contract.machine import Machine
 from sim_service.shapes import SLOTS, Shaping, change_shape
-from sync.array_copy import copy
-from sync.atomics import load_acquire
-from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
-from sync.config import Config
+from sync.compile.array_copy import copy
+from sync.compile.atomics import load_acquire
+from sync.compile.jit import kernel
+from sync.config.config import Config
 from sync.errors import ConfigError, TandemError
-from sync.jit import kernel
-from sync.realtime import at_ease
-from sync.ring import HEAD_WORD, RingWriter, push, read_slot
-from sync.streams import COMMAND
+from sync.process.realtime import at_ease
+from sync.ring.block import EPOCH, PUSHED, SEQ, T
+from sync.ring.ring import HEAD_WORD, RingWriter, push, read_slot
+from sync.ring.streams import COMMAND
 from sync.transport.message import MALFORMED
 from sync.transport.socket_guard import Connections
 from sync.transport.wire import POLL_MS, Context, bind

@@ -39,13 +39,13 @@ from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.step_kernel import advance_step
 from sim_service.step_result import CLIPPED, OVER, STAGES
 from sim_service.step_result import DIVERGED as DIVERGED_NOW
-from sync.array_copy import copy
-from sync.atomics import load_acquire, load_relaxed, store_release
-from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import Clock, for_any_clock, now, sleep
-from sync.jit import kernel
-from sync.ledger import record
-from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat_at, newest, push, read_slot
+from sync.compile.array_copy import copy
+from sync.compile.atomics import load_acquire, load_relaxed, store_release
+from sync.compile.jit import kernel
+from sync.ring.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
+from sync.ring.ledger import record
+from sync.ring.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat_at, newest, push, read_slot
 
 _PATIENCE_NS = 250_000_000  # for the first arrivals
 _NAP_NS = 20_000  # between two looks for a late block

@@ -11,7 +11,7 @@ import numpy as np
 from numba import from_dtype, int64, types
 
 from sim_service.contract.machine import TABLES, Tables
-from sync.array_types import MATRIX, READ_ONLY, VECTOR, WORDS, WORDS_2D, group
+from sync.compile.array_types import MATRIX, READ_ONLY, VECTOR, WORDS, WORDS_2D, group
 
 Words = np.ndarray
 Vector = np.ndarray

@@ -8,8 +8,8 @@ are those of the loop, to the bit.
 from numba import float64, int64, types
 
 from sim_service.contract.machine import STEP, TABLES
-from sync.array_types import MATRIX, VECTOR, WORDS
-from sync.jit import kernel
+from sync.compile.array_types import MATRIX, VECTOR, WORDS
+from sync.compile.jit import kernel
 
 
 @kernel()

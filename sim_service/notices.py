@@ -13,10 +13,10 @@ from sim_service import step_record
 from sim_service.inputs.stages import BITS, MASK, in_words
 from sim_service.simulation import Simulation
 from sync.clock import now_ns
-from sync.config import Config
-from sync.input_rows import MOST_ROWS, Row
-from sync.ring import RingReader
-from sync.ring_follower import RingFollower
+from sync.config.config import Config
+from sync.config.input_rows import MOST_ROWS, Row
+from sync.ring.follower import RingFollower
+from sync.ring.ring import RingReader
 
 CALM_NS = 500_000_000  # input that is fresh for so long is fresh again
 WINDOW_NS = 3_000_000_000

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from sync.array_copy import copy
-from sync.jit import kernel
-from sync.ledger import BUCKETS, histograms, middle, record
+from sync.compile.array_copy import copy
+from sync.compile.jit import kernel
+from sync.ring.ledger import BUCKETS, histograms, middle, record
 
 KP, KI = 0.2, 0.01
 LATE_COSTS = 20.0  # an input out of rhythm hurts the derivatives more than its age alone

@@ -1,6 +1,6 @@
 """Machines by name, made from their files. What a machine is: contract/machine.py.
 
-A machine is a module, of ours (MACHINES) or of another package (sync/plugins.py), that has
+A machine is a module, of ours (MACHINES) or of another package (sync/config/plugins.py), that has
 
     MACHINE                                 a Machine whose parameters are all there is to set, or else
     make(data, sources, changed)            -> (Machine, params), from the contents of its file
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import Machine
-from sync import plugins
-from sync.config import Config
+from sync.config import plugins
+from sync.config.config import Config
+from sync.config.toml import parse_toml, read_toml
 from sync.errors import ConfigError
-from sync.toml import parse_toml, read_toml
 
 MACHINES = {
     **{name: f"tandem.machines.car.{name}" for name in ("buggy", "single_track", "swerve")},

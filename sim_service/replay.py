@@ -25,11 +25,11 @@ from sim_service.shapes import shapes_of
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import advance_step
 from sim_service.step_result import CLIPPED, DIVERGED, OVER, STAGES
-from sync.array_copy import copy
-from sync.array_types import MATRIX, VECTOR, WORDS, WORDS_2D, group
 from sync.clock import now_ns
-from sync.jit import kernel
-from sync.ring import private_ring, push
+from sync.compile.array_copy import copy
+from sync.compile.array_types import MATRIX, VECTOR, WORDS, WORDS_2D, group
+from sync.compile.jit import kernel
+from sync.ring.ring import private_ring, push
 
 INITIAL, RESTART, LAPPED = 1, 2, 4
 _PUSHED, _SHOWN, _OVER = range(3)

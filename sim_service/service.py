@@ -22,23 +22,24 @@ from sim_service.notices import ClippedInput, Divergence, Overload, StaleInput, 
 from sim_service.phase import can_lock
 from sim_service.registry import check_effort, check_step, configured_machine
 from sim_service.simulation import Simulation
-from sync import realtime, streams
 from sync.clock import now_ns, sleep_until
-from sync.config import Config
+from sync.compile.jit import compiling
+from sync.config.config import Config
 from sync.errors import InputLost, TandemError
-from sync.jit import compiling
-from sync.ledger import histogram, summary_us
-from sync.memory import refuse_too_large
-from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
-from sync.ring_follower import RingFollower
-from sync.service_process import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
-from sync.threads import joined
+from sync.process import realtime
+from sync.process.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
+from sync.process.threads import joined
+from sync.process.waiting import Waiting
+from sync.ring import streams
+from sync.ring.follower import RingFollower
+from sync.ring.ledger import histogram, summary_us
+from sync.ring.memory import refuse_too_large
+from sync.ring.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
+from sync.ring.watch import NO_LOG, Peer, watch
 from sync.transport.host_clock import ClockClient
 from sync.transport.keys import Keys, transport_keys
 from sync.transport.socket_guard import SocketGuard
 from sync.transport.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
-from sync.waiting import Waiting
-from sync.watch import NO_LOG, Peer, watch
 
 _BOUND_HOLDS_NS = 500_000_000
 _AWAITED_NS = 1_000_000_000  # without a block for so long it waits for one

@@ -19,11 +19,11 @@ import numpy as np
 
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, SHAPE, SHAPED
 from sim_service.contract.machine import FIT, Machine, Tables
-from sync.array_types import read_only
-from sync.block import EPOCH, SEQ
+from sync.compile.array_types import read_only
+from sync.compile.jit import kernel
 from sync.errors import ConfigError
-from sync.jit import kernel
-from sync.memory import refuse_too_many
+from sync.ring.block import EPOCH, SEQ
+from sync.ring.memory import refuse_too_many
 
 SLOTS = 8  # rows that wait for the loop
 _HEAD = 3

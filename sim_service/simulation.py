@@ -21,12 +21,12 @@ from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.shapes import changeable, no_fit
 from sim_service.step_kernel import limits
 from sim_service.step_result import RESULT_WORDS
-from sync.array_types import read_only
-from sync.block import SEQ, Channel, Layout
 from sync.clock import REAL, RealClock, VirtualClock
-from sync.config import Config
-from sync.ledger import histograms, summary_us
-from sync.ring import HEAD_WORD, newest, private_ring
+from sync.compile.array_types import read_only
+from sync.config.config import Config
+from sync.ring.block import SEQ, Channel, Layout
+from sync.ring.ledger import histograms, summary_us
+from sync.ring.ring import HEAD_WORD, newest, private_ring
 
 
 class Simulation:

@@ -14,10 +14,10 @@ import numpy as np
 
 from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block
 from sim_service.step_result import CLIPPED, DIVERGED, GOOD_STEPS, IN_A_ROW, ONCE_MORE, OVER, STAGES
-from sync.array_copy import copy
-from sync.block import EPOCH
-from sync.jit import kernel
-from sync.ring import read_slot
+from sync.compile.array_copy import copy
+from sync.compile.jit import kernel
+from sync.ring.block import EPOCH
+from sync.ring.ring import read_slot
 
 # limits of a divergence: what is possible, what to do beyond it, how often, and how many good steps are calm
 _BOUND, _ON_DIVERGENCE, _MOST, _CALM = range(4)

@@ -5,7 +5,7 @@ Integers and names only: code that reads a step, a report or a record imports th
 (sim_service/loop.py) fills what is named here.
 """
 
-from sync.block import PAYLOAD, Channel, Layout
+from sync.ring.block import PAYLOAD, Channel, Layout
 
 # the status word of a step
 STALE = 1  # an input is older than allowed; what became of it is in its stage

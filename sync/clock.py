@@ -20,8 +20,9 @@ from numba import int64, typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from sync.jit import kernel
-from sync.units import SECOND
+from sync.compile.jit import kernel
+
+SECOND = 1_000_000_000  # ns
 
 CLOCK_MONOTONIC = 1
 TIMER_ABSTIME = 1

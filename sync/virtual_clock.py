@@ -16,11 +16,11 @@ from collections.abc import Callable
 import numpy as np
 from numba import cfunc
 
-from sync.atomics import load_acquire, store_release
-from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import ADVANCE, VirtualClock, now_ns, sleep_until
-from sync.jit import kernel
-from sync.ring import EPOCH_WORD, HEAD_WORD, STATE_WORD, push
+from sync.compile.atomics import load_acquire, store_release
+from sync.compile.jit import kernel
+from sync.ring.block import EPOCH, PUSHED, SEQ, T
+from sync.ring.ring import EPOCH_WORD, HEAD_WORD, STATE_WORD, push
 
 # the clock's words: time; where it stops, and where it has stopped; the next row of the script; what a look costs
 NOW, LIMIT, PARKED, CURSOR, RANDOM, LOOK_NS, SPREAD_NS, STALL_PER_MILLION, STALL_NS, LOOKS = range(10)

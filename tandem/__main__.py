@@ -29,7 +29,7 @@ TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     from types import FrameType
 
-_UMASK = 0o077  # what it makes is for this user alone, as sync/private_files.py has it, which is not imported yet
+_UMASK = 0o077  # what it makes is for this user alone, as sync/files/private.py has it, which is not imported yet
 _AGAIN_S = 0.02
 # Descriptors of a process: connections to three sockets, 32 each, rings, pipes; and what is asked for if it may be had.
 # libzmq ends the process where it gets none.

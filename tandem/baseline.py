@@ -18,14 +18,14 @@ import numpy as np
 import zmq
 from numba import int64, types
 
-from sync import realtime
-from sync.array_types import WORDS
-from sync.atomics import load_acquire
 from sync.child_python import python_command, python_environment
 from sync.clock import now_ns, sleep_until
-from sync.config import Config, runtime_directory
-from sync.jit import kernel
-from sync.ledger import histogram, record, summary_us
+from sync.compile.array_types import WORDS
+from sync.compile.atomics import load_acquire
+from sync.compile.jit import kernel
+from sync.config.config import Config, runtime_directory
+from sync.process import realtime
+from sync.ring.ledger import histogram, record, summary_us
 from sync.transport.wire import context
 
 _MOST_MISSES = 100_000  # that are listed one by one

@@ -1,5 +1,5 @@
 """What machines bring to the program beside themselves: our modules by machine. Other packages declare theirs as entry
-points (sync/plugins.py). Machines are in sim_service/registry.py, devices in daq_service/devices."""
+points (sync/config/plugins.py). Machines are in sim_service/registry.py, devices in daq_service/devices."""
 
 # of commands: COMMANDS, a tuple of `Brought` (tandem/help_text.py)
 COMMANDS = {

@@ -16,7 +16,7 @@ from tandem.config_argument import NeededConfig
 from tandem.terminal import AsJson, Overrides, errors, output
 
 if TYPE_CHECKING:
-    from sync.config import Config
+    from sync.config.config import Config
     from tandem.calibrate.daq import LoneDaq
     from tandem.calibrate.person import Screen
     from tandem.calibrate.readings import Readings
@@ -82,8 +82,8 @@ def _run(
     as_json: bool,
 ) -> bool:  # fmt: skip
     """Whether it came to its end."""
-    from sync.config import load
-    from sync.jit import compiling
+    from sync.compile.jit import compiling
+    from sync.config.config import load
     from tandem.calibrate.person import Ended, Keys, Screen
     from tandem.calibrate.values import calibratable
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sync import plugins
+from sync.config import plugins
 from sync.errors import ConfigError, TandemError
-from sync.limits import ENVIRONMENT, OPTION
-from sync.private_files import by_default
+from sync.files.limits import ENVIRONMENT, OPTION
+from sync.files.private import by_default
 from sync.visible import on_one_line, warn_in_words
 from tandem import brought
 from tandem.calibrate_command import calibrate
@@ -51,7 +51,7 @@ from tandem.terminal import (
 from tandem.view_command import view
 
 if TYPE_CHECKING:
-    from sync.config import Config
+    from sync.config.config import Config
 
 _WHAT, _CODES = (flowing(part) for part in (__doc__ or "\n\n").split("\n\n", 1))
 app = Commands(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_WHAT, epilog=_CODES)
@@ -62,7 +62,7 @@ def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import PackageNotFoundError, version
 
-        from sync.extras import DISTRIBUTION
+        from sync.config.extras import DISTRIBUTION
 
         try:
             print(f"tandem {version(DISTRIBUTION)}")
@@ -161,12 +161,12 @@ def _refuse_unlimited(read: "Config", config: Path) -> None:
 
 
 def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) -> None:
-    from sync.jit import compiling
-    from sync.service_process import serve
+    from sync.compile.jit import compiling
+    from sync.process.service import serve
 
     with errors():  # reported before the compiler has its minute
         from daq_service.devices import require
-        from sync.config import load
+        from sync.config.config import load
         from sync.transport.keys import transport_keys
 
         read = load(config, overrides or [])
@@ -197,7 +197,7 @@ def record(
     config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs = Path("runs"), as_json: AsJson = False
 ) -> None:
     """Record what a DAQ and a simulator started elsewhere do, until Ctrl-C (`tandem run` records by itself)."""
-    from sync.service_process import Prepared, serve
+    from sync.process.service import Prepared, serve
     from tandem.recorder.process import in_words
     from tandem.recorder.process import run as job
 
@@ -233,7 +233,7 @@ def tune_parameters(
 ) -> None:
     """Change parameters of a running simulation, between two steps. The record keeps when, and replay does it again."""
     with errors():
-        from sync.config import load
+        from sync.config.config import load
         from tandem.shipped_configs import find_config
         from tandem.tune import print_parameters, tune, wanted
 
@@ -282,8 +282,8 @@ def replay(
 
     Exit code 1 if an exact replay with nothing changed, an effort or a prediction is not identical to the record.
     """
-    from sync import build
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
     from sync.record.reader import find
 
     with errors():
@@ -380,7 +380,7 @@ def import_run(
 @app.command(rich_help_panel=RECORDS)
 def info(run: RunPath, as_json: AsJson = False) -> None:
     """What a record holds: duration, rates, gaps, epochs, channels, losses, versions, and how it ended."""
-    from sync.jit import compiling
+    from sync.compile.jit import compiling
 
     with compiling("record"):
         from tandem.inspect.info import info_of, print_info
@@ -445,7 +445,7 @@ def plot(
 
 def _read(path: Path) -> Any:
     """A record, with a bar while it is read."""
-    from sync.jit import compiling
+    from sync.compile.jit import compiling
 
     with compiling("record"):
         from sync.record import open_run

@@ -19,12 +19,12 @@ from daq_service.effort import CURSOR_ROW, SETTINGS, advance_effort, new_cursor,
 from sim_service.registry import configured_machine
 from sim_service.replay import StepByStep
 from sim_service.simulation import Simulation
-from sync.array_types import WORDS
-from sync.block import Layout
-from sync.config import Config
+from sync.compile.array_types import WORDS
+from sync.compile.jit import kernel
+from sync.config.config import Config
 from sync.errors import ConfigError
-from sync.jit import kernel
-from sync.ring import EPOCH_WORD, HEAD_WORD, newest, private_ring
+from sync.ring.block import Layout
+from sync.ring.ring import EPOCH_WORD, HEAD_WORD, newest, private_ring
 from sync.virtual_clock import virtual_clock
 
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sync import build, code_dependencies
-from sync.toml import read_toml
+from sync.compile import build, dependencies
+from sync.config.toml import read_toml
 
 if TYPE_CHECKING:
-    from sync.config import Config
+    from sync.config.config import Config
 
 _OBSERVING = ("observer", "sensed")
 
@@ -27,8 +27,8 @@ def machine_modules(name: object) -> list[str]:
     if name not in _OBSERVING:
         return [MACHINES[name]]
     # what it observes is found by the name in its file
-    observed = (code_dependencies.ROOT / "tandem" / "machines").rglob("observed.py")
-    return [MACHINES[name], *(code_dependencies.module_name(file) for file in sorted(observed))]
+    observed = (dependencies.ROOT / "tandem" / "machines").rglob("observed.py")
+    return [MACHINES[name], *(dependencies.module_name(file) for file in sorted(observed))]
 
 
 def compile_machine(name: object) -> None:

@@ -9,9 +9,9 @@ import json
 from daq_service import effort_record
 from sim_service import command_record, step_record
 from sim_service.look_ahead import record as look_ahead_record
-from sync.block import AGE, Layout
 from sync.record.ros2msg import Describe, Description
-from sync.streams import AXIS_EFFORTS, COMMAND, EFFORT, LOOK_AHEAD, RECORDED, SIM
+from sync.ring.block import AGE, Layout
+from sync.ring.streams import AXIS_EFFORTS, COMMAND, EFFORT, LOOK_AHEAD, RECORDED, SIM
 
 _STEP = {
     "step": "number of the step, from 0 at every start of the simulator",

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from sync.consent import ConsentMissing
 from sync.errors import ConfigError
+from sync.files.consent import ConsentMissing
 from sync.visible import on_one_line
 from tandem.config_argument import OtherConfig
 from tandem.shipped_configs import find_config
@@ -26,7 +26,7 @@ Certificate = Annotated[
 
 def _refuse_early(what: str, *modules: str, file: Path | None = None) -> None:
     """What is not there is said before a minute of compiling, not after it."""
-    from sync.toml import read_toml
+    from sync.config.toml import read_toml
     from tandem.ensembles.extras import needs
 
     for module in modules:
@@ -69,9 +69,9 @@ def sweep(
 
     Runs that fail are rows. Ctrl-C keeps what is done, and so does a crash: the same command goes on.
     """
-    from sync import build
-    from sync.jit import compiling
-    from sync.toml import check, read_toml
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.toml import check, read_toml
     from tandem.ensembles.study import Study
 
     with errors():
@@ -125,8 +125,8 @@ def fleet(
     cannot be replayed, or if an exact replay with nothing changed is not identical to a whole record; 11 if the code
     of an FMU may not run here.
     """
-    from sync import build
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
 
     with errors():
         _refuse_early("tandem fleet", "pyarrow")
@@ -180,8 +180,8 @@ def identify(
 
     Exit codes: 0 estimated; 2 the study or a record is wrong; 3 the machine diverges at the start.
     """
-    from sync import build
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
 
     with errors():
         study = find_config(study, "studies")

@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 from numpy.lib import recfunctions as structured
 
-from sync.ring_follower import RingFollower
+from sync.ring.follower import RingFollower
 
 _MOST_STEPS = 240_000  # kept for a report: twenty minutes at 5 ms; the histograms hold everything
 STEP_FIELDS = (

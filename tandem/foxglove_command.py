@@ -22,11 +22,11 @@ def foxglove(
 
     Open ws://127.0.0.1:PORT there ("Open connection"). It listens on this machine alone; from another one, `ssh -L`.
     """
-    from sync.jit import compiling
-    from sync.threads import set_by_signals
+    from sync.compile.jit import compiling
+    from sync.process.threads import set_by_signals
 
     with errors():
-        from sync.config import load
+        from sync.config.config import load
 
         read = load(config, overrides or [])
         with compiling("view"):

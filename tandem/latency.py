@@ -20,7 +20,7 @@ def measure(
     file: Path, overrides: list[str], transports: tuple[str, ...], seconds: float, phase: bool, console: Console
 ) -> tuple[dict[str, Any], list[RunData], int]:
     """({"runs": […], "bare": {…}}, the steps of the runs, exit code). The bare figures come first."""
-    from sync.config import forced_transport
+    from sync.config.config import forced_transport
     from tandem.baseline import bare_ipc, bare_lateness
 
     config = checked_config(file, overrides)

@@ -12,12 +12,12 @@ from tandem.compiled import machine_modules, machine_name
 from tandem.terminal import new_run_folder, progress_bar, refuse_place
 
 if TYPE_CHECKING:
-    from sync.config import Config
+    from sync.config.config import Config
 
 
 def _opened(config: "Config", file: Path) -> Any:
     """The source that a configuration names."""
-    from sync.jit import compiling
+    from sync.compile.jit import compiling
 
     with compiling("source"):
         from daq_service.devices import open_device
@@ -32,7 +32,7 @@ def refuse_early(config: "Config", file: Path) -> None:
     processes that use it, before they begin.
     """
     from daq_service import devices
-    from sync.toml import read_toml
+    from sync.config.toml import read_toml
 
     devices.refuse_early(config, file)
     for name in (config.sim.machine, *config.sim.files.values(), config.source.get("manoeuvre")):
@@ -44,8 +44,8 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
     """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
     import numpy as np
 
-    from sync.config import load
-    from sync.jit import compiling
+    from sync.compile.jit import compiling
+    from sync.config.config import load
 
     config = load(file, overrides)
     _opened(config, file)
@@ -77,14 +77,14 @@ _MODULE = re.compile(r"[a-z]\w{0,39}", re.ASCII)  # what a machine or a device o
 
 def compile_ahead(config: "Config", file: Path) -> None:
     """On all cores, with progress, where something is still to be compiled. Quick where nothing is."""
-    from sync import build, code_dependencies
+    from sync.compile import build, dependencies
 
     name = compiled_set(config, file)
     if build.done(name):
         return
     refuse_early(config, file)  # reported before the compiler has its minute
     refuse_unknown_machine(config, file)
-    modules = [*_COMPILED, *_ours(f"daq_service.devices.{config.source.get('kind')}", code_dependencies.runs)]
+    modules = [*_COMPILED, *_ours(f"daq_service.devices.{config.source.get('kind')}", dependencies.runs)]
     # a machine may import what makes it only when it is made
     for module in machine_modules(machine_name(config, file.parent)):
         modules += _ours(module, build.needed_by)
@@ -118,16 +118,16 @@ def compiled_set(config: "Config", file: Path) -> str:
 def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
     """The modules with kernels that a machine or a device needs; none of one of another package, which is compiled
     when it is imported."""
-    from sync import code_dependencies
+    from sync.compile import dependencies
 
     if not _MODULE.fullmatch(module.rpartition(".")[2]):
         return []
     try:
-        file = code_dependencies.file_of(module)
+        file = dependencies.file_of(module)
     except ModuleNotFoundError:
         return []
-    files = [each for each in needs(file) if code_dependencies.kernels_in(each)]
-    return sorted(code_dependencies.module_name(each) for each in files)
+    files = [each for each in needs(file) if dependencies.kernels_in(each)]
+    return sorted(dependencies.module_name(each) for each in files)
 
 
 def figures_line(status: dict[str, dict[str, Any]]) -> str:
@@ -176,8 +176,8 @@ def live_run(
     page's token is in `token_file`, or in the environment, or a new one. `channels` of the machine are kept of every
     step for a report, beside what is kept of all.
     """
-    from sync.config import load
-    from sync.token import page_token
+    from sync.config.config import load
+    from sync.files.token import page_token
     from tandem.supervisor.launch import ProcessGroup
 
     token = page_token(token_file)  # before anything inherits the environment

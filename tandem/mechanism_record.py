@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.recorded_parameters import packed, unpacked
-from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
 from sync.record import CompleteRun, CompleteTopic, Run, RunError, write_complete
+from sync.ring.block import RESERVED_NAMES, Channel, Layout
 from tandem.mechanism_columns import columns
 from tandem.multibody.mechanism_file import Described
 from tandem.multibody.natural.api import Record, State, System

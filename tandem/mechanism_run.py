@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sync.clock import now_ns
+from sync.config.toml import check, parse_toml
 from sync.errors import ConfigError
 from sync.record import Run as RecordedRun
 from sync.record import RunError
-from sync.toml import check, parse_toml
 from tandem.mechanism_record import MADE, put_back, write_record
 from tandem.multibody.mechanism_file import Described, describe, read_mechanism, residuals
 from tandem.multibody.natural.api import (

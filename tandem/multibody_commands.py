@@ -34,9 +34,9 @@ def mechanism(
     runs: Runs = Path("runs"),
 ) -> None:
     """Simulate a mechanism described in a file, and write how it moved."""
-    from sync import build
-    from sync.jit import compiling
-    from sync.toml import read_toml
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.toml import read_toml
 
     with errors():
         read_toml(file)  # what is no file is reported before anything is compiled
@@ -77,8 +77,8 @@ def bench_multibody(
     runs: Runs = Path("runs"),
 ) -> None:
     """Try every multibody formulation on every mechanism with a known answer, beside Exudyn and MuJoCo."""
-    from sync import build
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
 
     build.ensure_for("tandem.studies.bench.multibody")
     with compiling("mechanism"):

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sync import code_dependencies
 from sync.clock import now_ns
-from sync.config import Config, View
-from sync.extras import DISTRIBUTION
-from sync.realtime import permitted
+from sync.compile import dependencies
+from sync.config.config import Config, View
+from sync.config.extras import DISTRIBUTION
+from sync.files.token import without_tokens
+from sync.process.realtime import permitted
 from sync.record import Run
-from sync.token import without_tokens
 
 if TYPE_CHECKING:
     from sim_service.contract.machine import Machine
@@ -56,7 +56,7 @@ def machine_facts() -> dict[str, str]:
         "utc": wall_clock(),
         "utc_offset_ns": str(utc_offset_ns()),
         "software": f"tandem {_version(DISTRIBUTION)}",
-        "sources": code_dependencies.fingerprint(),  # the same sources on the same machine type give the same bits
+        "sources": dependencies.fingerprint(),  # the same sources on the same machine type give the same bits
         "machine": platform.machine(),
         "system": platform.platform(),
         "processor": _processor(),

@@ -30,14 +30,14 @@ from sim_service.simulation import Simulation
 from sim_service.step_record import STEP_CHANNELS, output_layout
 from sim_service.step_result import DIVERGED
 from sync.clock import now_ns, sleep_until
-from sync.config import Config, assembled, load
+from sync.config.config import Config, assembled, load
+from sync.config.toml import check
 from sync.errors import ConfigError
-from sync.memory import refuse_too_large
 from sync.record import Run, RunError, Topic, open_run
 from sync.record.settings import recorded_files, recorded_parameters, recorded_settings
-from sync.ring import RingWriter, push
-from sync.streams import LOOK_AHEAD
-from sync.toml import check
+from sync.ring.memory import refuse_too_large
+from sync.ring.ring import RingWriter, push
+from sync.ring.streams import LOOK_AHEAD
 from tandem import replay_look_ahead
 from tandem.compiled import compile_machine, machine_name
 from tandem.provenance import other_facts

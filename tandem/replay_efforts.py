@@ -6,10 +6,10 @@ import numpy as np
 
 from daq_service.effort_record import BEFORE_PORTS, LAYOUT
 from daq_service.effort_settings import EffortSettings
-from sync.config import Config
+from sync.config.config import Config
+from sync.config.toml import check
 from sync.record import Run, RunError
-from sync.streams import SIM, STREAMS
-from sync.toml import check
+from sync.ring.streams import SIM, STREAMS
 
 
 def efforts_again(run: Run, config: Config) -> dict[str, Any] | None:

@@ -8,9 +8,9 @@ from sim_service.contract.machine import Machine
 from sim_service.look_ahead import record
 from sim_service.replay import Plan
 from sim_service.simulation import Simulation
-from sync.config import Config
+from sync.config.config import Config
 from sync.record import Run, RunError
-from sync.streams import LOOK_AHEAD, SIM
+from sync.ring.streams import LOOK_AHEAD, SIM
 
 
 class PredictionsAgain:

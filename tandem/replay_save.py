@@ -9,11 +9,11 @@ from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.replay import Plan
 from sim_service.step_record import output_layout
-from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns
-from sync.private_files import make_folder
+from sync.files.private import make_folder
 from sync.record import CompleteRun, CompleteTopic, RunError, parts, write_complete
 from sync.record.utc import derived
+from sync.ring.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from tandem.descriptions import describe
 from tandem.provenance import parameters_json
 from tandem.replay import Replayed, resets, status_bits

@@ -49,7 +49,7 @@ def run(
 def settings_of(
     overrides: list[str] | None, transport: str | None, record: bool | None, repeat: Path | None
 ) -> list[str]:
-    from sync.config import forced_transport
+    from sync.config.config import forced_transport
 
     settings = [*(overrides or []), *(forced_transport(transport) if transport else [])]
     if record is not None:

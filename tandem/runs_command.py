@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from sync.errors import ConfigError
-from sync.given_files import open_given
+from sync.files.given import open_given
 from tandem.terminal import AsJson, errors, output, single_lines
 
 _SHOWN = 20

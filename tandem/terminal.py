@@ -20,7 +20,7 @@ from rich.status import Status
 from rich.text import Text
 
 from sync.errors import ConfigError, TandemError
-from sync.private_files import by_default, make_folder
+from sync.files.private import by_default, make_folder
 from sync.visible import on_one_line, visible
 
 _LONG = 100  # letters of a name in a message

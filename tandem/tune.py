@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sim_service.commands import CommandClient
-from sync.config import Config
+from sync.config.config import Config
 from sync.errors import ConfigError
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sync.errors import ConfigError
-from sync.threads import set_by_signals
+from sync.process.threads import set_by_signals
 from sync.visible import visible
 from tandem.config_argument import DEFAULT
 from tandem.shipped_configs import find_config
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sim_service.contract.machine import Machine
     from sim_service.simulation import Simulation
-    from sync.config import View
+    from sync.config.config import View
     from tandem.replay import Asked
     from tandem.view.data_source import RecordData
 
@@ -68,11 +68,11 @@ def record_feed(
     import numpy as np
 
     from sim_service.step_record import RESTARTED
-    from sync.config import Config
+    from sync.config.config import Config
+    from sync.config.toml import check
     from sync.record import RunError, open_run
     from sync.record.settings import recorded_settings
-    from sync.streams import LOOK_AHEAD
-    from sync.toml import check
+    from sync.ring.streams import LOOK_AHEAD
     from tandem.replay import Watch, configuration, replay_run
     from tandem.replay_save import replayed_steps
     from tandem.view.data_source import RecordData
@@ -171,11 +171,11 @@ def view(
 
     A mechanism runs on its page, and can be held, pushed and changed by hand.
     """
-    from sync import build
-    from sync.config import View
-    from sync.jit import compiling
-    from sync.token import page_token
-    from sync.toml import check, with_overrides
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.config import View
+    from sync.config.toml import check, with_overrides
+    from sync.files.token import page_token
 
     with errors():
         token = page_token(token_file)
@@ -234,16 +234,16 @@ def _named(words: list[Path]) -> tuple[Path | None, Path | None, Path | None]:
 
 def is_mechanism(file: Path) -> bool:
     """Whether a file describes a mechanism, by the tables it has; a configuration has others."""
-    from sync.toml import read_toml
+    from sync.config.toml import read_toml
 
     return "bodies" in read_toml(file)
 
 
 def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
     """A mechanism in the hand, until Ctrl-C."""
-    from sync import build
-    from sync.config import View
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.config import View
 
     build.ensure_for("tandem.mechanism_run")
     with compiling("mechanism"):
@@ -271,9 +271,9 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) ->
 
 def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
     """The run of this name on this host, also while it has not begun: the very service that a run starts."""
-    from sync.config import load
-    from sync.jit import compiling
-    from sync.service_process import Reporter
+    from sync.compile.jit import compiling
+    from sync.config.config import load
+    from sync.process.service import Reporter
 
     class Quiet(Reporter):
         def status(self, content: dict[str, Any]) -> None: ...
@@ -289,8 +289,8 @@ def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], toke
 
 def _where(view: "View", chosen: tuple[str | None, int | None]) -> "View":
     """A page's address, with what the command line says of it."""
-    from sync.config import View
-    from sync.toml import check
+    from sync.config.config import View
+    from sync.config.toml import check
 
     named = zip(("host", "port"), chosen, strict=True)
     asked = view.model_dump() | {key: value for key, value in named if value is not None}

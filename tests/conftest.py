@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from sync import consent
 from sync.child_python import python_environment
+from sync.files import consent
 from tests.examples import FULL, few, thorough
 
 SYSTEM = "tests/system/"

@@ -5,7 +5,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from sync import consent
+from sync.files import consent
 from tandem.machines.fmu.archive import PLATFORMS
 
 SOURCE = Path(__file__).with_suffix(".c")

@@ -22,13 +22,20 @@ APART = (
     ("sim_service.registry", "sim_service.loop", "a machine does not know what steps it"),
     ("sim_service.registry", "sim_service.service", "a machine does not know what steps it"),
     ("sim_service.registry", "sync.transport", "a machine knows no transport"),
-    ("sim_service.registry", "sync.ring", "a machine knows no transport"),
+    ("sim_service.registry", "sync.ring.ring", "a machine knows no transport"),
     ("sim_service.inputs", "sim_service.registry", "inputs serve any machine"),
     ("sim_service.loop", "sim_service.service", "the service runs the loop"),
 )
 # what lies above a machine's model in its folder, and may import anything of tandem but the command line
 ABOVE = {"commands", "studies", "notes", "midi"}
-_NOT_FOR_MODELS = ("sync.transport", "sync.ring", "sim_service.loop", "sim_service.service", "daq_service", "tandem")
+_NOT_FOR_MODELS = (
+    "sync.transport",
+    "sync.ring.ring",
+    "sim_service.loop",
+    "sim_service.service",
+    "daq_service",
+    "tandem",
+)
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ def _machines(modules: dict[str, Module]) -> Iterator[str]:
             where = f"{module.file}:{one.line}: imports {one.target}"
             if not inside:
                 if of_machines:
-                    yield f"{where}; machines are found by their names (sync/plugins.py)"
+                    yield f"{where}; machines are found by their names (sync/config/plugins.py)"
             elif not above:
                 of_above = of_machines and bool(ABOVE & set(one.target.split(".")))
                 elsewhere = not of_machines and any(_within(one.target, other) for other in _NOT_FOR_MODELS)

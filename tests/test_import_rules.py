@@ -39,7 +39,7 @@ def without_collections():
 
 def test_the_rules_hold_here(without_collections):
     modules = read_tree(ROOT)
-    assert {Path("sync/ring.py"), Path("sim_service/loop.py")} <= {module.file for module in modules.values()}
+    assert {Path("sync/ring/ring.py"), Path("sim_service/loop.py")} <= {module.file for module in modules.values()}
     assert sum(len(module.imports) for module in modules.values()) > 500  # they were looked at
     assert breaches(modules) == []
 
@@ -49,11 +49,11 @@ def test_what_is_allowed_passes(tmp_path):
         tmp_path,
         {
             "tandem/a.py": "from daq_service.b import f\nfrom sim_service import c\nimport numpy as np\nc.run(f, np)\n",
-            "daq_service/b.py": "from sync.ring import push\nf = push\n",
-            "sim_service/c.py": "def run():\n    from sync.ring import SIZE, push\n    from .d import _near\n",
+            "daq_service/b.py": "from sync.ring.ring import push\nf = push\n",
+            "sim_service/c.py": "def run():\n    from sync.ring.ring import SIZE, push\n    from .d import _near\n",
             "sim_service/d.py": "_near = 1\n",
-            "sync/ring.py": "from sync.jit import kernel\nSIZE = 1\n@kernel()\ndef push(): pass\n",
-            "sync/jit.py": "def kernel(): pass\n",
+            "sync/ring/ring.py": "from sync.compile.jit import kernel\nSIZE = 1\n@kernel()\ndef push(): pass\n",
+            "sync/compile/jit.py": "def kernel(): pass\n",
         },
     )
     assert found_in(root) == []
@@ -155,7 +155,7 @@ def test_a_model_knows_nothing_above_it_and_the_program_no_machine(tmp_path, imp
 
 
 def test_what_is_above_a_model_may_import_it_and_the_program(tmp_path):
-    text = "import tandem.machines.piano.phases\nimport tandem.terminal\nimport sync.ring\n"
-    below = dict.fromkeys(("tandem/machines/piano/phases.py", "tandem/terminal.py", "sync/ring.py"), "")
+    text = "import tandem.machines.piano.phases\nimport tandem.terminal\nimport sync.ring.ring\n"
+    below = dict.fromkeys(("tandem/machines/piano/phases.py", "tandem/terminal.py", "sync/ring/ring.py"), "")
     files = {f"tandem/machines/piano/{name}.py": text for name in ("commands", "studies/a")}
     assert found_in(tree(tmp_path, {**files, **below})) == []

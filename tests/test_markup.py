@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from sync.markup import Markup, escape, joined, markup, paragraphs, show
+from tandem.reports.html.markup import Markup, escape, joined, markup, paragraphs, show
 
 ROOT = Path(__file__).resolve().parents[1]
-MAKER = "sync/markup.py"
+MAKER = "tandem/reports/html/markup.py"
 SOURCES = sorted(p for name in ("sync", "daq_service", "sim_service", "tandem") for p in (ROOT / name).rglob("*.py"))
 
 EVIL = '<img src=x onerror="pwned()">\'&'
@@ -41,11 +41,11 @@ def faults(source: str, name: str) -> Iterator[str]:
         if isinstance(node, ast.Call):
             called = _called(node)
             if called == "add_markdown":
-                yield f"{where}: markdown, which is HTML and reads files; use add_html and sync.markup"
+                yield f"{where}: markdown, which is HTML and reads files; use add_html and tandem.reports.html.markup"
             if called in ("add_html", "add_label", "add_modal", "add_3d_gui_container", "add_notification"):
                 arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
                 if called != "add_html" or not all(_literal(argument) for argument in arguments):
-                    yield f"{where}: {called} of anything but a literal; use sync.markup.show"
+                    yield f"{where}: {called} of anything but a literal; use tandem.reports.html.markup.show"
             if called == "markup" and isinstance(node.func, ast.Name) and not (node.args and _literal(node.args[0])):
                 yield f"{where}: the template is no literal"
             if called == "Markup" and name != MAKER:
@@ -54,7 +54,7 @@ def faults(source: str, name: str) -> Iterator[str]:
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
         )
         if name != MAKER and any(isinstance(t, ast.Attribute) and t.attr in ("content", "_markdown") for t in targets):
-            yield f"{where}: content that is set directly; use sync.markup.show"
+            yield f"{where}: content that is set directly; use tandem.reports.html.markup.show"
 
 
 def test_pages_take_nothing_but_literals_and_escaped_values_as_markup() -> None:

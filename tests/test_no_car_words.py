@@ -46,7 +46,7 @@ ALLOWED: Allowed = {
     "sim_service/registry.py": ("buggy", "the table of the machines that tandem ships"),
     "tandem/multibody": ("drive drives driven", "a drive prescribes a coordinate of a mechanism"),
     "sync/record/format_1.py": ("*", "records of before, which were all of cars"),
-    "sync/renamed.py": ("*", "configurations of before"),
+    "sync/config/renamed.py": ("*", "configurations of before"),
     "tandem/__main__.py": ("drive", "the name of the car's command"),
     "tandem/cli.py": ("steering drive vehicle", "the names of the car's commands"),
     "tandem/config_argument.py": ("drive", "configs/drive.toml, with which several commands begin"),

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 import typer
 
-from sync.config import Config
+from sync.config.config import Config
 from tandem.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]

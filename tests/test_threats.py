@@ -37,7 +37,11 @@ def functions_of(file: str) -> frozenset[str]:
 def wrong_with(row: list[str]) -> list[str]:
     named = NAMED.findall(row[-1])
     missing = [f"{file}::{name} does not exist" for file, name in named if name not in functions_of(file)]
-    return missing if named else ["its last cell names no test, such as `tests/sync/test_keys.py::test_curve_is_there`"]
+    return (
+        missing
+        if named
+        else ["its last cell names no test, such as `tests/sync/transport/test_keys.py::test_curve_is_there`"]
+    )
 
 
 TABLES = tables((ROOT / "docs" / "security.md").read_text())

@@ -3,8 +3,8 @@
 A source delivers whole scans, oldest first, as raw register readings: a row a scan, a column a channel of the
 configuration, int64. It never splits a scan, never invents one, and reports how many it knows to be lost.
 
-Our own are files of this folder; other packages declare theirs as entry points `tandem.devices` (sync/plugins.py), each
-a module with `Settings`, a table of sync/toml.py, and `open_device(config, settings, file, host)`.
+Our own are files of this folder; other packages declare theirs as entry points `tandem.devices` (sync/config/plugins.py), each
+a module with `Settings`, a table of sync/config/toml.py, and `open_device(config, settings, file, host)`.
 
 Opening a source reads files and checks the configuration, nothing else: the supervisor does it too. Only the process
 that samples looks for the device (`find`), and it alone touches it afterwards.
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sync import plugins
-from sync.config import Config
+from sync.config import plugins
+from sync.config.config import Config
+from sync.config.toml import check
 from sync.errors import ConfigError
-from sync.toml import check
 
 if TYPE_CHECKING:  # this module is imported before anything is compiled
     from sync.clock import RealClock, VirtualClock
-    from sync.ring import RingReader
+    from sync.ring.ring import RingReader
 
 DEVICES = {
     kind: f"daq_service.devices.{kind}"

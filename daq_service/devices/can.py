@@ -38,13 +38,13 @@ from daq_service.devices.dbc import (
     near_to,
     never_valid,
 )  # fmt: skip
-from sync.block import AGE
-from sync.config import Config
+from sync.config.config import Config
+from sync.config.extras import install_extra
+from sync.config.input_rows import of_channel
+from sync.config.toml import Section
 from sync.errors import ConfigError, DeviceError
-from sync.extras import install_extra
-from sync.input_rows import of_channel
-from sync.limits import Budget, DecodedTooLarge
-from sync.toml import Section
+from sync.files.limits import Budget, DecodedTooLarge
+from sync.ring.block import AGE
 
 _PACKAGES = {"can": "python-can", "cantools": "cantools"}
 _MOST_FRAMES = 10_000  # a turn; a bus that floods us must not keep the blocks from going out

@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import Field
 
-from sync.config import ChannelConfig
+from sync.config.config import ChannelConfig
+from sync.config.input_rows import Affine, Encoder
+from sync.config.toml import Section
 from sync.errors import ConfigError
-from sync.input_rows import Affine, Encoder
-from sync.limits import Budget, DecodedTooLarge
-from sync.toml import Section
+from sync.files.limits import Budget, DecodedTooLarge
 
 
 class Mapped(Section):

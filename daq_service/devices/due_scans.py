@@ -4,9 +4,9 @@ share. Their state is a vector of words, of which these four come first."""
 import numpy as np
 from numba import int64, types
 
-from sync.array_types import WORDS
 from sync.clock import RealClock, VirtualClock
-from sync.jit import kernel
+from sync.compile.array_types import WORDS
+from sync.compile.jit import kernel
 
 NEXT, START, PERIOD, BUFFER, OWN = range(5)  # number of the next scan; ns; ns; scans; from here on the device's own
 NEVER = 2**62  # ns: with this start no scan is ever due

@@ -42,11 +42,11 @@ from daq_service.devices.sdl import (
     watch,
 )
 from daq_service.effort_settings import EffortSettings
-from sync.block import AGE
-from sync.config import Config
+from sync.config.config import Config
+from sync.config.input_rows import NAME
+from sync.config.toml import CHOICE, Section
 from sync.errors import ConfigError, DeviceError
-from sync.input_rows import NAME
-from sync.toml import CHOICE, Section
+from sync.ring.block import AGE
 
 _LEAD_NS = 200_000  # the axes are read this long before a scan is due, or a quarter of a period
 _CONFIRM_NS = 10_000_000

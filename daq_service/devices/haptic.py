@@ -25,14 +25,14 @@ from daq_service.devices.haptic_sensors import fill_sensors, sensor_rows
 from daq_service.devices.haptic_settings import Axis, Motion, Settings
 from daq_service.devices.waves import Wave, fill_waves, wave_rows
 from daq_service.effort_settings import EffortSettings
-from sync.array_types import MATRIX, VECTOR, WORDS, WORDS_2D
 from sync.clock import RealClock, now_ns, sleep_until
-from sync.config import Config
+from sync.compile.array_types import MATRIX, VECTOR, WORDS, WORDS_2D
+from sync.compile.jit import kernel
+from sync.config.config import Config
+from sync.config.toml import check
 from sync.errors import ConfigError
-from sync.jit import kernel
-from sync.linear_flow import MOST_PIECES, pieces_of
-from sync.ring_follower import RingFollower
-from sync.toml import check
+from sync.ring.follower import RingFollower
+from sync.signals.linear_flow import MOST_PIECES, pieces_of
 
 # columns of the scan, and their masks; -1: there is none
 _POSITION, _POSITION_MASK, _FORCE, _START_COUNT = range(4)

@@ -1,8 +1,8 @@
 """The mechanics of the virtual haptic device: a mass with friction, an actuator, a hand. Integrated exactly.
 
 Between two instants at which something changes (a sample, an effort that begins to act, a corner of the hand's intended
-motion) the device is a linear system, and its flow is the exponential of it (sync/linear_flow.py). Dry friction makes
-it piecewise: it sticks, or slips to either side, and the instants between are located (sync/piecewise.py). Saturation
+motion) the device is a linear system, and its flow is the exponential of it (sync/signals/linear_flow.py). Dry friction makes
+it piecewise: it sticks, or slips to either side, and the instants between are located (sync/signals/piecewise.py). Saturation
 limits what the actuator is given. The same efforts at the same instants give the same bits.
 
 Efforts come through a queue with one writer, the effort loop, and one reader, which samples. Each has the instant at
@@ -16,12 +16,12 @@ import numpy as np
 from numba import cfunc, int64, types
 
 from daq_service.devices.haptic_settings import Axis, Hand, Motion
-from sync.array_types import MATRIX, VECTOR, WORDS
-from sync.atomics import load_acquire, store_release
 from sync.clock import now_ns
-from sync.jit import kernel
-from sync.linear_flow import flow as linear_flow
-from sync.piecewise import ROOM, sequence
+from sync.compile.array_types import MATRIX, VECTOR, WORDS
+from sync.compile.atomics import load_acquire, store_release
+from sync.compile.jit import kernel
+from sync.signals.linear_flow import flow as linear_flow
+from sync.signals.piecewise import ROOM, sequence
 
 # the state: position, velocity, force of the actuator, what it was given; the hand's intended motion: the straight
 # part with its rate, sine and cosine of the rest; one

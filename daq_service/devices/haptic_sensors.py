@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from daq_service.devices.haptic_settings import Hall, Settings
-from sync.config import Config
-from sync.jit import kernel
+from sync.compile.jit import kernel
+from sync.config.config import Config
 
 _COLUMN, _KIND, _VOLTS, _REACH, _GAP, _SIDE, _PER_COUNT, _NOISE, _LEAST, _MOST = range(10)
 _HALL, _COIL = 0.0, 1.0

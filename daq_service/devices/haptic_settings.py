@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from daq_service.effort_settings import EffortSettings
-from sync.streams import AXIS_EFFORTS
-from sync.toml import Section
+from sync.config.toml import Section
+from sync.ring.streams import AXIS_EFFORTS
 
 Point = Annotated[list[float], Field(min_length=2, max_length=2)]
 

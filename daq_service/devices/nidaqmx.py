@@ -33,11 +33,11 @@ from daq_service.devices import Host
 from daq_service.devices.nidaqmx_driver import Action, Link, action, no_driver, package, server_lost, text
 from daq_service.devices.nidaqmx_settings import INPUTS, AnalogInput, EncoderInput, Settings
 from daq_service.effort_settings import EffortSettings
-from sync.block import AGE
-from sync.config import Config
+from sync.config.config import Config
+from sync.config.toml import check
 from sync.errors import ConfigError, DeviceError
-from sync.given_files import open_given
-from sync.toml import check
+from sync.files.given import open_given
+from sync.ring.block import AGE
 
 _MOST_PEM = 1 << 20  # bytes
 

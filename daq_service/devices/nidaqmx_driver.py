@@ -10,8 +10,8 @@ import warnings
 from enum import Enum
 from typing import Any
 
+from sync.config.extras import install_extra
 from sync.errors import DeviceError
-from sync.extras import install_extra
 
 # ---- what the driver answers, and what is done about it --------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from daq_service.devices.nidaqmx_driver import on_loopback
-from sync.toml import CHOICE, Section
+from sync.config.toml import CHOICE, Section
 
 _NUMBER = r"(0|[1-9]\d*)"
 _AI, _COUNTER = re.compile(f"ai{_NUMBER}"), re.compile(f"ctr{_NUMBER}")

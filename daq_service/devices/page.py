@@ -1,7 +1,7 @@
 """The page source: rows of `[inputs]` that are moved by hand from a page, or by any program of this user.
 
 It is a device that is always there: from its start on it has a scan every period, at first with everything at rest.
-A page that moves it sends, some twenty times a second, a msgpack map of all rows that are moved (sync/hand_controls.py)
+A page that moves it sends, some twenty times a second, a msgpack map of all rows that are moved (sync/config/hand_controls.py)
 
     {row: value in the row's unit, ...}
 
@@ -24,12 +24,12 @@ from pydantic import Field
 
 from daq_service.devices import Host
 from daq_service.sample_hold import SampleHold
-from sync import realtime
 from sync.clock import RealClock
-from sync.config import Config
-from sync.hand_controls import Controls, HandControl, hand_controls
-from sync.input_rows import of_channel
-from sync.toml import Section
+from sync.config.config import Config
+from sync.config.hand_controls import Controls, HandControl, hand_controls
+from sync.config.input_rows import of_channel
+from sync.config.toml import Section
+from sync.process import realtime
 from sync.transport.message import MALFORMED, STRICT
 from sync.transport.wire import bind, context
 

@@ -17,12 +17,12 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from daq_service.devices import Host
-from sync import realtime
-from sync.block import EPOCH, RECEIVED, SEQ, T
 from sync.clock import now_ns, sleep_until
-from sync.config import BEYOND_LOOPBACK, Config, tcp
-from sync.threads import joined
-from sync.toml import Section
+from sync.config.config import BEYOND_LOOPBACK, Config, tcp
+from sync.config.toml import Section
+from sync.process import realtime
+from sync.process.threads import joined
+from sync.ring.block import EPOCH, RECEIVED, SEQ, T
 from sync.transport.keys import Keys, read_keys
 
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
@@ -68,7 +68,7 @@ class _Ring:
     """In our own memory; see sync.transport.wire.Written."""
 
     def __init__(self, config: Config, buffer_blocks: int):
-        from sync.ring import private_ring
+        from sync.ring.ring import private_ring
 
         self.layout = config.daq.layout
         # room for the whole buffer while the next blocks are already being written
@@ -197,7 +197,7 @@ class RemoteDevice:
         return count, lost
 
     def _take(self, link: _Link, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
-        from sync.ring import HEAD_WORD, peek, since
+        from sync.ring.ring import HEAD_WORD, peek, since
 
         words, layout = link.ring.words, link.ring.layout
         oldest = int(peek(words, HEAD_WORD)) - self._settings.buffer_blocks

@@ -12,15 +12,15 @@ from numba import int64, types
 from pydantic import Field
 
 from daq_service.devices import Host
-from sync.array_copy import copy
-from sync.array_types import WORDS, WORDS_2D
 from sync.clock import RealClock
-from sync.config import Config
+from sync.compile.array_copy import copy
+from sync.compile.array_types import WORDS, WORDS_2D
+from sync.compile.jit import kernel
+from sync.config.config import Config
+from sync.config.toml import Section
 from sync.errors import ConfigError
-from sync.jit import kernel
 from sync.record import Run, open_run
-from sync.streams import BLOCK_TOPICS
-from sync.toml import Section
+from sync.ring.streams import BLOCK_TOPICS
 
 
 class Settings(Section):

@@ -14,8 +14,8 @@ from ctypes import byref, create_string_buffer
 from dataclasses import dataclass
 from typing import Any
 
+from sync.config.extras import install_extra
 from sync.errors import DeviceError
-from sync.extras import install_extra
 
 MOST = 32767
 

@@ -30,13 +30,13 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from daq_service.devices import Host
-from sync.block import AGE, EPOCH, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
-from sync.config import Config, load
+from sync.config.config import Config, load
+from sync.config.toml import Section
 from sync.errors import ConfigError
-from sync.ring_follower import RingFollower
-from sync.streams import SIM, ring_name, truth_name
-from sync.toml import Section
+from sync.ring.block import AGE, EPOCH, SEQ, Layout, T
+from sync.ring.follower import RingFollower
+from sync.ring.streams import SIM, ring_name, truth_name
 from sync.transport.wire import wait_beyond
 
 _LONGEST_NAME = 32

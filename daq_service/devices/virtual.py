@@ -30,13 +30,13 @@ from daq_service.devices.virtual_driver import (
     read_manoeuvre,
 )
 from daq_service.devices.virtual_settings import Settings
-from sync.array_types import READ_ONLY, WORDS, WORDS_2D
-from sync.block import PUSHED, RECEIVED
 from sync.clock import RealClock
-from sync.config import Config
+from sync.compile.array_types import READ_ONLY, WORDS, WORDS_2D
+from sync.compile.jit import kernel
+from sync.config.config import Config
 from sync.errors import ConfigError
-from sync.jit import kernel
-from sync.ring import newest
+from sync.ring.block import PUSHED, RECEIVED
+from sync.ring.ring import newest
 
 POSE = ("x", "y", "yaw", "vx")
 _POSE_FRESH_NS = 300_000_000

@@ -17,8 +17,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from sync.jit import kernel
-from sync.toml import Section, read
+from sync.compile.jit import kernel
+from sync.config.toml import Section, read
 
 STEERING, THROTTLE, BRAKE = range(3)
 _SPACING = 0.5  # m between the points of a prepared path

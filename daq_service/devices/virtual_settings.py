@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from daq_service.effort_settings import EffortSettings
-from sync.toml import Section
+from sync.config.toml import Section
 
 
 class Settings(Section):

@@ -23,12 +23,12 @@ from pydantic import Field
 from daq_service.devices import Host
 from daq_service.devices.due_scans import NEVER, NEXT, PERIOD, START, begin, stopped, take_due, wait_for_due
 from daq_service.effort_settings import EffortSettings
-from sync.array_types import MATRIX, WORDS, WORDS_2D
 from sync.clock import RealClock
-from sync.config import Config
+from sync.compile.array_types import MATRIX, WORDS, WORDS_2D
+from sync.compile.jit import kernel
+from sync.config.config import Config
+from sync.config.toml import Section
 from sync.errors import ConfigError
-from sync.jit import kernel
-from sync.toml import Section
 
 WAVES = ("constant", "sine", "triangle", "square", "quarters")
 _WAVE, _HZ, _AMPLITUDE, _OFFSET, _SKEW_S, _MASK, _PHASE = range(7)

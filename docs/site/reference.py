@@ -75,7 +75,7 @@ def exit_codes() -> str:
 
 
 def configuration() -> str:
-    from sync.config import Config
+    from sync.config.config import Config
 
     schema = Config.model_json_schema()
     lines = ["# Configuration keys", "", "Whatever is wrong is said before anything starts.", ""]
@@ -86,7 +86,7 @@ def configuration() -> str:
     for key, entry in tables:
         lines += [f"## [{key}]", "", *_keys(schema["$defs"][_reference(entry)]["properties"].items())]
     lines += ["## [inputs.NAME], by kind", ""]
-    from sync.input_rows import KINDS
+    from sync.config.input_rows import KINDS
 
     for kind, section in KINDS.items():
         lines += [f"### kind = {kind}", "", *_keys(section.model_json_schema()["properties"].items())]
@@ -116,8 +116,8 @@ def channels() -> str:
     from daq_service.effort_record import LAYOUT as EFFORT
     from sim_service.command_record import LAYOUT as COMMAND
     from sim_service.step_record import STEP_CHANNELS
-    from sync.block import Layout
     from sync.record.ros2msg import HEADER_NOTES
+    from sync.ring.block import Layout
     from tandem.descriptions import describe
 
     lines = ["# Channels and status bits", "", "## The header of every block", ""]

@@ -1,6 +1,6 @@
 """What a machine is to the rest of tandem: names, units, limits, and one nopython step.
 
-A machine is a folder in `tandem/machines/`, or a module of another package (sync/plugins.py). Everything that
+A machine is a folder in `tandem/machines/`, or a module of another package (sync/config/plugins.py). Everything that
 surrounds it (configuration, output channels, log, view, live tuning) is made from this description and knows nothing
 else.
 
@@ -26,7 +26,7 @@ from numba import float64, types
 
 from sim_service.contract.display import AS_IT_IS, Display
 from sim_service.contract.scene import Scene
-from sync.array_types import CONSTANTS, INDICES, VECTOR, group, read_only
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR, group, read_only
 
 
 class Tables(NamedTuple):

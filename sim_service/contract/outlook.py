@@ -18,7 +18,7 @@ import numpy as np
 from numba import types
 
 from sim_service.contract.machine import TABLES, Machine
-from sync.array_types import CONSTANTS, VECTOR
+from sync.compile.array_types import CONSTANTS, VECTOR
 from sync.errors import ConfigError
 
 USE, GROWTH, LOSS = range(3)

@@ -7,8 +7,8 @@ import numpy as np
 
 from sim_service.contract.machine import Machine, Parameter
 from sim_service.contract.recorded_parameters import made_vector
+from sync.config.toml import Section, check
 from sync.errors import ConfigError
-from sync.toml import Section, check
 
 
 class PlainFile(Section):

@@ -1,12 +1,12 @@
 """Inputs: raw counts of a block into the inputs of a machine, by the rows of a table. The one place of conversion.
 
-A row (sync/input_rows.py defines its configuration) reads channels or other rows, converts
+A row (sync/config/input_rows.py defines its configuration) reads channels or other rows, converts
 (sim_service/inputs/conversions.py), is clipped to its limits, goes the way of its policy when it is stale
 (sim_service/inputs/stale.py), and is written into the machine's inputs. Nothing here knows what a row is called, or
 what machine it serves. A measurement is never stale: the machine gets its age with it, against the block's instant, for
 that is what the step's other inputs are of too, and a step more for every step that had no newer block.
 
-Rates and accelerations of an encoder are estimated (sync/estimators.py), at every step or from every
+Rates and accelerations of an encoder are estimated (sync/signals/estimators.py), at every step or from every
 block. A gap (new epoch) restarts an estimator: nothing is differentiated across it. A value that was held for some
 blocks (a bus slower than they are) is observed once, at the instant its age gives. A row reads what another row makes
 before its age makes something of it: each row's policy is for its own result.
@@ -53,9 +53,9 @@ from sim_service.inputs.table import (
     TO,
     VOICE_COIL,
 )
-from sync.block import EPOCH, SEQ, T
-from sync.estimators import from_counts, observe
-from sync.jit import kernel
+from sync.compile.jit import kernel
+from sync.ring.block import EPOCH, SEQ, T
+from sync.signals.estimators import from_counts, observe
 
 
 @kernel()

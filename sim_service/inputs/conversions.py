@@ -8,8 +8,8 @@ cost more than the arithmetic here (some 2 us a step, on a virtual ARM core).
 import math
 
 from sim_service.inputs.table import OWN
-from sync.estimators import estimate
-from sync.jit import kernel
+from sync.compile.jit import kernel
+from sync.signals.estimators import estimate
 
 
 @kernel()

@@ -6,8 +6,8 @@ safe value exactly, and leaves alone what is fresh. The speed always fits what t
 """
 
 from sim_service.inputs.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE
-from sync.input_rows import Stale
-from sync.jit import kernel
+from sync.compile.jit import kernel
+from sync.config.input_rows import Stale
 
 # of a policy
 _HOLD_NS, _EXTRAPOLATE_NS, _RAMP_NS, _SAFE, WORDS = range(5)

@@ -7,11 +7,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from sim_service.inputs.stale import WORDS, policy
-from sync import array_types, estimators
-from sync.array_types import MATRIX, VECTOR, WORDS_2D, group
-from sync.block import AGE, Layout
-from sync.errors import ConfigError
-from sync.input_rows import (
+from sync.compile import array_types
+from sync.compile.array_types import MATRIX, VECTOR, WORDS_2D, group
+from sync.config.input_rows import (
     KINDS,
     Affine,
     Arctangent,
@@ -24,6 +22,9 @@ from sync.input_rows import (
     VoiceCoil,
     order_of,
 )
+from sync.errors import ConfigError
+from sync.ring.block import AGE, Layout
+from sync.signals import estimators
 
 AFFINE, ENCODER, POLYNOMIAL, HALL_PAIR, ARCTANGENT, VOICE_COIL, FUSED, MEASUREMENT = range(len(KINDS))
 # of a row: its kind, where its two sources are (a channel by its place, a row by its number; -1: there is none), which

@@ -2,8 +2,8 @@
 
 import sys
 
-from sync.jit import compiling
-from sync.service_process import main
+from sync.compile.jit import compiling
+from sync.process.service import main
 
 if __name__ == "__main__":
     with compiling("look_ahead"):

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.look_ahead import record as rec
-from sync.block import PUSHED
-from sync.ledger import histograms, quantiles, record
+from sync.ring.block import PUSHED
+from sync.ring.ledger import histograms, quantiles, record
 
 SHARES = (0.25, 0.5, 1.0)  # of the horizon, at which paths are compared
 _APART_NS = 500_000_000

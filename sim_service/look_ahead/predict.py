@@ -26,10 +26,10 @@ from sim_service.contract.machine import STEP, TABLES, Machine, index
 from sim_service.contract.outlook import GROWTH, JUDGE, JUDGED, LOSS, USE, outlook_of
 from sim_service.look_ahead import record
 from sim_service.many_steps import within
-from sync.array_types import CONSTANTS, MATRIX, VECTOR, WORDS, read_only
-from sync.config import AheadPath, Config
+from sync.compile.array_types import CONSTANTS, MATRIX, VECTOR, WORDS, read_only
+from sync.compile.jit import kernel
+from sync.config.config import AheadPath, Config
 from sync.errors import ConfigError
-from sync.jit import kernel
 
 SPACING = 0.5  # m, of places on a path
 MOST_PLACES = 200_000

@@ -4,7 +4,7 @@
 horizon; where the copy was stepped no further (control was lost, or it diverged) they stay where it ended.
 """
 
-from sync.block import PAYLOAD, Channel, Layout
+from sync.ring.block import PAYLOAD, Channel, Layout
 
 HELD, MOVING, PATH = range(3)  # kinds: all inputs as they are; a hand that moves goes on; a path is followed
 KINDS = ("held", "moving", "path")

@@ -25,15 +25,16 @@ from sim_service.look_ahead import record as rec
 from sim_service.look_ahead.hindsight import Hindsight
 from sim_service.look_ahead.predict import Predictor
 from sim_service.registry import configured_machine
-from sync import realtime, streams
-from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, T
 from sync.clock import now_ns, sleep_until
-from sync.config import Config
-from sync.jit import compiling
-from sync.ledger import histogram, record, summary_us
-from sync.ring import RingWriter, newest, push
-from sync.ring_follower import RingFollower
-from sync.service_process import Prepared, Reporter, held
+from sync.compile.jit import compiling
+from sync.config.config import Config
+from sync.process import realtime
+from sync.process.service import Prepared, Reporter, held
+from sync.ring import streams
+from sync.ring.block import EPOCH, PAYLOAD, PUSHED, SEQ, T
+from sync.ring.follower import RingFollower
+from sync.ring.ledger import histogram, record, summary_us
+from sync.ring.ring import RingWriter, newest, push
 
 _NICE = 15
 _REST_NS = 2_000_000  # between looks for a new state

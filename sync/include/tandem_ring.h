@@ -2,7 +2,7 @@
  *
  * A ring is a file /dev/shm/tandem.RUN.RING.UID: RUN is `name` of the configuration, RING one of docs/streams.md, UID
  * the number of the user. One process writes it, any number may read it; a reader maps it read-only, takes no lock and
- * waits for nobody. What the words mean, and in which order they are read, stands at the top of sync/ring.py.
+ * waits for nobody. What the words mean, and in which order they are read, stands at the top of sync/ring/ring.py.
  *
  * Instants are nanoseconds of CLOCK_MONOTONIC. A channel's own sample instant is t_ns + skew_ns.
  */

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sync.block import Layout
-from sync.private_files import make_folder
+from sync.files.private import make_folder
 from sync.record.ros2msg import Describe, undescribed
 from sync.record.run import RunError
 from sync.record.writer import RunWriter
+from sync.ring.block import Layout
 
 _BATCH = 4096  # blocks a chunk
 _NAP_S = 0.0005

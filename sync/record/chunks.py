@@ -8,9 +8,9 @@ from mcap.records import Chunk
 from mcap.stream_reader import get_chunk_data_stream
 from numba import int64
 
-from sync.array_types import BYTES_READ_ONLY, WORDS_2D
-from sync.jit import kernel
-from sync.limits import Budget
+from sync.compile.array_types import BYTES_READ_ONLY, WORDS_2D
+from sync.compile.jit import kernel
+from sync.files.limits import Budget
 
 _MOST_CHUNK = 1 << 26  # twice the longest that is written
 _MESSAGE_HEAD = 1 + 8 + 2 + 4 + 8 + 8  # opcode, length, channel, sequence, log time, publish time

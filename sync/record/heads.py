@@ -18,7 +18,7 @@ from mcap.opcode import Opcode
 from mcap.records import Metadata
 from mcap.writer import MCAP0_MAGIC
 
-from sync.given_files import open_given
+from sync.files.given import open_given
 from sync.record.damage import DAMAGED
 from sync.record.rings import OPEN, Account, number_stated
 from sync.record.utc import as_ns

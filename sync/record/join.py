@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sync.block import Layout
 from sync.record.heads import Head
 from sync.record.rings import GONE, Account, Ring, behind
 from sync.record.run import Deleted, Part, Run, RunError, Topic
 from sync.record.writer import part_file
+from sync.ring.block import Layout
 
 _SUMMARY = "summary.json"
 _IN_MEMORY = 256 << 20  # bytes of a topic; more lie in a file

@@ -4,7 +4,7 @@ The mcap package reads the records of the file; the messages of a chunk, which a
 decoded by nopython code, and indexes are passed over: reading everything needs none. A file that ends in the
 middle (the recorder was killed, the disk was full) is read up to its last whole chunk, and `Run.cut` says where and why
 it ends. Damage in the middle is stepped over (sync/record/damage.py), and `Run.damage` says what is missing there.
-Nothing here trusts the file: what it may become in memory is bounded (sync/limits.py), chunks are checked against their
+Nothing here trusts the file: what it may become in memory is bounded (sync/files/limits.py), chunks are checked against their
 checksums. The parts of a run are read one by one and joined (sync/record/join.py); whichever of them is named, all of
 them are opened.
 """
@@ -27,11 +27,10 @@ from mcap.records import Attachment, Channel, Chunk, Header, Metadata, Schema
 from mcap.writer import MCAP0_MAGIC
 from numba import int64
 
-from sync.array_types import BYTES_READ_ONLY, WORDS_2D
-from sync.block import Layout
-from sync.given_files import open_given
-from sync.jit import kernel
-from sync.limits import Budget, DecodedTooLarge
+from sync.compile.array_types import BYTES_READ_ONLY, WORDS_2D
+from sync.compile.jit import kernel
+from sync.files.given import open_given
+from sync.files.limits import Budget, DecodedTooLarge
 from sync.record import ros2msg
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED, ChunkContents, Index, after_chunk, described, read_index
@@ -43,6 +42,7 @@ from sync.record.run import Part, Run, RunError, Topic
 from sync.record.schema import ENCODING, MESSAGES, to_layout
 from sync.record.utc import utc_offset
 from sync.record.writer import END, FILE, FORMAT, NEXT, PROFILE, parts
+from sync.ring.block import Layout
 from sync.transport.message import MALFORMED, decode_record
 from sync.transport.message_form import Form, read_message
 from sync.visible import listed

@@ -16,7 +16,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sync.private_files import sync_folder
+from sync.files.private import sync_folder
 from sync.record.heads import name_of
 from sync.record.writer import parts
 

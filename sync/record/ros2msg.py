@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sync.block import HEADER, PAYLOAD, RESERVED_NAMES, TYPES, Channel, Layout
+from sync.ring.block import HEADER, PAYLOAD, RESERVED_NAMES, TYPES, Channel, Layout
 
 ENCODING, MESSAGES = "ros2msg", "cdr"
 LAYOUT = "layout"  # the key of a channel's metadata

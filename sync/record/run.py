@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sync.block import Layout
 from sync.errors import TandemError
 from sync.record.rings import Account, Ring
+from sync.ring.block import Layout
 
 
 class RunError(TandemError):

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from sync.block import HEADER, RESERVED_NAMES, TYPES, Channel, Layout
+from sync.ring.block import HEADER, RESERVED_NAMES, TYPES, Channel, Layout
 from sync.transport.message import VERSION
 
 NAME, ENCODING, MESSAGES = "tandem.block", "jsonschema", "msgpack"

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sync.clock import now_ns
-from sync.private_files import FILE_MODE, sync_folder
-from sync.threads import joined
+from sync.files.private import FILE_MODE, sync_folder
+from sync.process.threads import joined
 
 _RETRY_S = 0.5
 _NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)  # this file system cannot sync a folder

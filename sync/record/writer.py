@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from mcap.opcode import Opcode
 
-from sync.block import PUSHED, RECEIVED, Layout, T
 from sync.record import ros2msg
 from sync.record.heads import PART, SAID, START
 from sync.record.mcap_file import McapFile
@@ -17,6 +16,7 @@ from sync.record.rings import RING, Ring
 from sync.record.ros2msg import Describe, MessageWriter, undescribed
 from sync.record.sink import Sink
 from sync.record.utc import utc_offset
+from sync.ring.block import PUSHED, RECEIVED, Layout, T
 
 FILE = "run.mcap"  # the first part, and nearly always the only one
 PROFILE = "ros2"  # some readers of ROS 2 open no other; ours go by the start sentinel

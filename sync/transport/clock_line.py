@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numba import float64, types
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 
 _GAP, _LOW, _HIGH = range(3)
 _HALVINGS = 45

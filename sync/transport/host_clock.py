@@ -25,11 +25,10 @@ import msgpack
 import numpy as np
 import zmq
 
-from sync.clock import now_ns
+from sync.clock import SECOND, now_ns
 from sync.transport.message import MALFORMED, STRICT
 from sync.transport.socket_guard import ASKERS, Connections, SocketGuard
 from sync.transport.wire import POLL_MS, UNKNOWN_CLOCK, Context, bind
-from sync.units import SECOND
 
 VERSION = 1
 Fit = Callable[[np.ndarray, np.ndarray, float, float], tuple[float, float, float, float]]

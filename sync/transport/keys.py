@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import zmq
 
+from sync.config.extras import install
 from sync.errors import ConfigError, WireError
-from sync.extras import install
-from sync.given_files import open_given
-from sync.private_files import written
+from sync.files.given import open_given
+from sync.files.private import written
 
 if TYPE_CHECKING:
-    from sync.config import Config
+    from sync.config.config import Config
 
 PUBLIC, SECRET = ".key", ".key_secret"
 _OTHERS = 0o077

@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from sync.block import HEADER, RECEIVED, Layout
+from sync.ring.block import HEADER, RECEIVED, Layout
 
 VERSION = 1
 MOST_BYTES = 16 * 1024  # a longer message is none of ours

@@ -3,8 +3,8 @@
 import msgpack
 import numpy as np
 
-from sync.block import HEADER, Layout
-from sync.jit import kernel
+from sync.compile.jit import kernel
+from sync.ring.block import HEADER, Layout
 from sync.transport.message import HEADER_KEYS, VERSION
 
 # msgpack's codes for numbers of fixed width; any reader knows them, and a message then has a fixed form

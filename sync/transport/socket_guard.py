@@ -13,7 +13,7 @@ connection is held to what a peer of ours does:
   without closing it: the kernel probes the silent ones;
 - a peer that sends invalid messages, which have to be read and counted, is read slowly: it then waits, not we;
 - a thread of the wire that has a core for itself is flooded, and loses its real-time priority until that is over
-  (sync/realtime.py): a flood then has the time that is left over, and neither sampling nor steps notice.
+  (sync/process/realtime.py): a flood then has the time that is left over, and neither sampling nor steps notice.
 
 Connections refused and cut off are counted. pyzmq's own authenticator would let in and refuse as well, but never
 sees peers that do not get as far as showing a key; hence the few lines of ZAP here, beside libzmq's monitors that see
@@ -31,8 +31,8 @@ from dataclasses import dataclass
 
 import zmq
 
-from sync.realtime import Warden
-from sync.threads import joined
+from sync.process.realtime import Warden
+from sync.process.threads import joined
 from sync.transport.keys import PUBLIC, Keys, admitted
 
 SUBSCRIBERS = 128 * 1024  # bytes that one may send in all: a greeting, a subscription, now and then a sign of life

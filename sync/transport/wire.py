@@ -22,15 +22,15 @@ import numpy as np
 import zmq
 from numba import float64, int64, types
 
-from sync.array_types import BYTES, BYTES_READ_ONLY, READ_ONLY, WORDS, WORDS_2D
-from sync.atomics import load_acquire
-from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
+from sync.compile.array_types import BYTES, BYTES_READ_ONLY, READ_ONLY, WORDS, WORDS_2D
+from sync.compile.atomics import load_acquire
+from sync.compile.jit import kernel
 from sync.errors import WireError
-from sync.jit import kernel
-from sync.ledger import histogram, record
-from sync.realtime import permitted
-from sync.ring import HEAD_WORD, beat, push
+from sync.process.realtime import permitted
+from sync.ring.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
+from sync.ring.ledger import histogram, record
+from sync.ring.ring import HEAD_WORD, beat, push
 from sync.transport.message import MALFORMED, decode
 from sync.transport.message_form import Form, read_message, write_message
 from sync.transport.socket_guard import ASKERS, SUBSCRIBERS, Connections, SocketGuard

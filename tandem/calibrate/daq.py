@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from sync.config import Config, forced_transport
+from sync.config.config import Config, forced_transport
 from sync.errors import ConfigError, DeviceError, RingError, TandemError
-from sync.ring import RingReader, remove_stale
+from sync.ring.ring import RingReader, remove_stale
 from tandem.supervisor.launch import DAQ, Service
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sync.clock import now_ns, sleep_until
-from sync.input_rows import Encoder, HallPair, VoiceCoil
+from sync.config.input_rows import Encoder, HallPair, VoiceCoil
 from tandem.calibrate.person import Keys, Screen
 from tandem.calibrate.readings import Again, Captured, FromZero, Readings
 from tandem.calibrate.values import Calibration, shown_unit, signal

@@ -10,9 +10,9 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.errors import ConfigError, TandemError
-from sync.private_files import by_default, written
+from sync.files.private import by_default, written
 from tandem.calibrate.values import Calibration
 
 

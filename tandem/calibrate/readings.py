@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sync.block import AGE
 from sync.clock import now_ns
-from sync.config import ChannelConfig, Config
-from sync.ring import RingReader
+from sync.config.config import ChannelConfig, Config
+from sync.ring.block import AGE
+from sync.ring.ring import RingReader
 
 WINDOW_S = 0.5
 LEAST_TRAVEL = 20.0  # counts; with fewer the scale would be known to no better than some percent

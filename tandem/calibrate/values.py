@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.input_rows import Affine, Encoder, HallPair, Row, VoiceCoil
+from sync.config.input_rows import Affine, Encoder, HallPair, Row, VoiceCoil
 from tandem.calibrate.readings import Captured
 
 _QUARTER_DEG = 90.0

@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sync import plugins
-from sync.config import Config
+from sync.config import plugins
+from sync.config.config import Config
 from sync.errors import TandemError
 from tandem import brought
 from tandem.doctor import devices, haptics, machine, measure

@@ -11,8 +11,8 @@ from typing import Any
 
 from daq_service.devices import DEVICES, require
 from daq_service.devices.nidaqmx_driver import on_loopback
+from sync.config.extras import install
 from sync.errors import TandemError
-from sync.extras import install
 from tandem.doctor.findings import Case, Finding, failed, passed, warned
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from sync.config import Config
-from sync.group_scheduling import text
+from sync.config.config import Config
+from sync.process.group_scheduling import text
 
 Verdict = Literal["pass", "warn", "fail"]
 

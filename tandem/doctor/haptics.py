@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from daq_service.devices import felt
-from sync.config import Config
+from sync.config.config import Config
 from sync.errors import ConfigError
 from tandem.doctor.findings import Case, Check, Finding, Rows, failed, passed, warned
 from tandem.doctor.trial_run import trial_run

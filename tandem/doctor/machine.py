@@ -13,11 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
-from sync import code_dependencies, group_scheduling, jit, realtime
+from sync.compile import dependencies, jit
 from sync.errors import RingError, TandemError
-from sync.group_scheduling import text
-from sync.ring import SHM, RingReader
-from sync.streams import DAQ, SOCKETS, STREAMS, ring_name
+from sync.process import group_scheduling, realtime
+from sync.process.group_scheduling import text
+from sync.ring.ring import SHM, RingReader
+from sync.ring.streams import DAQ, SOCKETS, STREAMS, ring_name
 from tandem.doctor.findings import Case, Finding, failed, passed, stolen_ticks, user, warned
 
 _GOOD_CLOCKS = ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
@@ -286,6 +287,6 @@ def cache(case: Case) -> Finding:
             "set TANDEM_CACHE to a folder you can write to",
             place=str(jit.CACHE),
         )
-    warm = all(code_dependencies.marker(service).exists() for service in ("daq", "sim"))
+    warm = all(dependencies.marker(service).exists() for service in ("daq", "sim"))
     remark = "warm" if warm else "cold, so the first run compiles before it starts"
     return passed(f"{jit.CACHE} is {remark}", place=str(jit.CACHE), warm=warm)

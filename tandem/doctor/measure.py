@@ -15,14 +15,15 @@ from pathlib import Path
 import numpy as np
 from numba import int64, types
 
-from sync import jit, realtime
-from sync.array_types import READ_ONLY, WORDS
-from sync.block import Channel, Layout
 from sync.clock import now_ns
-from sync.config import Config
+from sync.compile import jit
+from sync.compile.array_types import READ_ONLY, WORDS
+from sync.config.config import Config
 from sync.errors import RingError
-from sync.ring import SHM, RingReader, RingWriter, newest, push
-from sync.streams import DAQ, STREAMS
+from sync.process import realtime
+from sync.ring.block import Channel, Layout
+from sync.ring.ring import SHM, RingReader, RingWriter, newest, push
+from sync.ring.streams import DAQ, STREAMS
 from tandem.baseline import bare_ipc, bare_lateness
 from tandem.doctor.findings import Case, Finding, failed, passed, stolen_ticks, user, warned
 

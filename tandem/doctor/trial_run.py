@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sync.child_python import python_command, python_environment
-from sync.config import Config
+from sync.config.config import Config
 from sync.errors import ConfigError
-from sync.silence import Silence
+from sync.process.silence import Silence
 
 SILENT_S = 300.0  # behind what the run may take: nothing was compiled since
 _LOOK_S = 1.0

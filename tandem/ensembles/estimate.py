@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from sync.consent import ConsentMissing
 from sync.errors import ConfigError, TandemError
+from sync.files.consent import ConsentMissing
 from tandem.ensembles.extras import needs
 from tandem.ensembles.identification import Problem
 from tandem.ensembles.pool import cores

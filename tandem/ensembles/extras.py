@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+from sync.config.extras import install_extra
 from sync.errors import ConfigError
-from sync.extras import install_extra
 
 
 def needs(module: str, extra: str, what: str) -> Any:

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from sim_service.registry import configured
-from sync import code_dependencies
-from sync.config import load
-from sync.consent import ConsentMissing
+from sync.compile import dependencies
+from sync.config.config import load
 from sync.errors import ConfigError, TandemError
-from sync.given_files import open_given
-from sync.private_files import by_default
+from sync.files.consent import ConsentMissing
+from sync.files.given import open_given
+from sync.files.private import by_default
 from sync.record import FILE, RunError, open_run, parts
 from tandem.ensembles.pool import Interrupted, WorkerEnded, pool, run_all
 from tandem.ensembles.rows import Results, row_file
@@ -282,8 +282,8 @@ def _refuse_unknown(asked: FleetAsked, records: tuple[Path, ...]) -> None:
 
 def _base(asked: FleetAsked) -> str:
     """A digest of what every replay depends on; a configuration that is wrong is refused here, not once a record."""
-    stamp = code_dependencies.stamp(code_dependencies.file_of("tandem.ensembles.fleet"))
-    digest = hashlib.sha256(json.dumps([dataclasses.asdict(asked), stamp, code_dependencies.fingerprint()]).encode())
+    stamp = dependencies.stamp(dependencies.file_of("tandem.ensembles.fleet"))
+    digest = hashlib.sha256(json.dumps([dataclasses.asdict(asked), stamp, dependencies.fingerprint()]).encode())
     if asked.config:
         path = Path(asked.config)
         config = load(path, list(asked.overrides))

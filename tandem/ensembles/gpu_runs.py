@@ -19,8 +19,8 @@ import numpy as np
 
 from sim_service.contract.machine import Machine
 from sim_service.registry import MachineFiles
-from sync import code_dependencies
 from sync.child_python import python_command, python_environment
+from sync.compile import dependencies
 from sync.errors import ConfigError, TandemError
 from tandem.ensembles.gpu import device
 from tandem.ensembles.gpu.packed import pack_machine
@@ -65,9 +65,9 @@ def check(worker: Worker, where: str) -> None:
 def program_of(sources: MachineFiles, changed: dict[str, float]) -> bytes:
     """PTX of a machine with these parameters; compiled once for its files and these sources."""
     given = pack_machine(sources, changed)
-    key = hashlib.sha256(code_dependencies.fingerprint().encode() + given).hexdigest()[:32]
-    code_dependencies.own_cache()
-    folder = code_dependencies.cache_directory() / "gpu"
+    key = hashlib.sha256(dependencies.fingerprint().encode() + given).hexdigest()[:32]
+    dependencies.own_cache()
+    folder = dependencies.cache_directory() / "gpu"
     folder.mkdir(mode=0o700, exist_ok=True)
     kept = folder / f"{key}.ptx"
     if not kept.exists():

@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sim_service.contract.machine import Machine
+from sync.config.toml import Section, check, read_toml
 from sync.errors import ConfigError
 from sync.record import Run, open_run
-from sync.toml import Section, check, read_toml
 from tandem.ensembles.columns import read_columns
 from tandem.ensembles.manoeuvres import Gathered, study_machine
 from tandem.ensembles.open_loop import unset_inputs

@@ -14,8 +14,8 @@ import numpy as np
 
 from sim_service.contract.machine import Machine
 from sim_service.registry import MachineFiles, make_machine
-from sync.consent import ConsentMissing
 from sync.errors import ConfigError, TandemError
+from sync.files.consent import ConsentMissing
 
 KINDS = {
     "inputs": "tandem.ensembles.open_loop",

@@ -11,10 +11,10 @@ from numba import float64, int64, types
 
 from sim_service.contract.machine import TABLES, TANGENT, Machine
 from sim_service.many_steps import within
-from sync.array_types import MATRIX, VECTOR, WORDS
-from sync.jit import kernel
+from sync.compile.array_types import MATRIX, VECTOR, WORDS
+from sync.compile.jit import kernel
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 LANES = 8  # of multibody/relative/dual.py
 _SHARE = 1e-6  # of a parameter's value: the difference that the start is tried with
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from sim_service.contract.machine import Machine
 from sim_service.many_steps import run_steps
+from sync.config.toml import Section, check
 from sync.errors import ConfigError
-from sync.toml import Section, check
 from tandem.ensembles.manoeuvres import Context, Gathered, Log, RunFailed
 from tandem.ensembles.signals import Signal, sampled
 

@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.contract.machine import Machine
+from sync.config.toml import Section, check
 from sync.errors import ConfigError
 from sync.record import Run, open_run
-from sync.toml import Section, check
 from tandem.ensembles.manoeuvres import Context, Gathered
 from tandem.ensembles.open_loop import OpenLoop, unset_inputs
 
@@ -42,7 +42,7 @@ def gather(settings: dict[str, Any], machine: Machine, folder: Path, step_s: flo
 
 def step_of(run: Run) -> float:
     """The step of a record by its configuration, s; 0 if it has none."""
-    from sync.config import Config
+    from sync.config.config import Config
     from sync.record.settings import recorded_settings
 
     settings = recorded_settings(run)

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from sync.errors import TandemError
-from sync.private_files import FILE_MODE, make_folder
+from sync.files.private import FILE_MODE, make_folder
 from tandem.ensembles.table import NotWritten
 from tandem.ensembles.work import Row
 

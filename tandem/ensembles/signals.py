@@ -6,8 +6,8 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from sync.config.toml import Section
 from sync.errors import ConfigError
-from sync.toml import Section
 from tandem.ensembles.columns import read_columns
 
 Point = Annotated[list[float], Field(min_length=2, max_length=2)]

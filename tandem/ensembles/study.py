@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sync.toml import Section
+from sync.config.toml import Section
 
 Distribution = Literal["uniform", "log-uniform", "normal"]
 Method = Literal["grid", "list", "latin-hypercube", "sobol", "file"]

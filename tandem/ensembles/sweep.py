@@ -16,11 +16,11 @@ import numpy as np
 
 from sim_service.contract.machine import Machine
 from sim_service.registry import MachineFiles
-from sync import code_dependencies
+from sync.compile import dependencies
+from sync.config.toml import check, read_toml
 from sync.errors import ConfigError
-from sync.private_files import by_default
+from sync.files.private import by_default
 from sync.record import open_run
-from sync.toml import check, read_toml
 from tandem.ensembles import figures, gpu_runs
 from tandem.ensembles.cluster import Warn, who_can_use
 from tandem.ensembles.figures import Reference
@@ -189,8 +189,8 @@ def _base(study: Study, sources: MachineFiles, gathered: Gathered, references: d
     for name, reference in sorted(references.items()):
         digest.update(name.encode() + reference.t.tobytes() + reference.values.tobytes())
     for module in ("tandem.ensembles.work", KINDS[gathered.settings["kind"]]):
-        digest.update(code_dependencies.stamp(code_dependencies.file_of(module)).encode())
-    digest.update(" ".join([code_dependencies.fingerprint(), version("numpy"), version("numba")]).encode())
+        digest.update(dependencies.stamp(dependencies.file_of(module)).encode())
+    digest.update(" ".join([dependencies.fingerprint(), version("numpy"), version("numba")]).encode())
     return digest.hexdigest()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sync.errors import TandemError
-from sync.private_files import make_folder, written
+from sync.files.private import make_folder, written
 from tandem.ensembles.extras import needs
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.registry import MachineFiles, make_machine
-from sync.consent import ConsentMissing
 from sync.errors import TandemError
+from sync.files.consent import ConsentMissing
 from tandem.ensembles import figures
 from tandem.ensembles.figures import Reference
 from tandem.ensembles.manoeuvres import Context, Gathered, Log, Manoeuvre, RunFailed, module_of

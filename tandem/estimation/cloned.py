@@ -17,7 +17,7 @@ schedule, so instants of readings must be those of the description; others are c
 
 from math import isfinite
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.estimation import factored
 from tandem.estimation.contract import TANGENT
 from tandem.estimation.expected import expected_reading

@@ -33,7 +33,7 @@ import numpy as np
 from numba import float64, int64, void
 
 from sim_service.contract.machine import TABLES, Machine, Quantity
-from sync.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 
 TANGENT, ROUGH, CONSTANT, FAILED = range(4)
 LINEARISE = int64(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64, INDICES, VECTOR, VECTOR, VECTOR)

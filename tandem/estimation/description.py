@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from sync.config.toml import Section
 from sync.errors import ConfigError
-from sync.toml import Section
 from tandem.estimation.contract import Observed
 from tandem.estimation.rows import COUNTS, WIDTH, Count, R
 from tandem.estimation.satellites import Sky, nominal_almanac, read_yuma
@@ -141,7 +141,7 @@ class Sensors:
 
 def read_sensors(tables: dict[str, Any], observed: Observed, h: float, where: str) -> Sensors:
     """Rows of all sensors; `tables` are those below [sensors], checked against their kind."""
-    from sync.toml import check
+    from sync.config.toml import check
 
     made = _Rows(observed, h, where)
     for name, table in tables.items():

@@ -37,9 +37,9 @@ import numpy as np
 from numba import boolean, float64, int64, types, void
 
 from sim_service.contract.machine import TABLES, Tables
-from sync.array_copy import copy
-from sync.array_types import CONSTANTS, INDICES, VECTOR, group
-from sync.jit import inner, kernel
+from sync.compile.array_copy import copy
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR, group
+from sync.compile.jit import inner, kernel
 from tandem.estimation import cloned, factored
 from tandem.estimation.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
 from tandem.estimation.expected import expected_reading
@@ -48,7 +48,7 @@ from tandem.estimation.rows import CLIPPED, COUNTED, COUNTS, FREE, GATED, LATE, 
 from tandem.multibody.natural.views import view
 from tandem.multibody.relative.columns import add_columns
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 
 class Z(IntEnum):

@@ -1,6 +1,6 @@
 """What a row of a filter should read, by its estimate, and the slopes of that."""
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.estimation.rows import FREE, Count
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numba import boolean, float64, int64, void
 
 from sim_service.contract.machine import TABLES, Machine
-from sync.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, group
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, group
+from sync.compile.jit import inner, kernel
 from tandem.estimation import ekf
 from tandem.estimation.contract import Observed
 from tandem.estimation.description import Sensors
@@ -27,7 +27,7 @@ from tandem.estimation.satellites import WORST, Reception, Sky, along
 from tandem.estimation.virtual_sensors import WALKS, offsets_at_start, read, true_rows
 from tandem.multibody.natural.views import view
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 _MOTION, _QUANTITIES = 40_000, 45_000  # streams of random numbers from here on; others: virtual_sensors.py
 

@@ -11,9 +11,9 @@ nothing.
 import numpy as np
 from numba import float64, int64
 
-from sync.array_copy import copy
-from sync.array_types import CONSTANTS, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_copy import copy
+from sync.compile.array_types import CONSTANTS, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.views import view
 from tandem.multibody.relative.columns import (
     add_columns,

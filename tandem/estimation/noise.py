@@ -10,7 +10,7 @@ from math import frexp, sqrt
 import numpy as np
 from numba import float64, int64, uint64
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.portable import cos_sin_turns
 
 _M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)

@@ -11,7 +11,7 @@ from math import sqrt
 
 from numba import float64, types
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.portable import falling
 
 NARROW = 0.5  # standard deviations: of a cell

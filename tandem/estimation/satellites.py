@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from sync.errors import ConfigError
-from sync.given_files import read_given
+from sync.files.given import read_given
 
 MU, EARTH_RATE = 3.986005e14, 7.2921151467e-5  # m3/s2, rad/s (IS-GPS-200)
 _A, _F = 6378137.0, 1.0 / 298.257223563  # WGS 84

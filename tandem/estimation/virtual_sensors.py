@@ -9,13 +9,13 @@ from math import floor
 import numpy as np
 from numba import float64
 
-from sync.array_types import CONSTANTS
-from sync.jit import kernel
+from sync.compile.array_types import CONSTANTS
+from sync.compile.jit import kernel
 from tandem.estimation.description import Sensors, turned
 from tandem.estimation.noise import normal_number
 from tandem.estimation.rows import R
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 WALKS, START, AXES = 10_000, 20_000, 30_000  # streams
 

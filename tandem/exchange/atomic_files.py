@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sync.private_files import make_folder, written
+from sync.files.private import make_folder, written
 from tandem.exchange.errors import ExchangeError
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sync.block import Channel
-from sync.input_rows import Encoder, Row, of_channel
+from sync.config.input_rows import Encoder, Row, of_channel
+from sync.ring.block import Channel
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.tables import whole
 from tandem.exchange.units import Unit, known, unit

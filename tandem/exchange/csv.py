@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.given_files import open_given
+from sync.files.given import open_given
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.tables import Measurement, Progress, Sheet, Table, read_passport
 from tandem.exchange.units import unit

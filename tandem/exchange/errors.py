@@ -1,7 +1,7 @@
 """What can go wrong between a run and someone else's file."""
 
+from sync.config.extras import install_extra
 from sync.errors import TandemError
-from sync.extras import install_extra
 
 
 class ExchangeError(TandemError):

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table as Printed
 
 from sync.errors import TandemError
-from sync.private_files import by_default
+from sync.files.private import by_default
 from sync.record import Run, open_run
 from tandem.exchange.atomic_files import written_atomically
 from tandem.exchange.errors import ExchangeError
@@ -61,8 +61,8 @@ def export(
 
 def _with_scene(path: Path, run: Run, part: Path, progress: Progress, say: Say) -> list[dict[str, Any]]:
     """A file for Foxglove; where a record's states cannot be made again, its topics alone."""
-    from sync import build
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
 
     build.ensure_for("tandem.replay")
     with compiling("replay"):

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from sync.config import Config, load
-from sync.private_files import by_default, rename
+from sync.config.config import Config, load
+from sync.files.private import by_default, rename
 from sync.record import CompleteRun, CompleteTopic, new_folder, write_complete
 from sync.record.batch import NAME_OF_RUN, NAME_RULE
 from sync.record.utc import KEY as UTC_OFFSET
 from sync.record.utc import derived
-from sync.streams import BLOCK_TOPICS
+from sync.ring.streams import BLOCK_TOPICS
 from tandem.exchange import csv
 from tandem.exchange.counts import to_counts
 from tandem.exchange.errors import ExchangeError

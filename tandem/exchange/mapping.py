@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sync.block import Channel, Layout
+from sync.ring.block import Channel, Layout
 from tandem.exchange.counts import Rows, acceptable, conversion, usual_unit
 from tandem.exchange.csv import split_unit
 from tandem.exchange.errors import ExchangeError

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from sync.given_files import open_given
-from sync.limits import Budget, DecodedTooLarge
+from sync.files.given import open_given
+from sync.files.limits import Budget, DecodedTooLarge
 from tandem.exchange.csv import different
 from tandem.exchange.errors import ExchangeError, extra_missing
 from tandem.exchange.mf4_blocks import check_blocks

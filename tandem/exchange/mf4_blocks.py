@@ -3,7 +3,7 @@
 MDF is a graph of blocks that link each other by their places. The library follows every link: in a list that ends in
 itself it never returns, nor in conversions that each name the next one twice, thirty levels deep. Here every list is
 walked once, no block may be in two lists, and the size of the decoded data is taken from the file's budget
-(sync/limits.py). Blocks that sound files share (names, units, conversions) may be shared.
+(sync/files/limits.py). Blocks that sound files share (names, units, conversions) may be shared.
 """
 
 import mmap
@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from sync.limits import Budget
+from sync.files.limits import Budget
 from tandem.exchange.errors import ExchangeError
 
 _HEAD = struct.Struct("<4sIQQ")  # what it is, reserved, its length, how many links

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sync.given_files import open_given
-from sync.limits import Budget
+from sync.files.given import open_given
+from sync.files.limits import Budget
 from tandem.exchange.csv import split_unit
 from tandem.exchange.errors import ExchangeError, extra_missing
 from tandem.exchange.tables import Measurement, Progress, Sheet, Table, read_passport

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from sync.block import HEADER, Layout
 from sync.record import CompleteTopic, Run
 from sync.record.ros2msg import HEADER_NOTES
 from sync.record.schema import to_layout, to_schema
+from sync.ring.block import HEADER, Layout
 from tandem.descriptions import describe
 from tandem.exchange.errors import ExchangeError
 

@@ -13,7 +13,7 @@ from enum import IntEnum, auto
 from math import isnan, nan, sqrt
 
 from sim_service.contract.machine import STEP
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.tables import RATE, SECOND, VALUE
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import ode
@@ -21,7 +21,7 @@ from tandem.multibody.relative.calls import call, function_at
 from tandem.multibody.relative.system import GOOD, MOTION, PLACES, P, advance, begin, conclude, move
 from tandem.multibody.relative.system import rates_and_jacobian as slopes_of_rates
 
-COMPILED_WHEN_ASKED = True  # by mechanism.py alone: see sync/build.py
+COMPILED_WHEN_ASKED = True  # by mechanism.py alone: see sync/compile/build.py
 
 
 class H(IntEnum):

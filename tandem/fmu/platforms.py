@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from sync.child_python import python_command
+from sync.config.extras import install_extra
 from sync.errors import ConfigError
-from sync.extras import install_extra
 
 _ARCHITECTURES = {"AMD64": "x86_64", "arm64": "aarch64"}  # other names of the same
 HOST = f"{_ARCHITECTURES.get(host.machine(), host.machine())}-linux"

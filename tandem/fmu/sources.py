@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sim_service.registry import known_machines
+from sync.config.toml import read_toml
 from sync.errors import ConfigError
-from sync.toml import read_toml
 from tandem.fmu.build import Exchange
 from tandem.library.model import Model, found_file, load_machine
 

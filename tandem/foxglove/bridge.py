@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from sync.config import Config
+from sync.config.config import Config
+from sync.config.extras import install_extra
 from sync.errors import TandemError
-from sync.extras import install_extra
 from sync.record import ros2msg
 from sync.record.ros2msg import to_messages, type_name
 from sync.record.writer import came_ns
-from sync.ring_follower import RingFollower
-from sync.streams import RECORDED
+from sync.ring.follower import RingFollower
+from sync.ring.streams import RECORDED
 from tandem.descriptions import describe
 from tandem.foxglove.clients import Clients
 from tandem.foxglove.messages import definition

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from sim_service.step_record import STEP_CHANNELS
 from sync.record import Run, RunError, Topic
-from sync.streams import BLOCK_TOPICS, SIM
+from sync.ring.streams import BLOCK_TOPICS, SIM
 from tandem.reports.deviation import deviation, sentence
 from tandem.terminal import single_lines
 

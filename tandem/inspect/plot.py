@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sync.config.extras import install_extra
 from sync.errors import ConfigError, TandemError
-from sync.extras import install_extra
-from sync.private_files import rewrite
+from sync.files.private import rewrite
 from sync.record import Run
 from sync.record.settings import recorded_tiles
 from tandem.reports.html.chart import COLOURS, Series, curves, paths

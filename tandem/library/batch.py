@@ -19,7 +19,7 @@ import numpy as np
 
 from sim_service.many_steps import step_copies
 from sync.errors import ConfigError
-from sync.memory import refuse_too_many
+from sync.ring.memory import refuse_too_many
 from tandem.ensembles.gpu import device
 from tandem.ensembles.pool import cores
 from tandem.library.described import Described, live_place

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from sim_service.commands import CommandClient, NoSimulator
 from sync.child_python import python_command, python_environment
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.errors import RingError, TandemError
-from sync.ring import RingReader
+from sync.ring.ring import RingReader
 from tandem.library.model import found_file
 from tandem.library.recorded import Recorded, open_run
 

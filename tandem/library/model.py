@@ -16,13 +16,13 @@ from sim_service.commands import fault_of
 from sim_service.contract.machine import Machine, Parameter, Quantity
 from sim_service.contract.scene import poses
 from sim_service.registry import MachineFiles, configured, gather, known_machines, make_machine, recorded
-from sync.config import Config, load
+from sync.compile.jit import compiling
+from sync.config.config import Config, load
+from sync.config.toml import check, read_toml
 from sync.errors import ConfigError, TandemError
-from sync.jit import compiling
-from sync.memory import refuse_too_many
 from sync.record import open_run
 from sync.record.settings import recorded_files, recorded_settings
-from sync.toml import check, read_toml
+from sync.ring.memory import refuse_too_many
 from tandem.compiled import compile_machine, machine_name
 from tandem.library.table import Table
 from tandem.shipped_configs import CONFIGS, find_config

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from sync.config.extras import install
 from sync.errors import TandemError
-from sync.extras import install
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Whether all of a vector are numbers, for compiled code."""
 
-from sync.jit import inner
+from sync.compile.jit import inner
 
 
 @inner

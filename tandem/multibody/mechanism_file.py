@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from sync.config.toml import Section, check, read_toml
 from sync.errors import ConfigError
-from sync.toml import Section, check, read_toml
 from tandem.multibody import sections as s
 from tandem.multibody.natural import motions, shapes
 from tandem.multibody.natural.errors import MechanismError

@@ -13,7 +13,7 @@ from math import floor, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 
 _TURN = 6.283185307179586
 ROOT_3 = sqrt(3.0)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sync.toml import Section
+from sync.config.toml import Section
 from tandem.multibody.natural import limits
 from tandem.multibody.natural.limits import Range
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from sync.service_process import main
+from sync.process.service import main
 from tandem.recorder.process import prepare
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sync.clock import now_ns
-from sync.config import Config
-from sync.realtime import this_thread
-from sync.service_process import EVERY, Prepared, Reporter
+from sync.config.config import Config
+from sync.process.realtime import this_thread
+from sync.process.service import EVERY, Prepared, Reporter
 from tandem.recorder.recorder import LOOK_S, Note, Recorder
 
 _PRIORITY = 1  # of real time; the least there is

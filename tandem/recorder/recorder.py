@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sync.clock import REAL, Clock, now_ns, sleep_until
-from sync.config import Config
+from sync.config.config import Config
 from sync.errors import TandemError
-from sync.private_files import make_folder
+from sync.files.private import make_folder
 from sync.record import Left, LeftOff, RunWriter, Sink, SyncFailure, left_off, part_file, parts
 from sync.record.retention import NEWEST, Deletion, Limits, delete, free_bytes, plan
-from sync.streams import RECORDED
+from sync.ring.streams import RECORDED
 from tandem.descriptions import describe
 from tandem.provenance import attachments, start_facts, wall_clock
 from tandem.recorder.presence import Presence

@@ -4,8 +4,8 @@ import numpy as np
 
 from sync.record import Left, Ring, RunWriter
 from sync.record.rings import AGAIN, CLOSED, GONE, LEFT, OPEN, Account
-from sync.ring import RingReader
-from sync.ring_follower import Change, RingFollower
+from sync.ring.follower import Change, RingFollower
+from sync.ring.ring import RingReader
 
 _BATCH = 4096
 

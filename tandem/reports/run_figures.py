@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sync.config import Config
-from sync.ledger import Balance
-from sync.streams import AXIS_EFFORTS
+from sync.config.config import Config
+from sync.ring.ledger import Balance
+from sync.ring.streams import AXIS_EFFORTS
 from tandem.reports.outcome import TITLES, events
 from tandem.supervisor.supervise import Outcome
 

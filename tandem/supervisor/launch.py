@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sync.child_python import python_command, python_environment
-from sync.threads import joined
+from sync.process.threads import joined
 
 _PATIENCE_S = 20.0  # to end after being asked to, on a machine that is busy with others; then the process is killed
 _LOOK_S = 0.005
@@ -281,7 +281,7 @@ def start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[b
     ours, theirs = socket_pair()
     # a thread would not survive the fork, whatever the user's environment says
     environment = python_environment(OPENBLAS_NUM_THREADS="1")
-    environment.pop("TANDEM_TOKEN", None)  # only the view needs it, and gets it through its pipe (sync/token.py)
+    environment.pop("TANDEM_TOKEN", None)  # only the view needs it, and gets it through its pipe (sync/files/token.py)
     with theirs:
         popen = subprocess.Popen(
             python_command("-m", "tandem.supervisor.template", str(theirs.fileno()), *words),

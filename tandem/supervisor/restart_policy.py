@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sync.config import Config, Supervision
-from sync.ring import HEARTBEAT_WORD, RingReader, peek
-from sync.ring_follower import RingFollower
+from sync.config.config import Config, Supervision
+from sync.ring.follower import RingFollower
+from sync.ring.ring import HEARTBEAT_WORD, RingReader, peek
 from tandem.supervisor.launch import Process, ProcessGroup, Service
 
 _YOUNG_S = 3.0  # a process that ends sooner did not end by accident

@@ -23,15 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from sync.config import Config, runtime_directory
-from sync.consent import ConsentMissing
+from sync.config.config import Config, runtime_directory
 from sync.errors import ConfigError, DeviceError, RingBusy, RingError
-from sync.realtime import off_the_loop
-from sync.ring import RingReader, remove_stale
-from sync.silence import Silence, compiled_so_far
-from sync.streams import SOCKETS, STREAMS
-from sync.threads import set_by_signals
-from sync.token import new_token, redacted
+from sync.files.consent import ConsentMissing
+from sync.files.token import new_token, redacted
+from sync.process.realtime import off_the_loop
+from sync.process.silence import Silence, compiled_so_far
+from sync.process.threads import set_by_signals
+from sync.ring.ring import RingReader, remove_stale
+from sync.ring.streams import SOCKETS, STREAMS
 from tandem.follow import Produced, Steps
 from tandem.provenance import as_text
 from tandem.supervisor.launch import BESIDE, LOOK_AHEAD, SERVICES, SIM, VIEW, Process, ProcessGroup, Service

@@ -33,13 +33,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from sync.child_python import python_command, python_environment
-from sync.private_files import only_for_this_user
+from sync.files.private import only_for_this_user
 from sync.visible import warn_in_words
 from tandem.supervisor.launch import PROCESSES, SPARE, Process
 
 if TYPE_CHECKING:
-    from sync.config import Config
-    from sync.service_process import Prepared
+    from sync.config.config import Config
+    from sync.process.service import Prepared
 
 _SET_PDEATHSIG, _SET_NAME = 1, 15  # prctl
 _MOST_BYTES = 1 << 20  # of a path and settings
@@ -58,7 +58,7 @@ class Builder:
 
     @functools.cached_property
     def _config(self) -> "Config":
-        from sync.config import load
+        from sync.config.config import load
 
         return load(self._file, self._overrides)
 
@@ -66,7 +66,7 @@ class Builder:
     def _attempt(self, process: Process) -> "tuple[Config, Prepared] | Exception":
         try:
             config = self._config
-            from sync.jit import compiling
+            from sync.compile.jit import compiling
 
             with compiling(process.name):
                 module = importlib.import_module(process.prepare)
@@ -97,11 +97,11 @@ class Builder:
         if self.own_process(process):
             words = [word for override in self._overrides for word in ("--set", override)]
             command = python_command("-m", process.module, str(self._file), "--supervised", *words)
-            from sync.realtime import own_cores
+            from sync.process.realtime import own_cores
 
             os.sched_setaffinity(0, own_cores())
             os.execve(sys.executable, command, python_environment())
-        from sync.service_process import work
+        from sync.process.service import work
 
         def prepared() -> "tuple[Config, Prepared]":
             result = self._attempt(process)
@@ -200,9 +200,14 @@ def _serve(channel: socket.socket, builder: Builder) -> None:
 
 def _import_libraries() -> None:
     """What every run needs, as far as it has no kernels: those may have to be compiled first."""
-    for name in ("sync.jit", "sync.config", "msgpack", "zmq"):  # the first sets where numba stores compiled code
+    for name in (
+        "sync.compile.jit",
+        "sync.config.config",
+        "msgpack",
+        "zmq",
+    ):  # the first sets where numba stores compiled code
         importlib.import_module(name)
-    from sync.realtime import own_cores
+    from sync.process.realtime import own_cores
 
     own_cores()  # of every fork, also of those that are made once the template keeps off the loop's
 

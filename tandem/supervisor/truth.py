@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TextIO
 
 from sync.child_python import python_command, python_environment
-from sync.config import Config
+from sync.config.config import Config
 from sync.errors import ConfigError
-from sync.streams import truth_name
-from sync.threads import joined
+from sync.process.threads import joined
+from sync.ring.streams import truth_name
 
 FOLDER = "truth"  # in a run's own
 _PATIENCE_S = 30.0

@@ -12,8 +12,8 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sync.config import runtime_directory
-from sync.markup import markup
+from sync.config.config import runtime_directory
+from tandem.reports.html.markup import markup
 
 
 @contextmanager

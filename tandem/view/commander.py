@@ -11,7 +11,7 @@ from typing import Any
 
 from sim_service.commands import CommandClient, NoSimulator
 from sync.clock import now_ns
-from sync.config import Config
+from sync.config.config import Config
 
 EVERY_NS = 100_000_000
 _ASK_NS = 5_000_000_000  # even if nothing seems to have changed

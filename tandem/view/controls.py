@@ -12,9 +12,9 @@ import msgpack
 import numpy as np
 import zmq
 
-from sync.config import Config
-from sync.hand_controls import HandControl, Move, hand_controls
-from sync.markup import Markup, markup, show
+from sync.config.config import Config
+from sync.config.hand_controls import HandControl, Move, hand_controls
+from tandem.reports.html.markup import Markup, markup, show
 from tandem.view import fork
 from tandem.view.commander import Commander
 from tandem.view.data_source import DataSource, Frame

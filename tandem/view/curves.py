@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.display import Curve
-from sync.markup import Markup, joined, markup, show
+from tandem.reports.html.markup import Markup, joined, markup, show
 from tandem.view.history import History
 
 SECONDS = 4.0

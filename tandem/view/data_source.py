@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from sim_service.contract.machine import Machine
-from sync.block import PAYLOAD, T
-from sync.config import Config
-from sync.ring import RingReader, newest
-from sync.ring_follower import RingFollower
-from sync.streams import DAQ, LOOK_AHEAD, SHOWN, SIM, STATE, Stream
+from sync.config.config import Config
+from sync.ring.block import PAYLOAD, T
+from sync.ring.follower import RingFollower
+from sync.ring.ring import RingReader, newest
+from sync.ring.streams import DAQ, LOOK_AHEAD, SHOWN, SIM, STATE, Stream
 
 _MOST_STEPS = 8192  # taken at one look
 _MOST_PREDICTIONS = 256

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from sync.config.toml import parse_toml
 from sync.errors import ConfigError
-from sync.toml import parse_toml
 from tandem.view import shapes
 
 TILE = 4.0  # m; tiles of two tones show how the ground moves

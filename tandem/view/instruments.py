@@ -11,8 +11,8 @@ from sim_service import step_record
 from sim_service.contract.display import Tile
 from sim_service.contract.machine import Machine, Quantity
 from sim_service.inputs.stages import STAGES, in_words, stage_of
-from sync.input_rows import Affine, Row
-from sync.markup import Markup, joined, markup
+from sync.config.input_rows import Affine, Row
+from tandem.reports.html.markup import Markup, joined, markup
 from tandem.view.history import Balance, Pace
 
 SILENT_S = 0.3  # without a step

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from sync.config import View
+from sync.config.config import View
+from sync.config.extras import install
 from sync.errors import TandemError
-from sync.extras import install
 from tandem.view.messages import MOST_BYTES, Rejected, checked
 from tandem.view.page_access import PageAccess, Scripts
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from sync.markup import markup, paragraphs, show
 from tandem.multibody.natural import changes
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
+from tandem.reports.html.markup import markup, paragraphs, show
 
 Do = Callable[[Any], None]
 _NOTHING = "none"

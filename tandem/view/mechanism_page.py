@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import Machine, Quantity
-from sync.markup import markup, paragraphs, show
 from tandem.multibody.natural.drawn import scene_of, upright
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
+from tandem.reports.html.markup import markup, paragraphs, show
 from tandem.view.bench import Bench
 from tandem.view.data_source import Frame
 from tandem.view.mechanism_controls import SECONDS, BodyControls, JointControls, by_hand

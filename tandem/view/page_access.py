@@ -22,8 +22,8 @@ import secrets
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from sync.markup import markup
-from sync.token import new_token
+from sync.files.token import new_token
+from tandem.reports.html.markup import markup
 
 MOST_PAGES = 32
 MOST_PAGES_OF_ONE = 24  # address

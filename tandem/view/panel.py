@@ -11,7 +11,7 @@ import numpy as np
 
 from sim_service.look_ahead.record import HELD
 from sync.clock import now_ns
-from sync.markup import show
+from tandem.reports.html.markup import show
 from tandem.view import instruments, predicted
 from tandem.view.commander import Commander
 from tandem.view.controls import Controls, ForkLine, HandControls, OnFork

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.markup import Markup, markup, paragraphs, show
+from tandem.reports.html.markup import Markup, markup, paragraphs, show
 from tandem.view.data_source import Frame, RecordData, instants_in
 
 SPEEDS = ("0.1", "0.2", "0.5", "1", "2", "5", "10")

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from sim_service.registry import configured, make_machine
-from sync.config import Config, View
-from sync.given_files import read_given
-from sync.jit import compiling
-from sync.realtime import off_the_loop
-from sync.service_process import EVERY, Prepared, Reporter
-from sync.token import new_token, page_token
+from sync.compile.jit import compiling
+from sync.config.config import Config, View
+from sync.files.given import read_given
+from sync.files.token import new_token, page_token
+from sync.process.realtime import off_the_loop
+from sync.process.service import EVERY, Prepared, Reporter
 from tandem.view.address import announced
 from tandem.view.data_source import DataSource, Frame, LiveData, RecordData
 from tandem.view.listen import close_page, open_page

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim_service.contract.machine import Machine
 from sim_service.contract.scene import PushPoints, Scene, poses
-from sync.markup import markup, paragraphs, show
+from tandem.reports.html.markup import markup, paragraphs, show
 from tandem.view.commander import Commander
 from tandem.view.data_source import Frame
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import Machine
-from sync.markup import markup, show
+from tandem.reports.html.markup import markup, show
 from tandem.view.tones import Note, wave_file
 
 _RATE = 22_050

@@ -18,7 +18,7 @@ from typing import Any
 
 from sim_service.contract.machine import Machine, Parameter
 from sync.clock import now_ns
-from sync.markup import Markup, joined, markup, show
+from tandem.reports.html.markup import Markup, joined, markup, show
 from tandem.view.commander import Commander
 
 _MERGE_NS = 1_000_000_000  # moves of one slider that follow each other this quickly are one change

@@ -11,7 +11,7 @@ from can.interfaces.virtual import VirtualBus
 from daq_service.devices import Device, Host, open_device
 from daq_service.devices.can import CanDevice
 from sync.clock import REAL, Clock
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import CONFIGS, DRIVE, drive_config, unique
 

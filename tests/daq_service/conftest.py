@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from daq_service.devices import nidaqmx_driver
-from sync.block import SEQ, Layout
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.record import RunWriter
-from sync.ring import RingReader, RingWriter
+from sync.ring.block import SEQ, Layout
+from sync.ring.ring import RingReader, RingWriter
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 DRIVE = CONFIGS / "drive.toml"

@@ -15,7 +15,7 @@ import numpy as np
 from daq_service.devices import Device, Host, open_device
 from daq_service.devices.nidaqmx import NiDevice
 from sync.clock import Clock, VirtualClock
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import CONFIGS, unique
 from tests.daqmx_double.handle import Double

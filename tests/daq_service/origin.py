@@ -10,8 +10,8 @@ import numpy as np
 from daq_service.acquire import Acquisition
 from daq_service.devices import Device, Host, open_device
 from sync.clock import REAL, Clock
-from sync.config import Config
-from sync.ring import RingReader, RingWriter
+from sync.config.config import Config
+from sync.ring.ring import RingReader, RingWriter
 from sync.transport.host_clock import Artificial, ClockServer
 from sync.transport.keys import make_keys, read_keys
 from sync.transport.socket_guard import SocketGuard

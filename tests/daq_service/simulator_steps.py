@@ -8,11 +8,11 @@ import threading
 import numpy as np
 
 from daq_service.devices import Device, Host, open_device
-from sync.block import EPOCH, PUSHED, SEQ, Channel, Layout, T
 from sync.clock import REAL, Clock, now_ns, sleep_until
-from sync.config import Config
-from sync.ring import RingWriter, push
-from sync.streams import ring_name
+from sync.config.config import Config
+from sync.ring.block import EPOCH, PUSHED, SEQ, Channel, Layout, T
+from sync.ring.ring import RingWriter, push
+from sync.ring.streams import ring_name
 from tests.daq_service.conftest import DRIVE, drive_config
 
 LAYOUT = Layout((Channel("step", "i8"), Channel("angle", "f8", "rad"), Channel("age_angle", "f8", "s")))

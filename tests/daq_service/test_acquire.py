@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from daq_service.acquire import MOST_BLOCKS, Acquisition
 from daq_service.devices import Host, open_device
 from sync.clock import REAL, Clock, now_ns
-from sync.config import Config
-from sync.ring import RingReader, RingWriter
+from sync.config.config import Config
+from sync.ring.ring import RingReader, RingWriter
 from sync.transport.wire import Publisher, Receiver, context
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import DRIVE, Rings, Until, drive_config

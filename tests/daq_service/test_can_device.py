@@ -26,10 +26,10 @@ from daq_service.devices.can import CanDevice
 from daq_service.devices.dbc import Frame, bits, calibration, disagrees
 from sim_service.inputs import oldest
 from sim_service.inputs.table import rows as input_rows
-from sync.config import load
+from sync.config.config import load
+from sync.config.extras import install_extra
+from sync.config.input_rows import Affine, Encoder
 from sync.errors import ConfigError, DeviceError
-from sync.extras import install_extra
-from sync.input_rows import Affine, Encoder
 from sync.virtual_clock import virtual_clock
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
 from tests.daq_service.can_bus import (

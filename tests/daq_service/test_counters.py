@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daq_service.counters import BITS, LIMIT, TOTAL, counter_table, unwrap
-from sync.config import ChannelConfig
+from sync.config.config import ChannelConfig
 from tests.examples import few
 
 

@@ -15,9 +15,9 @@ from daq_service import effort_record as rec
 from daq_service.effort import DeviceThread, EffortLoop, keep
 from daq_service.effort_replay import recompute
 from daq_service.effort_settings import EffortSettings
-from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Channel, Layout, T
 from sync.clock import VirtualClock
-from sync.ring import CLOSED, EPOCH_WORD, HEAD_WORD, private_ring, push, since
+from sync.ring.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Channel, Layout, T
+from sync.ring.ring import CLOSED, EPOCH_WORD, HEAD_WORD, private_ring, push, since
 from sync.virtual_clock import AT, BLOCK, CONTROL, KIND, NEW_EPOCH, PUSH, STATE, WHERE, virtual_clock
 
 MS = 1_000_000
@@ -410,7 +410,7 @@ class Wall:
 def bounce(damp: bool, steps: int = 1500) -> tuple[np.ndarray, np.ndarray]:
     """(displacement, energy) of a mass that bounces off the wall, pushed back whenever it flies away."""
     from daq_service.effort import advance_effort, new_cursor, new_past, settings_of
-    from sync.jit import kernel
+    from sync.compile.jit import kernel
 
     @kernel(cache=False)
     def advance(s, cursor, past, moment, came, output, displacement):
@@ -536,8 +536,8 @@ class Hand:
 
 
 def test_a_python_device_gets_the_newest_effort_and_zero_from_a_loop_that_hangs() -> None:
-    from sync.ledger import histograms
-    from sync.ring import HEARTBEAT_WORD
+    from sync.ring.ledger import histograms
+    from sync.ring.ring import HEARTBEAT_WORD
 
     clock = virtual_clock(START, look_ns=0)
     hand, efforts, ledger = Hand(clock), private_ring(rec.LAYOUT, 16), histograms(len(rec.LEDGER))
@@ -553,7 +553,7 @@ def test_a_python_device_gets_the_newest_effort_and_zero_from_a_loop_that_hangs(
     thread.turn()
     assert hand.given == [0.0, 0.2, 0.2]
     assert clock.now_ns() - START == 6 * MS  # at its own rate
-    from sync.ledger import summary_us
+    from sync.ring.ledger import summary_us
 
     assert summary_us(ledger[rec.ROUND_TRIP])["max"] == 7000.0 and summary_us(ledger[rec.BEYOND])["max"] == 6000.0
     assert summary_us(ledger[rec.HAND])["n"] == 1
@@ -610,7 +610,7 @@ def test_the_limit_rises_softly_at_the_start_and_again_after_a_silence() -> None
 def test_a_loop_that_stood_still_begins_from_zero() -> None:
     """Stopped for longer than a step stays fresh, and then with a new one at once: the device has let go meanwhile."""
     from daq_service.effort import advance_effort, new_cursor, new_past, settings_of
-    from sync.jit import kernel
+    from sync.compile.jit import kernel
 
     @kernel(cache=False)
     def advance(s, cursor, past, moment):

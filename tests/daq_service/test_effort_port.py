@@ -14,11 +14,11 @@ from daq_service.effort import EffortLoop, keep
 from daq_service.effort_port import make_follower, model_names, port_effort
 from daq_service.effort_replay import recompute
 from daq_service.effort_settings import EffortSettings
-from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, Channel, Layout, T
-from sync.config import load
+from sync.config.config import load
+from sync.config.input_rows import Encoder
 from sync.errors import ConfigError
-from sync.input_rows import Encoder
-from sync.ring import EPOCH_WORD, private_ring, since
+from sync.ring.block import EPOCH, PAYLOAD, PUSHED, SEQ, Channel, Layout, T
+from sync.ring.ring import EPOCH_WORD, private_ring, since
 from sync.virtual_clock import AT, BLOCK, CONTROL, KIND, PUSH, WHERE, virtual_clock
 from tests.daq_service.conftest import DRIVE
 from tests.daq_service.test_effort import FakeReader

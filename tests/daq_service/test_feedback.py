@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from daq_service.service import unfit
-from sync.block import Channel, Layout
+from sync.ring.block import Channel, Layout
 from sync.transport.wire import Publisher, Receiver, context
 from tests.daq_service.conftest import Rings, drive_config
 

@@ -17,8 +17,8 @@ from daq_service.devices import Host, find, gamepad, open_device, require
 from daq_service.devices import sdl as joysticks
 from daq_service.devices.gamepad import Centred, GamepadDevice, Pedal
 from daq_service.devices.sdl import MOST, devices, watch
+from sync.config.extras import install_extra
 from sync.errors import ConfigError, DeviceError
-from sync.extras import install_extra
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.virtual_wheel import (
     BRAKE,

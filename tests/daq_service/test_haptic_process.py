@@ -8,11 +8,11 @@ from daq_service.devices.haptic import HapticDevice, LinkedDevice, open_here
 from daq_service.devices.haptic_plant import GIVEN, LAST
 from daq_service.devices.haptic_settings import Settings
 from daq_service.haptic_process import DeviceLoop, layout
-from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
-from sync.config import Config
-from sync.ring import HEARTBEAT_WORD, RingWriter, poke, push
-from sync.toml import check
+from sync.config.config import Config
+from sync.config.toml import check
+from sync.ring.block import EPOCH, PUSHED, SEQ, T
+from sync.ring.ring import HEARTBEAT_WORD, RingWriter, poke, push
 from tests.daq_service.conftest import DRIVE, drive_config
 
 SECOND = 1_000_000_000

@@ -9,9 +9,9 @@ import pytest
 from daq_service.devices import open_device
 from daq_service.devices.haptic_sensors import fill_sensors, sensor_rows
 from daq_service.devices.haptic_settings import Settings
-from sync.config import load
+from sync.config.config import load
+from sync.config.toml import check
 from sync.errors import ConfigError
-from sync.toml import check
 
 FILE = Path(__file__).resolve().parents[2] / "configs" / "piano_instrument.toml"
 

@@ -18,9 +18,9 @@ from daq_service.devices import Host, nidaqmx, open_device
 from daq_service.devices.nidaqmx import NiDevice
 from daq_service.devices.nidaqmx_driver import ACTIONS, Action
 from daq_service.devices.nidaqmx_settings import Settings
-from sync.config import Config
+from sync.config.config import Config
+from sync.config.extras import install_extra
 from sync.errors import ConfigError, DeviceError
-from sync.extras import install_extra
 from tests.daq_service.conftest import Rings
 from tests.daq_service.nidaqmx_double_opener import (
     ONBOARD,

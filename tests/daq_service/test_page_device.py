@@ -13,10 +13,10 @@ from daq_service.devices import Device, Host, open_device
 from daq_service.devices.page import Page, decoded
 from sim_service.inputs import make_inputs
 from sim_service.inputs.table import rows
-from sync.block_values import put_integer
-from sync.config import load
+from sync.config.config import load
+from sync.config.hand_controls import hand_controls
 from sync.errors import ConfigError
-from sync.hand_controls import hand_controls
+from sync.ring.block_values import put_integer
 from sync.transport.message import MALFORMED
 from sync.virtual_clock import virtual_clock
 from tandem.machines.car.vehicle import VEHICLE_INPUTS

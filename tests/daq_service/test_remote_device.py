@@ -17,11 +17,11 @@ import zmq
 
 from daq_service.devices import Host, open_device
 from daq_service.devices.remote import RemoteDevice
-from sync.block import SEQ
 from sync.clock import now_ns
-from sync.config import load
+from sync.config.config import load
 from sync.errors import ConfigError
-from sync.ring import newest
+from sync.ring.block import SEQ
+from sync.ring.ring import newest
 from sync.transport.host_clock import Artificial, ClockClient, Estimate
 from sync.transport.keys import make_keys
 from tests.daq_service.conftest import CONFIGS, DRIVE, unique

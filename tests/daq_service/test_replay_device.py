@@ -8,10 +8,10 @@ import pytest
 
 from daq_service.acquire import Acquisition
 from daq_service.devices import Device, Host, open_device
-from sync.block import Channel, Layout
 from sync.clock import VirtualClock
 from sync.errors import ConfigError
 from sync.record import RunError
+from sync.ring.block import Channel, Layout
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import DRIVE, Rings, Until, drive_config, recorded, replay_config, write_record
 

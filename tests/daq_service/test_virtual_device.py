@@ -10,10 +10,10 @@ import pytest
 from daq_service.counters import TOTAL, counter_table, unwrap
 from daq_service.devices import Device, Host, open_device
 from daq_service.devices.virtual import POSE as NAMES
-from sync.block import Channel, Layout
-from sync.config import Config
+from sync.config.config import Config
 from sync.errors import ConfigError
-from sync.ring import RingReader, push
+from sync.ring.block import Channel, Layout
+from sync.ring.ring import RingReader, push
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import DRIVE, Rings, drive_config
 

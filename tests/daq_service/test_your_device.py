@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daq_service.devices import find, open_device
-from sync.config import load
+from sync.config.config import load
 from sync.errors import ConfigError, DeviceError
 from tests.ports import free_port
 

@@ -8,7 +8,7 @@ import pytest
 from daq_service.devices import Device, Host, open_device
 from daq_service.devices import sdl as joysticks
 from sync.clock import Clock
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.errors import DeviceError
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import CONFIGS, unique

@@ -19,8 +19,8 @@ from sim_service.contract.machine import Machine
 from sim_service.loop import run_on
 from sim_service.registry import MACHINES, load_machine
 from sim_service.simulation import Simulation
-from sync.config import load
-from sync.ring import HEARTBEAT_WORD, RingReader, RingWriter, peek, push
+from sync.config.config import load
+from sync.ring.ring import HEARTBEAT_WORD, RingReader, RingWriter, peek, push
 from sync.virtual_clock import FOREVER, LIMIT, NOW, PARKED, PUSH, let_pass, store_word, virtual_clock
 from tests.sim_service.puppet import BUSY
 

@@ -5,7 +5,7 @@ it shares with a virtual clock."""
 import math
 
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
 
 _SLOW_FROM, _SLOW_STEPS, _SLOW_MS, _NAN_AT, _BAD_BAR = range(5)

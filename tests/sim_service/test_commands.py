@@ -17,8 +17,8 @@ from sim_service.commands import CommandClient, CommandServer, NoSimulator, unde
 from sim_service.contract.machine import Machine
 from sim_service.replay import Plan, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sync.clock import now_ns, sleep_until
-from sync.ring import RingReader, RingWriter, newest
-from sync.streams import COMMAND
+from sync.ring.ring import RingReader, RingWriter, newest
+from sync.ring.streams import COMMAND
 from tests.examples import few
 from tests.sim_service.conftest import World
 from tests.sim_service.test_replay import afresh, assert_same, record

@@ -19,10 +19,10 @@ from sim_service.notices import CALM_NS, WINDOW_NS, ClippedInput, Overload, Stal
 from sim_service.replay import INITIAL, REPORTED, Plan, obeyed_as_recorded, replay
 from sim_service.step_result import OVER
 from sync.clock import now_ns, sleep_until
-from sync.config import load
+from sync.config.config import load
 from sync.errors import ConfigError
-from sync.ring import RingReader, newest
-from sync.ring_follower import RingFollower
+from sync.ring.follower import RingFollower
+from sync.ring.ring import RingReader, newest
 from sync.transport.wire import Publisher, Receiver, context
 from tests.examples import few
 from tests.sim_service.conftest import DRIVE, World

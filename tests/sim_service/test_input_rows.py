@@ -19,10 +19,10 @@ from sim_service.inputs.stages import HELD, RAMPED, SAFE, counted, in_words, sta
 from sim_service.inputs.table import rows
 from sim_service.replay import as_available, replay
 from sim_service.simulation import Simulation
-from sync.config import ChannelConfig, Daq, load
+from sync.compile.jit import kernel
+from sync.config.config import ChannelConfig, Daq, load
+from sync.config.input_rows import KINDS, Rows
 from sync.errors import ConfigError
-from sync.input_rows import KINDS, Rows
-from sync.jit import kernel
 from tests.examples import few
 from tests.sim_service.conftest import DRIVE
 

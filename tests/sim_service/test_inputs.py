@@ -15,11 +15,11 @@ from daq_service.counters import TOTAL, counter_table, unwrap
 from sim_service.contract.machine import index
 from sim_service.inputs import make_inputs, observe_block
 from sim_service.inputs.table import rows
-from sync.block import PAYLOAD
-from sync.block_values import put_integer
-from sync.config import ChannelConfig, Daq, load
-from sync.differentiator import MEMORY, N_MAX, coefficients, differentiate
-from sync.input_rows import Rows
+from sync.config.config import ChannelConfig, Daq, load
+from sync.config.input_rows import Rows
+from sync.ring.block import PAYLOAD
+from sync.ring.block_values import put_integer
+from sync.signals.differentiator import MEMORY, N_MAX, coefficients, differentiate
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
 from tests.examples import few
 from tests.sim_service.conftest import DRIVE

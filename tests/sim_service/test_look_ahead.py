@@ -16,12 +16,12 @@ from sim_service.look_ahead import record as rec
 from sim_service.look_ahead.hindsight import Hindsight, Warnings
 from sim_service.look_ahead.predict import SPACING, Predictor, way_of
 from sim_service.look_ahead.service import Parameters
-from sync.array_types import read_only
-from sync.block import PUSHED
-from sync.config import AheadPath, Config, load
+from sync.compile.array_types import read_only
+from sync.compile.jit import kernel
+from sync.config.config import AheadPath, Config, load
 from sync.errors import ConfigError
-from sync.jit import kernel
-from sync.ring import RingWriter, push
+from sync.ring.block import PUSHED
+from sync.ring.ring import RingWriter, push
 from tandem.machines.mass_spring import MACHINE as MASS_SPRING
 
 DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"

@@ -11,7 +11,7 @@ from numba.core.runtime.nrt import rtsys
 from sim_service import step_record
 from sim_service.inputs.stages import FRESH, HELD
 from sync.clock import now_ns
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tests.sim_service.conftest import World
 
 MS = 1_000_000

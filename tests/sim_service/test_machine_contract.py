@@ -10,8 +10,8 @@ from numba.core.errors import TypingError
 from checks import trivial
 from sim_service.contract.machine import STEP, Machine
 from sim_service.registry import MACHINES, gather, load_machine, make_machine
+from sync.compile.jit import kernel
 from sync.errors import ConfigError
-from sync.jit import kernel
 from tests.foreign_fmu import foreign_fmu
 from tests.sim_service.conftest import CONFIGS
 

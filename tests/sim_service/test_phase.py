@@ -23,8 +23,8 @@ from sim_service.phase import (
     phase_state,
     phase_unit_ns,
 )
-from sync.jit import kernel
-from sync.ledger import record
+from sync.compile.jit import kernel
+from sync.ring.ledger import record
 from tests.examples import few
 
 H, P = 5_000_000, 1_000_000

@@ -9,15 +9,15 @@ import pytest
 from daq_service.devices import open_device
 from sim_service.registry import load_machine
 from sim_service.simulation import Simulation
-from sync import plugins
-from sync.config import load
+from sync.config import plugins
+from sync.config.config import load
 from sync.errors import ConfigError
 from tests.sim_service.conftest import CONFIGS
 
 DRIVE = CONFIGS / "drive.toml"
 MACHINE = """
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity
-from sync.jit import kernel
+from sync.compile.jit import kernel
 
 
 @kernel(STEP)
@@ -37,7 +37,7 @@ MACHINE = Machine(
 )
 """
 DEVICE = """
-from sync.toml import Section
+from sync.config.toml import Section
 
 
 class Settings(Section):

@@ -14,8 +14,8 @@ from sim_service import step_record
 from sim_service.registry import load_machine
 from sim_service.replay import Plan, as_available, as_recorded, replay
 from sim_service.simulation import Simulation
-from sync.block import PAYLOAD, Channel, Layout
-from sync.ring import RingReader
+from sync.ring.block import PAYLOAD, Channel, Layout
+from sync.ring.ring import RingReader
 from tests.examples import few
 from tests.sim_service.conftest import DRIVE, World
 

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.portable import arctan, dot, least_squares, norm, product, volume
 
 ROOT = Path(__file__).resolve().parents[2]

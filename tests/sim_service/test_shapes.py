@@ -12,9 +12,9 @@ from sim_service.contract.machine import FIT, Machine, Reshape, tables
 from sim_service.registry import load_machine
 from sim_service.replay import as_recorded, obeyed_as_recorded, replay
 from sim_service.simulation import Simulation
+from sync.compile.jit import kernel
 from sync.errors import ConfigError
-from sync.jit import kernel
-from sync.ring import RingReader
+from sync.ring.ring import RingReader
 from tests.sim_service.conftest import DRIVE
 from tests.sim_service.test_commands import Commanded, push_until
 from tests.sim_service.test_replay import assert_same, record

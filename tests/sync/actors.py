@@ -23,12 +23,12 @@ _PRELUDE = """
 import os, resource, signal, sys, threading, time
 import numpy as np
 import zmq
-from sync import realtime
-from sync.block import *
+from sync.process import realtime
+from sync.ring.block import *
 from sync.clock import now_ns, sleep_until
-from sync.config import Realtime
+from sync.config.config import Realtime
 from sync.errors import *
-from sync.ring import *
+from sync.ring.ring import *
 from sync.transport.wire import Publisher, Receiver, context
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sync.block import Channel, Layout
+from sync.ring.block import Channel, Layout
 from sync.transport.wire import Context, context
 from tests.sync.actors import Actor, Nursery
 

@@ -6,11 +6,11 @@
 import numpy as np
 from numba import int64, types
 
-from sync.array_types import READ_ONLY, WORDS
-from sync.atomics import load_acquire, load_relaxed
 from sync.clock import now_ns
-from sync.jit import kernel
-from sync.ring import newest, push, since
+from sync.compile.array_types import READ_ONLY, WORDS
+from sync.compile.atomics import load_acquire, load_relaxed
+from sync.compile.jit import kernel
+from sync.ring.ring import newest, push, since
 
 PATTERN = 0x9E3779B97F4A7C15 - 2**64
 

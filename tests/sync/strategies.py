@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from sync.block import TYPES, Channel, Layout
+from sync.ring.block import TYPES, Channel, Layout
 
 PROPERTY = settings(deadline=None, database=None)
 

@@ -28,9 +28,9 @@ from typing import Any, ClassVar
 import pytest
 from typer.testing import CliRunner
 
-from sync.config import load, runtime_directory
-from sync.ring import RingReader
-from sync.threads import joined
+from sync.config.config import load, runtime_directory
+from sync.process.threads import joined
+from sync.ring.ring import RingReader
 from tests.ports import free_port
 from tests.system.starter import Forked, Starter
 

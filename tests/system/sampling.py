@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from daq_service.service import prepare
-from sync.config import Config
-from sync.service_process import Reporter
+from sync.config.config import Config
+from sync.process.service import Reporter
 from tandem.supervisor.supervise import sweep
 from tests.system.conftest import PATIENCE_S, Program
 

@@ -34,7 +34,7 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parents[2]
 # what differs between two tests, and what nothing looks at before a program begins
 _LATE = {"PYTEST_CURRENT_TEST", "TANDEM_TOKEN", "NOTIFY_SOCKET", "COLUMNS", "PYTHONPATH", "OPENBLAS_NUM_THREADS"}
-_LATE |= {"NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"}  # sync.jit sets them
+_LATE |= {"NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"}  # sync.compile.jit sets them
 _MOST_BYTES = 1 << 17
 _PATIENCE_S = 60.0
 _ENDED = struct.Struct("qq")  # the program's pid, then (its pid, how it ended)

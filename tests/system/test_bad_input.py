@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import zmq
 
-from sync.block import Channel, Layout
-from sync.config import load
-from sync.ring import RingReader, RingWriter
+from sync.config.config import load
+from sync.ring.block import Channel, Layout
+from sync.ring.ring import RingReader, RingWriter
 from tests.ports import free_port
 from tests.system.conftest import DRIVE, PATIENCE_S, Program, tandem, until
 
@@ -125,7 +125,7 @@ def test_foreign_messages_are_counted_and_ignored(start: Start, name: str) -> No
         msgpack.packb({**good, "seq": "one"}),
         msgpack.packb({**good, "seq": 0, "brake": 1 << 40}),
         msgpack.packb({**good, "seq": 2**64 - 1}),
-        bytes(60_000),  # beyond 64 KiB the connection is cut instead: tests/sync/test_socket_guard.py
+        bytes(60_000),  # beyond 64 KiB the connection is cut instead: tests/sync/transport/test_socket_guard.py
         np.random.default_rng(1).bytes(300),
     ]
     with zmq.Context() as context, context.socket(zmq.XPUB) as socket_:

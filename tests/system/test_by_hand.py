@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zmq
 
-from sync.config import load
+from sync.config.config import load
 from sync.record import open_run
 from tests.system.conftest import ROOT, Program, ring_of, tandem, until, wait_for_steps
 

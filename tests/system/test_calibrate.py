@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sync.block import Layout
 from sync.clock import now_ns
-from sync.config import load
+from sync.config.config import load
 from sync.record import open_run
+from sync.ring.block import Layout
 from sync.transport.wire import Publisher, context
 from tandem.replay import Asked, replay_run
 from tests.ports import free_port

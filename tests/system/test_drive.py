@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from sim_service.step_record import SKIPPED
-from sync.config import load, runtime_directory
+from sync.config.config import load, runtime_directory
 from sync.errors import RingError
 from sync.record import open_run
-from sync.ring import SHM, RingReader
+from sync.ring.ring import SHM, RingReader
 from tests.examples import cases
 from tests.system.conftest import (
     DRIVE,
@@ -139,7 +139,9 @@ def test_a_drive_is_the_only_one_of_its_name_until_ctrl_c_ends_it_with_its_repor
 def test_a_simulator_reads_no_block_of_a_life_before_it(start: Start, name: str) -> None:
     """A killed simulator leaves its received blocks behind; the next one does not drive by them."""
     config = load(DRIVE, [f"name={name}"])
-    leave = "import sys, os, numpy as np; from sync.config import load; from sync.ring import RingWriter, push;"
+    leave = (
+        "import sys, os, numpy as np; from sync.config.config import load; from sync.ring.ring import RingWriter, push;"
+    )
     leave += f"c = load({str(DRIVE)!r}, ['name={name}']); w = RingWriter(c.ring('sim_in'), c.daq.layout, 16384);"
     leave += "[push(w.words, np.zeros(c.daq.layout.words, np.int64)) for _ in range(100)]; os._exit(9)"
     assert subprocess.run([sys.executable, "-c", leave], cwd=ROOT, check=False).returncode == 9

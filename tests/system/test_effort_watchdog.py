@@ -11,9 +11,9 @@ import pytest
 
 from daq_service import effort_record as rec
 from daq_service.effort_settings import EffortSettings
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.record import open_run
-from sync.ring_follower import RingFollower
+from sync.ring.follower import RingFollower
 from tandem.replay_efforts import efforts_again
 from tandem.supervisor.supervise import sweep
 from tests.daqmx_double.handle import Double

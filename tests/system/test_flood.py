@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from sync.config import Config, load
+from sync.config.config import Config, load
 from tandem.replay import Asked, replay_run
 from tests.ports import free_port
 from tests.sync.zmtp import Where, ask, dial, frame
@@ -15,7 +15,7 @@ MESSAGES, TOO_LONG = 2000, 50
 
 
 def _resident_mb(config: Config) -> dict[str, float]:
-    from sync.ring import RingReader
+    from sync.ring.ring import RingReader
 
     found = {}
     for role in ("daq", "sim"):

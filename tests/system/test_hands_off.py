@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daq_service import effort_record as rec
-from sync.config import load
+from sync.config.config import load
 from sync.record import open_run
 from tandem.tune import tune
 from tests.examples import thorough

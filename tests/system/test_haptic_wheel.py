@@ -15,10 +15,10 @@ import zmq
 from daq_service.devices import gamepad, open_device
 from daq_service.devices import sdl as joysticks
 from sim_service.registry import check_effort, configured_machine
-from sync.config import load
+from sync.config.config import load
 from sync.errors import ConfigError
-from sync.ring import RingReader
-from sync.ring_follower import RingFollower
+from sync.ring.follower import RingFollower
+from sync.ring.ring import RingReader
 from tandem.view.instruments import tiles
 from tests.daq_service.test_gamepad_device import Haptics
 from tests.daq_service.virtual_wheel import BRAKE, HIGHEST, LOWEST, STEERING, THROTTLE, VirtualWheel

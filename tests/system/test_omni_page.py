@@ -16,7 +16,7 @@ import pytest
 from sim_service.contract.machine import Machine
 from sim_service.contract.scene import poses
 from sim_service.registry import load_machine
-from sync.config import load
+from sync.config.config import load
 from sync.record import open_run
 from tandem.replay import Asked, replay_run
 from tandem.view.data_source import LiveData

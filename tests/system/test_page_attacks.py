@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sync.config import View
+from sync.config.config import View
 from tandem.mechanism_run import prepare
 from tandem.multibody.mechanism_file import read_mechanism
 from tandem.view.bench import Bench, with_hands

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim_service.step_record import HOLDOVER, LOCKED, SKIPPED, STALE
-from sync.ring import RingReader
+from sync.ring.ring import RingReader
 from tests.ports import free_port
 from tests.system.conftest import DRIVE, Program, leftovers, ring_of, until
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sim_service.commands import CommandClient
-from sync.config import load
+from sync.config.config import load
 from sync.record import open_run
 from tandem.machines.piano.port import PHASES
 from tandem.replay import Asked, replay_run

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sync.config import load
+from sync.config.config import load
 from sync.errors import TandemError
 from sync.record import open_run
 from tandem.exchange.exporter import export as run_export

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sync.record import open_run
-from sync.ring_follower import RingFollower
-from sync.streams import ring_name
+from sync.ring.follower import RingFollower
+from sync.ring.streams import ring_name
 from tests.ports import free_port
 from tests.system.conftest import DRIVE, ROOT, Program, tandem, until
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sync.config import load
-from sync.ring import SHM, RingReader
-from sync.streams import AXIS_EFFORTS, DAQ_IN, DEVICE, EFFORT, LOOK_AHEAD, SOCKETS, STREAMS
+from sync.config.config import load
+from sync.ring.ring import SHM, RingReader
+from sync.ring.streams import AXIS_EFFORTS, DAQ_IN, DEVICE, EFFORT, LOOK_AHEAD, SOCKETS, STREAMS
 from tests.system.conftest import DRIVE, Program, processes_of, ring_of, wait_for_steps
 
 

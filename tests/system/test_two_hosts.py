@@ -97,7 +97,7 @@ def _knock(inside: tuple[str, ...]) -> None:
 
 
 def test_configuration_for_two_hosts_is_complete() -> None:
-    from sync.config import load
+    from sync.config.config import load
 
     config = load(ROOT / "configs" / "two_hosts.toml")
     assert config.transport.clock_mode == "estimate"

@@ -17,9 +17,9 @@ import pytest
 
 from sim_service.command_record import PARAMETER, SHAPE
 from sim_service.commands import CommandClient
-from sync.config import load
+from sync.config.config import load
+from sync.files.token import VARIABLE, new_token
 from sync.record import open_run
-from sync.token import VARIABLE, new_token
 from tests.stranger import as_stranger, command_lines, environment_of
 from tests.system.browser import (
     act_until,

@@ -29,7 +29,7 @@ raise SystemExit("a planted module was run")
 STARTED = """
 import numba, sys, tandem
 from pathlib import Path
-from sync.config import load
+from sync.config.config import load
 from sync.errors import ConfigError
 from tandem.doctor.trial_run import trial_run
 from tandem.ensembles.fleet import fleet
@@ -140,11 +140,11 @@ def test_a_child_has_the_safe_path_and_absolute_places_only(monkeypatch: pytest.
 
 @pytest.mark.parametrize("package", OURS)
 def test_children_are_started_in_one_way(package: str) -> None:
-    """By sync/child_python.py; sync/extras.py names the interpreter in what it says. The fork server is pool.py's."""
+    """By sync/child_python.py; sync/config/extras.py names the interpreter in what it says. The fork server is pool.py's."""
     found = {
         str(file.relative_to(ROOT)): words
         for file in (ROOT / package).rglob("*.py")
         if (words := set(re.findall(r"\[sys\.executable|get_context\(|multiprocessing\.Process", file.read_text())))
     }
-    own = {"sync/child_python.py", "sync/extras.py", "tandem/ensembles/pool.py", "tandem/supervisor/truth.py"}
+    own = {"sync/child_python.py", "sync/config/extras.py", "tandem/ensembles/pool.py", "tandem/supervisor/truth.py"}
     assert found.keys() <= own, found

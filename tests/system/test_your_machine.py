@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sync.config import load
+from sync.config.config import load
 from sync.record import open_run
 from tests.system.conftest import ROOT, Program, assert_all_that_was_due, ring_of, tandem, until, wait_for_steps
 from tests.system.test_calibrate import Levers, Person

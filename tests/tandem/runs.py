@@ -7,9 +7,9 @@ import numpy as np
 
 from sim_service.registry import load_machine
 from sim_service.step_record import NEW_EPOCH, STALE, output_layout
-from sync.block import Layout
-from sync.config import load
+from sync.config.config import load
 from sync.record import RunWriter
+from sync.ring.block import Layout
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 CONFIG = load(CONFIGS / "drive.toml", ["sim.machine=vehicles/buggy_single_track.toml"])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sync.block import Channel, Layout
 from sync.record import CompleteRun, CompleteTopic, write_complete
+from sync.ring.block import Channel, Layout
 from tandem.reports.against_truth import against_truth, print_against_truth
 
 TRUE = Layout((Channel("x", "f8", unit="m"),))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sync.extras import install_extra
+from sync.config.extras import install_extra
 from tandem.cli import app
 from tandem.reports.html.chart import Series, curves, paths
 from tandem.studies.bench import multibody, other_codes, problems, relative, trees, work_precision

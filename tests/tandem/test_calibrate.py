@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from daq_service.devices import DEVICES
-from sync.block import EPOCH, PUSHED, SEQ, T
-from sync.config import Config, load
+from sync.config.config import Config, load
+from sync.config.toml import Section
 from sync.errors import ConfigError
-from sync.ring import RingReader, RingWriter, push
-from sync.toml import Section
+from sync.ring.block import EPOCH, PUSHED, SEQ, T
+from sync.ring.ring import RingReader, RingWriter, push
 from sync.virtual_clock import virtual_clock
 from tandem.calibrate import fragment
 from tandem.calibrate.dialogue import Dialogue, Quit, live_line

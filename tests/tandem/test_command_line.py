@@ -17,8 +17,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sync import build
 from sync.clock import now_ns, sleep_until
+from sync.compile import build
 from sync.record import RunWriter
 from tandem import cli
 from tandem.runs_command import listed

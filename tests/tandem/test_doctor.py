@@ -20,10 +20,10 @@ import pytest
 from rich.console import Console
 
 from daq_service.devices import DEVICES
-from sync.config import Config, load, runtime_directory
+from sync.config.config import Config, load, runtime_directory
 from sync.errors import DeviceError, RingError
-from sync.ring import SHM, RingWriter
-from sync.streams import SOCKETS
+from sync.ring.ring import SHM, RingWriter
+from sync.ring.streams import SOCKETS
 from tandem import doctor
 from tandem.doctor import (
     CHECKS,
@@ -187,8 +187,8 @@ _NOBODY = 65534
 _DOCTOR = """
 import json, sys
 from pathlib import Path
-from sync.config import load
-from sync.streams import SOCKETS
+from sync.config.config import load
+from sync.ring.streams import SOCKETS
 from tandem import doctor
 which, file = sys.argv[1], Path(sys.argv[2])
 doctor.CHECKS = [check for check in doctor.CHECKS if which in ("all", check.name)]

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from daq_service import effort_record as rec
-from sync.block import Channel, Layout
-from sync.config import load
+from sync.config.config import load
 from sync.errors import ConfigError
-from sync.markup import escape
 from sync.record import RunError
+from sync.ring.block import Channel, Layout
 from tandem.replay_efforts import efforts_again, in_words
+from tandem.reports.html.markup import escape
 from tandem.reports.run_figures import ROUND_TRIP, _effort_line
 
 DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"

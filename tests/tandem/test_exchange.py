@@ -20,11 +20,11 @@ from typer.testing import CliRunner
 
 from sim_service.registry import load_machine
 from sim_service.step_record import output_layout
-from sync.block import Channel, Layout
-from sync.config import load
+from sync.config.config import load
+from sync.config.extras import install_extra
 from sync.errors import ConfigError
-from sync.extras import install_extra
 from sync.record import Run, RunWriter, open_run
+from sync.ring.block import Channel, Layout
 from tandem.cli import app
 from tandem.exchange import mapping, mf4
 from tandem.exchange.atomic_files import written_atomically

@@ -20,11 +20,11 @@ from websockets import Subprotocol
 from websockets.sync.client import ClientConnection, connect
 
 from sim_service.contract.scene import poses
-from sync.block import HEADER, Channel, Layout
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.record import open_run
 from sync.record.ros2msg import field_names, to_messages
-from sync.ring import RingWriter, push
+from sync.ring.block import HEADER, Channel, Layout
+from sync.ring.ring import RingWriter, push
 from tandem.exchange.exporter import export
 from tandem.foxglove import clients
 from tandem.foxglove.bridge import Bridge, BridgeError

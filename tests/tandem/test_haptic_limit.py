@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sim_service.registry import configured_machine
-from sync.config import load
+from sync.config.config import load
 from sync.errors import ConfigError
 from tandem import live_run
 from tandem.cli import app

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sim_service.step_record import HOLDOVER, LOCKED, MISSED, NEW_EPOCH, REPEATED, SKIPPED, STALE, STATUS
-from sync.ledger import histogram
-from sync.ledger import summary_us as ledger_summary
+from sync.ring.ledger import histogram
+from sync.ring.ledger import summary_us as ledger_summary
 from tandem.baseline import _record
 from tandem.machines.car.studies.vehicle.drive_report import SECTIONS as CAR
 from tandem.reports.beside_source import SOURCE

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from sim_service.step_record import STATUS
-from sync.block import Channel, Layout
 from sync.errors import ConfigError
 from sync.record import Run, RunError, open_run
 from sync.record.format_1 import TILES
 from sync.record.settings import recorded_tiles
+from sync.ring.block import Channel, Layout
 from tandem.inspect.compare import compare, print_compare
 from tandem.inspect.info import info, info_of, print_info
 from tandem.inspect.plot import Panel, panels, write_page, write_png

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tandem
-from sync import memory
-from sync.config import load
+from sync.config.config import load
 from sync.errors import ConfigError, TandemError
+from sync.ring import memory
 from tandem.library import live
 from tandem.shipped_configs import find_config
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sync.errors import ConfigError
-from sync.private_files import by_default, rewrite, written
+from sync.files.private import by_default, rewrite, written
 from sync.transport.keys import make_keys
 from tandem.ensembles.rows import row_file
 from tandem.ensembles.table import NotWritten, write_columns
@@ -169,10 +169,10 @@ def test_a_default_in_a_folder_of_another_or_behind_his_link_is_refused(
 # inside `written`, in a folder that was made for it, or in a cache that only its owner may write to
 WRITES = re.compile(r"\.write_(?:text|bytes)\(|open\([^()]*(?:\([^()]*\)[^()]*)*,\s*\"[wax]b?\+?\"|\.open\(\"[wax]")
 ALLOWED = {
-    "sync/private_files.py": 1,  # `rewrite`
-    "sync/build.py": 1,  # a lock in the cache
-    "sync/jit.py": 1,  # a lock in the cache
-    "sync/service_process.py": 1,  # /dev/null
+    "sync/files/private.py": 1,  # `rewrite`
+    "sync/compile/build.py": 1,  # a lock in the cache
+    "sync/compile/jit.py": 1,  # a lock in the cache
+    "sync/process/service.py": 1,  # /dev/null
     "sync/transport/keys.py": 1,  # in `written`
     "tandem/machines/fmu/archive.py": 1,  # exclusive, in the cache
     "tandem/multibody/natural/system.py": 1,  # a state, by the name that a program gives

@@ -7,8 +7,9 @@ import pytest
 
 from daq_service.devices import refuse_early
 from sim_service.registry import check_effort, load_machine
-from sync import build, plugins
-from sync.config import load
+from sync.compile import build
+from sync.config import plugins
+from sync.config.config import load
 from sync.errors import ConfigError
 from tandem.compiled import compile_machine
 from tandem.live_run import compile_ahead

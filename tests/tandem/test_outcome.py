@@ -15,7 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sync.record.damage import read_index
-from sync.ring import RingWriter, push
+from sync.ring.ring import RingWriter, push
 from tandem import cli, latency, run_command
 from tandem.follow import Steps
 from tandem.live_run import figures_line

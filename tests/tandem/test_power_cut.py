@@ -13,7 +13,7 @@ import pytest
 from checks.dropped_writes import CLOSE, FSYNC, MKDIR, OPEN, TRUNCATE, UNLINK, WRITE, WRITE_AT, Disk, Op
 from checks.power_cuts import judged, promised
 from sync.clock import now_ns
-from sync.private_files import make_folder, rename
+from sync.files.private import make_folder, rename
 from tests.tandem.test_record_parts import Hours, record_hours
 
 

@@ -23,12 +23,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mcap.reader import make_reader
 
-from sync.block import Channel, Layout
 from sync.clock import REAL, Clock, now_ns
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.record import FILE, Run, RunError, Topic, left_off, open_run, parts
 from sync.record.reader import find
-from sync.ring import CLOSED, SHM, STATE_WORD, RingWriter, poke, push
+from sync.ring.block import Channel, Layout
+from sync.ring.ring import CLOSED, SHM, STATE_WORD, RingWriter, poke, push
 from tandem.inspect.info import info
 from tandem.recorder.recorder import CannotRecord, Recorder
 from tests.examples import few

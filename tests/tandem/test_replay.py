@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from daq_service.devices.virtual_driver import evaluate, profile_tables, read_manoeuvre
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
-from sync.block import SEQ, Channel, Layout
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.errors import ConfigError
 from sync.record import CompleteRun, CompleteTopic, Run, RunError, RunWriter, open_run, write_complete
-from sync.ring import RingReader
+from sync.ring.block import SEQ, Channel, Layout
+from sync.ring.ring import RingReader
 from tandem.cli import app
 from tandem.inspect.info import info, print_info
 from tandem.provenance import attachments, start_facts

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sync.config import load
-from sync.ring import HEARTBEAT_WORD, RingWriter, poke, push
-from sync.ring_follower import RingFollower
+from sync.config.config import load
+from sync.ring.follower import RingFollower
+from sync.ring.ring import HEARTBEAT_WORD, RingWriter, poke, push
 from tandem.supervisor.launch import SIM
 from tandem.supervisor.restart_policy import Slot
 from tests.tandem.runs import CONFIGS

@@ -12,8 +12,8 @@ from numba import types
 
 from sim_service.contract.machine import Machine
 from sim_service.registry import load_machine, make_machine
-from sync.jit import inner
-from sync.private_files import rewrite
+from sync.compile.jit import inner
+from sync.files.private import rewrite
 from tandem.ensembles.gpu.entry import ARGUMENTS, entry
 from tandem.ensembles.gpu.packed import pack_texts, unpack_machine
 from tandem.multibody.code import device_text, ptx

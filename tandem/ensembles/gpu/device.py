@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sync.config.extras import install_extra
 from sync.errors import ConfigError
-from sync.extras import install_extra
 from tandem.ensembles.gpu import dlpack
 
 KERNEL = b"advance_copies"

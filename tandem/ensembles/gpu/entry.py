@@ -15,8 +15,8 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
 from sim_service.contract.machine import Tables
-from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import inner
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.jit import inner
 
 NUMBERS = types.CPointer(float64)
 _INTEGERS = types.CPointer(int32)

@@ -5,7 +5,7 @@ The quadratic term of eq. 4.4 is misprinted there as 1e-3; its own appendix and 
 
 import math
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 
 # not cached for themselves: they are compiled for whatever numbers they are given, and belong to what calls them
 

@@ -1,8 +1,8 @@
 """An FMU's file, unpacked: modelDescription.xml, the code for this host, resources. Nothing else leaves the archive.
 
-Consent comes first (sync/consent.py): without it a file is looked into in memory (`inspect`), and nothing of it is
+Consent comes first (sync/files/consent.py): without it a file is looked into in memory (`inspect`), and nothing of it is
 written anywhere. With it, it is unpacked once, into a folder named by the hash of the file, beside compiled code: it is
-code, and that folder is its owner's alone (sync/code_dependencies.py). What is no zip file, has names that lead out of
+code, and that folder is its owner's alone (sync/compile/dependencies.py). What is no zip file, has names that lead out of
 the folder, links, or more than a sane FMU would hold is refused before a byte is written.
 """
 
@@ -21,9 +21,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from sync import code_dependencies, consent
+from sync.compile import dependencies
 from sync.errors import ConfigError
-from sync.given_files import read_given
+from sync.files import consent
+from sync.files.given import read_given
 from sync.visible import on_one_line
 from tandem.machines.fmu.variables import MOST_XML
 
@@ -54,8 +55,8 @@ class Inspected:
 
 
 def cache() -> Path:
-    folder = code_dependencies.cache_directory().parent / "fmu"
-    code_dependencies.own_folder(folder)
+    folder = dependencies.cache_directory().parent / "fmu"
+    dependencies.own_folder(folder)
     return folder
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sync import consent
 from sync.errors import ConfigError
-from sync.private_files import by_default
+from sync.files import consent
+from sync.files.private import by_default
 from sync.visible import on_one_line
 from tandem.help_text import Brought
 from tandem.terminal import AsJson, Parameters, errors, output, parameters, status
@@ -71,7 +71,7 @@ def fmu(
         with status("compiling"):
             from importlib.metadata import PackageNotFoundError, version
 
-            from sync.extras import DISTRIBUTION
+            from sync.config.extras import DISTRIBUTION
             from tandem.fmu.build import write_fmu
             from tandem.fmu.platforms import HOST
             from tandem.fmu.sources import load_source

@@ -9,7 +9,7 @@
     [parameters]               # optional: where they differ from the FMU's own
     capacity = 3600.0
 
-archive.py    the file, unpacked where compiled code is kept, once the user has consented to run it (sync/consent.py);
+archive.py    the file, unpacked where compiled code is kept, once the user has consented to run it (sync/files/consent.py);
               what is no FMU, or a hostile one, is refused
 variables.py  modelDescription.xml: what there is to give, to read, to set
 library.py    its code for this host, loaded, and one instance of it
@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import Machine
+from sync.config.toml import check
 from sync.errors import ConfigError
-from sync.toml import check
 from tandem.machines.fmu.settings import HASH, XML, FmuFile
 
 _OLD = "in_process"

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from sync.toml import Section
+from sync.config.toml import Section
 
 XML, HASH = "fmu.xml", "fmu.sha256"  # their names in a record
 

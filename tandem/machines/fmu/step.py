@@ -13,8 +13,8 @@ import numpy as np
 from numba import types
 
 from sim_service.contract.machine import STEP, TABLES, places
-from sync.array_types import CONSTANTS, VECTOR
-from sync.jit import kernel
+from sync.compile.array_types import CONSTANTS, VECTOR
+from sync.compile.jit import kernel
 from tandem.machines.fmu.c_calls import as_integer, bytes_at, call_c, floats_at, integers_at
 from tandem.machines.fmu.library import FUNCTIONS
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from xml.parsers import expat
 
-from sync.block import RESERVED_NAMES
 from sync.errors import ConfigError
+from sync.ring.block import RESERVED_NAMES
 
 MOST_XML = 32 << 20  # bytes
 _DEPTH, _MOST_ELEMENTS, _MOST_KEPT, _MOST_NAMES = 64, 500_000, 50_000, 10_000

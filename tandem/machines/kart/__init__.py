@@ -23,9 +23,9 @@ from sim_service.contract.display import Display, Tile
 from sim_service.contract.machine import STEP, Machine, Quantity, Tables, tables
 from sim_service.contract.parameters import checked
 from sim_service.contract.scene import Arrow, Camera, Lever, Point, Scene, Wheel, box
+from sync.compile.jit import kernel
+from sync.config.toml import Section, check
 from sync.errors import ConfigError
-from sync.jit import kernel
-from sync.toml import Section, check
 from tandem.machines.car.files import TYRES, car_files
 from tandem.machines.car.tyres import transient_keys as tyre_keys
 from tandem.machines.car.tyres.keys import T

@@ -8,7 +8,7 @@ One step is the trapezoidal rule with the handle as it is now, solved for the ne
 from sim_service.contract.display import Display, Tile
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, places
 from sim_service.contract.scene import Bar, Camera, Point, Scene, box
-from sync.jit import kernel
+from sync.compile.jit import kernel
 
 INPUTS = (Quantity("handle", "m", "where the hand holds the spring"),)
 STATES = (

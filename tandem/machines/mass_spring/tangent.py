@@ -1,11 +1,11 @@
 """The step of the mass on a spring with its derivatives: the same text, compiled for numbers with derivatives."""
 
 from sim_service.contract.machine import TANGENT
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.machines.mass_spring import step
 from tandem.multibody.relative.dual_vectors import with_slopes
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 _step = inner(step.py_func)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.contract.machine import Machine, Quantity, Tables, tables
-from sync.toml import Section, check
+from sync.config.toml import Section, check
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, Observed
 from tandem.estimation.description import Sensors, Walk, read_sensors
 from tandem.estimation.make import Filter, read_tuning

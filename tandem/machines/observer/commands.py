@@ -67,9 +67,9 @@ def observe(
     bit, and others (--tuning) over the same readings, each smoothed as well. Exit codes: 0 everything promised holds;
     1 something does not; 2 a file, a name or a value is wrong.
     """
-    from sync import build
+    from sync.compile import build
+    from sync.compile.jit import compiling
     from sync.errors import ConfigError
-    from sync.jit import compiling
     from tandem.machines.observer.studies.recorded import is_run
 
     if is_run(study):
@@ -124,7 +124,7 @@ def observe(
 
 
 def _over_record(run: Path, tunings: list[Path], truth: Path | None, smooth: bool, as_json: bool, runs: Path) -> None:
-    from sync.jit import compiling
+    from sync.compile.jit import compiling
     from tandem.machines.observer.studies import recorded
     from tandem.reports.against_truth import against_truth, print_against_truth, watched_truth
     from tandem.reports.html.page import json_ready

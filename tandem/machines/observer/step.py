@@ -3,7 +3,7 @@
 from math import floor, isnan, sqrt
 
 from sim_service.contract.machine import STEP, Tables
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE
 from tandem.estimation.ekf import STEP as NOW
 from tandem.estimation.ekf import Memory, Model, Z, observe, take_reading
@@ -12,7 +12,7 @@ from tandem.machines.observer.layout import A
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative.calls import function_at
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 linearise_at, measure_at, correct_at = (function_at(kind) for kind in (LINEARISE, MEASURE, CORRECT))
 

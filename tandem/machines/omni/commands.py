@@ -27,9 +27,9 @@ def study_omni(
 
     Exit codes: 0 everything promised holds; 1 something does not; 2 a name is wrong.
     """
-    from sync import build
+    from sync.compile import build
+    from sync.compile.jit import compiling
     from sync.errors import ConfigError
-    from sync.jit import compiling
 
     with errors():
         build.ensure_for("tandem.machines.omni.studies.measures", "tandem.machines.omni.machine")

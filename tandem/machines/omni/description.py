@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sim_service.contract.machine import Parameter, Quantity
-from sync.toml import Section
+from sync.config.toml import Section
 from tandem.machines.omni.wheel import Wheel
 
 Metres = Annotated[float, Field(ge=-10.0, le=10.0)]

@@ -10,7 +10,7 @@ and roll are singular where it stands on its nose), a wheel that turns by more t
 from math import cos, isnan, nan, pi, sin, sqrt
 
 from sim_service.contract.machine import STEP, places
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.machines.omni.build import FLOAT_HEAD, INT_HEAD, LINKS_AT, WHEELS_AT
 from tandem.machines.omni.description import (
     BENCH_OUTPUTS,

@@ -10,7 +10,7 @@ import numpy as np
 from sim_service.contract.display import Display, Tile
 from sim_service.contract.machine import Machine, Quantity, Tables, index, tables
 from sim_service.contract.parameters import checked
-from sync.toml import check
+from sync.config.toml import check
 from tandem.machines.omni.build import build, checked_wheels
 from tandem.machines.omni.description import (
     BENCH_INPUTS,

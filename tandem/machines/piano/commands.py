@@ -23,7 +23,7 @@ def notes(
 ) -> None:
     """The notes of a run: every strike with its instant and speed, a MIDI file and a WAV file."""
     with errors():
-        from sync.private_files import by_default, make_folder, rewrite
+        from sync.files.private import by_default, make_folder, rewrite
         from sync.record import open_run
         from tandem.machines.piano.notes import as_figures, midi_file, notes_of
         from tandem.view.tones import wave_file
@@ -60,10 +60,10 @@ def midi(
     """Send the strikes of a running simulation to a MIDI port, until it ends or Ctrl-C."""
     with errors():
         from sim_service.registry import configured_machine
-        from sync.config import load
+        from sync.config.config import load
         from sync.errors import ConfigError
-        from sync.ring_follower import RingFollower
-        from sync.threads import set_by_signals
+        from sync.process.threads import set_by_signals
+        from sync.ring.follower import RingFollower
         from tandem.machines.piano.midi import MidiFile, MidoPort, Port, Strikes, load_mido, play
 
         checked = load(config, overrides or [])
@@ -101,9 +101,9 @@ def study_piano(
 
     Exit codes: 0 everything promised holds; 1 something does not; 2 a name is wrong.
     """
-    from sync import build
+    from sync.compile import build
+    from sync.compile.jit import compiling
     from sync.errors import ConfigError
-    from sync.jit import compiling
 
     with errors():
         build.ensure_for("tandem.machines.piano.studies", *_PIANOS)

@@ -8,7 +8,7 @@ at a limited rate: nobody is pushed by a key that begins elsewhere.
 import numpy as np
 
 from sim_service.contract.machine import Parameter
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.piano import action, geometry
 from tandem.machines.piano.port import REGULATION
 

@@ -20,10 +20,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from sim_service.contract.display import Sound
+from sync.config.extras import install
 from sync.errors import ConfigError, DeviceError
-from sync.extras import install
-from sync.private_files import rewrite
-from sync.ring_follower import RingFollower
+from sync.files.private import rewrite
+from sync.ring.follower import RingFollower
 from tandem.machines.piano.notes import midi_file
 from tandem.view.tones import Note, midi_velocity
 

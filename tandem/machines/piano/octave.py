@@ -5,7 +5,7 @@ import numpy as np
 
 from sim_service.contract.display import Display, Sound, Tile
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Tables, places
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.piano import action, drawing, geometry, keys, port
 
 KEYS = 13

@@ -7,7 +7,7 @@ strike is a count that rises, with its speed and how long before the end of the 
 import numpy as np
 
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Tables, places
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.piano import action, drawing, geometry, keys, port, small
 
 INPUTS = port.INPUTS

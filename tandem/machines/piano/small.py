@@ -3,14 +3,14 @@
 All is at the front of the key: m, N, kg referred to it, up at the hammer's side as the key goes down. Source: R. B.
 Gillespie, 1996, 2.3.4 and 3.4.1. The two-mass key is a hammer on a key by a spring that never pulls, the key between
 two ends of its travel; without the upper end it is the machine with four states. Their pieces are linear, their flow
-exact (sync/linear_flow.py). The plectrum is a static law in three states: below the string, lifting it, above; on the
+exact (sync/signals/linear_flow.py). The plectrum is a static law in three states: below the string, lifting it, above; on the
 way down the tongue swings aside.
 """
 
-from sync.jit import kernel
-from sync.linear_flow import flow
-from sync.piecewise import ROOM as EVENT_ROOM
-from sync.piecewise import sequence
+from sync.compile.jit import kernel
+from sync.signals.linear_flow import flow
+from sync.signals.piecewise import ROOM as EVENT_ROOM
+from sync.signals.piecewise import sequence
 
 ACTION, TWO_MASS, FOUR_STATES, PLECTRUM = range(4)
 OBJECTS = ("action", "two-mass key", "hammer, key and bed", "plectrum")

@@ -6,8 +6,8 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.contract.machine import Machine, Quantity, Tables, tables
+from sync.config.toml import Section, check
 from sync.errors import ConfigError
-from sync.toml import Section, check
 from tandem.estimation.contract import LINEARISE, MEASURE, Observed
 from tandem.estimation.description import Sensors, read_sensors
 from tandem.estimation.rows import Count

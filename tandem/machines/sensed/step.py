@@ -3,7 +3,7 @@
 from math import isnan, sqrt
 
 from sim_service.contract.machine import STEP, Tables
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.estimation.contract import LINEARISE, MEASURE
 from tandem.estimation.noise import normal_number
 from tandem.estimation.rows import COUNTS, WIDTH, Count
@@ -12,7 +12,7 @@ from tandem.machines.sensed.layout import NEVER, OUTPUTS, SEED, A
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative.calls import function_at
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 linearise_at, measure_at = function_at(LINEARISE), function_at(MEASURE)
 

@@ -17,7 +17,7 @@ from math import atan, cos, isnan, sin
 
 from sim_service.contract.display import Display, Tile
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, places
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 
 GRAVITY = 9.81  # m/s2
 

@@ -12,7 +12,7 @@ from math import cos, sin
 import numpy as np
 
 from sim_service.contract.machine import Quantity
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
 from tandem.estimation.rows import R
 from tandem.machines.tilting import (
@@ -43,7 +43,7 @@ ESTIMABLE = (
     Estimable("mass", "kg", "of what leans", int(P.mass)),
 )
 _BANK, _MASS = range(2)
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 _STATES, _INPUTS = len(STATES), len(INPUTS)
 _PARAMETERS = len(MACHINE.parameters)

@@ -1,11 +1,11 @@
 """Derivatives of outputs and rates of the tilting vehicle by its states and inputs, by numbers with derivatives."""
 
 from sim_service.contract.machine import STEP
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.tilting import INPUTS, OUTPUTS, STATES, P, S, derived, rates, set_missing
 from tandem.multibody.relative.dual import add_slopes, along
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 _STATES, _DIRECTIONS = len(STATES), len(STATES) + len(INPUTS)  # as many as a number carries
 _ROWS = len(OUTPUTS) + _STATES
 

@@ -1,14 +1,14 @@
 """The virtual body of the displays that have one: on a coupler, fixed to the port, or moved by the hand's force.
 
 Its motion over a step is exact while nothing touches, and so are the instants at which something does
-(sync/piecewise.py). The sprung mass of the impedance display is the source's own semi-implicit step (eq. 4.1):
+(sync/signals/piecewise.py). The sprung mass of the impedance display is the source's own semi-implicit step (eq. 4.1):
 f = K (x - y), v += f / m h, y += v h.
 """
 
-from sync.jit import kernel
-from sync.linear_flow import flow
-from sync.piecewise import ROOM as EVENT_ROOM
-from sync.piecewise import sequence
+from sync.compile.jit import kernel
+from sync.signals.linear_flow import flow
+from sync.signals.piecewise import ROOM as EVENT_ROOM
+from sync.signals.piecewise import sequence
 
 _IMPEDANCE_DISPLAY, _INVERSE_DYNAMICS, _ADMITTANCE = 1, 2, 3
 _WALL, _SPRUNG_MASS, _BALL = range(3)

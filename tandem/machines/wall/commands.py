@@ -30,8 +30,8 @@ def study_wall(
     Over stiffness, damping, sample time, delay and finger: Colgate's bound, the first-order rule, the eigenvalues of
     device and finger with hold and delay, and the onset found by simulation; the energy that a held force gives out.
     """
-    from sync import build
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
 
     with errors():
         build.ensure_for("tandem.machines.wall.studies.limits", "tandem.machines.wall.machine")

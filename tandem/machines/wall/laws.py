@@ -2,7 +2,7 @@
 
 Source: R. B. Gillespie, Haptic display of systems with changing kinematic constraints, 1996, chapters 5 and 6, for any
 port: mass M, damping b, stiffness k and constant force s of device and hand, M a = s - b v - k y - f. The target is
-the same port against a wall that is not sampled. All flows are exact (sync/linear_flow.py).
+the same port against a wall that is not sampled. All flows are exact (sync/signals/linear_flow.py).
 
     standard         f = K y + B v at the sample
     half-sample      the target's force half a step ahead, for a held force is late by as much
@@ -14,10 +14,10 @@ With `crossing` the instants of entry and exit are located between samples: the 
 the target over the step, half-sample and pole placement end with the two dead-beat forces.
 """
 
-from sync.jit import kernel
-from sync.linear_flow import flow
-from sync.piecewise import ROOM as EVENT_ROOM
-from sync.piecewise import sequence
+from sync.compile.jit import kernel
+from sync.signals.linear_flow import flow
+from sync.signals.piecewise import ROOM as EVENT_ROOM
+from sync.signals.piecewise import sequence
 
 STANDARD, HALF_SAMPLE, POLE_PLACEMENT, DEAD_BEAT = range(4)
 

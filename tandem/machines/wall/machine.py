@@ -11,7 +11,7 @@ that the surface is crossed between samples. Four displays:
 
 and three objects: 0 the wall; 1 the sprung mass (R. B. Gillespie, 1996, eq. 4.1, its sign corrected), m dv/dt =
 K (position - y); 2 a ball that falls, and bounces on the port. Contacts of bodies are located inside the step
-(sync/piecewise.py).
+(sync/signals/piecewise.py).
 
 The energy that sampling gives out is counted as it happens: what a step stored in the wall minus what the held force
 took from the hand on the way, apart for steps on which the surface was crossed.
@@ -22,8 +22,8 @@ import numpy as np
 from sim_service.contract.display import Display, Tile
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, places
 from sim_service.contract.scene import Bar, Camera, Point, Scene, box
-from sync.jit import kernel
-from sync.linear_flow import too_stiff
+from sync.compile.jit import kernel
+from sync.signals.linear_flow import too_stiff
 from tandem.machines.wall import bodies, laws
 
 IMPEDANCE_CONTROL, IMPEDANCE_DISPLAY, INVERSE_DYNAMICS, ADMITTANCE = range(4)
@@ -134,7 +134,7 @@ def _complete(state, inputs, h):
 
 @kernel()
 def _pieces(display, law, crossing, stiffness, damping, v, hand_force, params, h):
-    """How many pieces a step takes (sync/linear_flow.py), at most; 0 where it has nothing to integrate."""
+    """How many pieces a step takes (sync/signals/linear_flow.py), at most; 0 where it has nothing to integrate."""
     if display == IMPEDANCE_CONTROL:
         if law == 0 and crossing == 0:
             return 0.0

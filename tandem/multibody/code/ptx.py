@@ -13,8 +13,8 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 
+from sync.config.extras import install_extra
 from sync.errors import ConfigError
-from sync.extras import install_extra
 
 TRIPLE = "nvptx64-nvidia-cuda"
 HOPPER = "sm_90"

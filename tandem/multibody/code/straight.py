@@ -27,8 +27,8 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
 from sim_service.contract.machine import Tables
-from sync.array_types import VECTOR
-from sync.jit import inner
+from sync.compile.array_types import VECTOR
+from sync.compile.jit import inner
 from tandem.multibody.code.source import DeviceSource
 from tandem.multibody.natural import assembly, augmented, cholesky, constraints, elements
 from tandem.multibody.natural.tables import BAD_PIVOTS, P
@@ -37,7 +37,7 @@ from tandem.multibody.relative.calls import call
 from tandem.multibody.relative.graph import Expr, Graph
 from tandem.multibody.relative.llvm import Function, arguments_of, module_text, split
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 PART = 20_000  # operations of a part: most functions are one
 REGISTERS = 128  # of a thread: fewer are read back from memory more often, more leave room for fewer threads
 

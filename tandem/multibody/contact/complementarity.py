@@ -29,7 +29,7 @@ its side) ends with the sweep it has come to, and its last change says that it i
 
 from math import sqrt
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.natural.views import view
 
 STEPS = 10  # of Newton's method between two sweeps, at most

@@ -27,7 +27,7 @@ The first link follows what is given for the end of the step. What that takes is
 
 from math import sqrt
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.contact.felt_tables import (
     ANGLE,
     ARM,

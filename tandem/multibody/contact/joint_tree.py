@@ -19,8 +19,8 @@ from math import cos, sin
 
 from numba import types
 
-from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.multibody.contact.kinds import (
     AT,
     AXIS,

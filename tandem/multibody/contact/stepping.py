@@ -15,8 +15,8 @@ Energy is booked: the mean of the speeds before and after, times the impulse, is
 
 from numba import float64, int64, types
 
-from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.multibody.contact.complementarity import solve_impulses
 from tandem.multibody.contact.joint_tree import bias, energy, factor, lock, mass_matrix, place_links, solve
 from tandem.multibody.contact.kinds import (

@@ -27,8 +27,8 @@ from math import sqrt
 
 from numba import float64, int64
 
-from sync.array_types import CONSTANTS, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.multibody.contact.kinds import (
     RING,
     ROLLER,

@@ -1,6 +1,6 @@
 """The surface of a road over many points at once, for drawing; kernels of a step do not need it."""
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.ground.surface import surface
 
 

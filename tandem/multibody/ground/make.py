@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from sync.config.toml import Section, check, parse_toml, read_toml
 from sync.errors import ConfigError
-from sync.toml import Section, check, parse_toml, read_toml
 from tandem.multibody.ground import sections as s
 from tandem.multibody.ground.crg import parse_crg
 from tandem.multibody.ground.grid import grid_block, parse_grid

@@ -8,8 +8,8 @@ only: headings measured every centimetre are noisy, and their noise would be cur
 
 import numpy as np
 
+from sync.compile.jit import kernel
 from sync.errors import ConfigError
-from sync.jit import kernel
 from tandem.multibody.ground.crg import Crg
 from tandem.multibody.ground.grid import with_border
 from tandem.multibody.ground.layout import Curved

@@ -19,7 +19,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.portable import falling, fourier, normal
 
 REFERENCE_FREQUENCY = 0.1  # n0, cycles/m

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sync.toml import Section
+from sync.config.toml import Section
 
 Place = Annotated[float, Field(ge=-1e6, le=1e6)]
 Pair = Annotated[list[Place], Field(min_length=2, max_length=2)]

@@ -24,8 +24,8 @@ from math import cos, floor, pi, sin, sqrt
 
 from numba import boolean, float64, types
 
-from sync.array_types import CONSTANTS
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS
+from sync.compile.jit import inner, kernel
 from tandem.multibody.ground.layout import ABSENT, HEAD, Bump, Curved, Grid, Head, Kind, Patch, Shape, Slope
 
 NEWTON = 12  # at most; two to four are usual

@@ -8,7 +8,7 @@ the panels of the factor; nothing is ever multiplied out densely.
 
 from math import isnan
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.natural.constraints import evaluate_forms, evaluate_rates, positions
 from tandem.multibody.natural.elements import evaluate_elements, generalised_forces
 from tandem.multibody.natural.laws import follow_law

@@ -29,9 +29,9 @@ from math import isfinite
 
 from numba import float64, int64, void
 
-from sync.array_copy import copy
-from sync.array_types import CONSTANTS
-from sync.jit import inner, kernel
+from sync.compile.array_copy import copy
+from sync.compile.array_types import CONSTANTS
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.assembly import (
     add_mass_times,
     assemble,

@@ -11,7 +11,7 @@ least TINY_PIVOT of the matrix entry it came from: the step goes on with a poore
 
 from math import sqrt
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.natural.tables import BAD_PIVOTS, P
 from tandem.multibody.natural.views import part, view
 

@@ -4,7 +4,7 @@ Each by the least change in the metric of the mass, with M + Phi_q^T W Phi_q as 
 after a pass is divided by the penalty.
 """
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.natural.assembly import assemble, largest, look
 from tandem.multibody.natural.augmented import project_accelerations, project_velocities
 from tandem.multibody.natural.cholesky import factorise, solve

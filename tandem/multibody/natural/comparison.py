@@ -11,7 +11,7 @@ Inputs set from outside are held over the stages of a step. Element states advan
 
 from numba import int64
 
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.assembly import assemble, forces, kinetic_energy, largest, look, mask, set_inputs
 from tandem.multibody.natural.augmented import STEP, conclude, project_velocities
 from tandem.multibody.natural.cholesky import factorise, solve

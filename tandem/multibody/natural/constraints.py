@@ -14,7 +14,7 @@ Vu is the part of the second derivative of V that comes from the inputs.
 
 from math import cos, sin
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.natural.tables import RATE, SECOND, VALUE, P
 from tandem.multibody.natural.views import part
 

@@ -13,7 +13,7 @@ Every kind is a plain function over slices; a kind is added by writing one, givi
 
 from math import sqrt
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.natural.tables import (
     CONTACT,
     CONTACT_STATES,

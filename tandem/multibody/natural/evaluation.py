@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, void
 
-from sync.array_types import CONSTANTS
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.assembly import add_mass_times, assemble, forces, look, mask, set_inputs
 from tandem.multibody.natural.augmented import applied_power
 from tandem.multibody.natural.cholesky import factorise, solve

@@ -6,7 +6,7 @@ as one that begins with exact ones: the extrapolation would be of second order. 
 accelerations after the first half and at the end.
 """
 
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.assembly import forces, look
 from tandem.multibody.natural.augmented import STEP, applied_power
 from tandem.multibody.natural.constraints import jacobian

@@ -10,8 +10,8 @@ may be counters. A step in which an attempt did not converge is not extrapolated
 A machine takes these into its own step; as a step of their own they are in halved_step.py.
 """
 
-from sync.array_copy import copy
-from sync.jit import inner
+from sync.compile.array_copy import copy
+from sync.compile.jit import inner
 from tandem.multibody.natural.assembly import inputs_half_way, largest, largest_scaled, look
 from tandem.multibody.natural.augmented import step
 from tandem.multibody.natural.constraints import velocities

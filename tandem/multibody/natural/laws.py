@@ -2,7 +2,7 @@
 
 from math import cos, sin
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.natural.tables import HARMONIC, POLYNOMIAL, RATE, SECOND, SMOOTH_STEP, VALUE
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
-from sync.array_types import CONSTANTS
-from sync.jit import kernel
+from sync.compile.array_types import CONSTANTS
+from sync.compile.jit import kernel
 from tandem.multibody.natural.augmented import STEP, step
 from tandem.multibody.natural.errors import DivergedError, InaccurateSteps, NotConverged
 from tandem.multibody.natural.limits import STEP as STEPS_S

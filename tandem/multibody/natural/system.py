@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.natural import evaluation, tables
 from tandem.multibody.natural.equations import Constraint, Element, Equations
 from tandem.multibody.natural.errors import MechanismError, StateError

@@ -13,7 +13,7 @@ from enum import IntEnum, auto
 
 from numba import float64, types
 
-from sync.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 
 
 class P(IntEnum):

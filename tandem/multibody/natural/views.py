@@ -10,7 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from sync.jit import inner
+from sync.compile.jit import inner
 
 
 @inner

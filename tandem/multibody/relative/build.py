@@ -26,8 +26,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from sync import code_dependencies
-from sync.build import Progress
+from sync.compile import dependencies
+from sync.compile.build import Progress
 from tandem.multibody.natural.equations import Equations
 from tandem.multibody.natural.linear import Linear
 from tandem.multibody.relative import store
@@ -171,7 +171,7 @@ def _circumstances() -> bytes:
 
 def generator_stamp() -> str:
     """A digest of this file and of all that it imports."""
-    return code_dependencies.stamp(code_dependencies.file_of("tandem.multibody.relative.system"))
+    return dependencies.stamp(dependencies.file_of("tandem.multibody.relative.system"))
 
 
 _UNREAD = {"owner", "potential", "given", "data"}  # of no consequence for equations, or not to be told by contents

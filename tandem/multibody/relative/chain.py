@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
-from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.views import view
 from tandem.multibody.relative import ode
 from tandem.multibody.relative.integrators import rk4_step

@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.relative.ode import LANES
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)

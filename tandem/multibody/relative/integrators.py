@@ -22,9 +22,9 @@ from math import inf, isfinite, nan
 
 from numba import float64, void
 
-from sync.array_copy import copy
-from sync.array_types import INDICES, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_copy import copy
+from sync.compile.array_types import INDICES, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative.coefficients import (
     ALPHA,

@@ -32,7 +32,7 @@ from enum import IntEnum, auto
 import numpy as np
 from numba import float64, int64, types, void
 
-from sync.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 
 RATES = void(INDICES, CONSTANTS, VECTOR, float64, VECTOR, VECTOR)
 RATES_AND_JACOBIAN = void(INDICES, CONSTANTS, VECTOR, float64, VECTOR, VECTOR, VECTOR, VECTOR)

@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
-from sync.array_copy import copy
-from sync.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, WORDS
-from sync.jit import inner, kernel
+from sync.compile.array_copy import copy
+from sync.compile.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, WORDS
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.assembly import largest
 from tandem.multibody.natural.views import part

@@ -22,8 +22,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from sync.array_types import INDICES, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_types import INDICES, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.equations import Equations as Mechanism
 from tandem.multibody.natural.forces import MODEL
 from tandem.multibody.relative.graph import Expr, Graph

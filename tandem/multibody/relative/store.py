@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sync import code_dependencies
-from sync.private_files import FOLDER_MODE, rewrite
+from sync.compile import dependencies
+from sync.files.private import FOLDER_MODE, rewrite
 
 KEEP_S = 7 * 24 * 3600
 USED_S = 24 * 3600
@@ -24,10 +24,10 @@ _LOCKS = 16
 
 
 def folder() -> Path:
-    code_dependencies.own_cache()
-    out = code_dependencies.cache_directory() / "relative"
+    dependencies.own_cache()
+    out = dependencies.cache_directory() / "relative"
     out.mkdir(mode=FOLDER_MODE, exist_ok=True)
-    os.utime(out)  # one that is used is not swept away as a whole (sync/jit.py)
+    os.utime(out)  # one that is used is not swept away as a whole (sync/compile/jit.py)
     return out
 
 

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types, void
 
-from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.equations import Equations
 from tandem.multibody.natural.laws import follow_law
 from tandem.multibody.natural.tables import EXTERNAL, RATE, SECOND, VALUE

@@ -9,7 +9,7 @@ steps, for what changes the solutions of (w, s) in between:
     write_rest           F in the rows of (w, s)
 """
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative.columns import add_columns, add_to_four, four_of_rows
 from tandem.multibody.relative.lu import padded

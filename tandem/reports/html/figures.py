@@ -78,7 +78,7 @@ def period_ns(steps: np.ndarray) -> int | None:
 
 
 def summary_us(values: np.ndarray) -> dict[str, Any]:
-    """As sync.ledger summarises a histogram, but of the values themselves (nearest rank)."""
+    """As sync.ring.ledger summarises a histogram, but of the values themselves (nearest rank)."""
     if len(values) == 0:
         return {"n": 0, **dict.fromkeys(("mean", "p50", "p90", "p99", "p999", "max"), 0.0)}
     ranks = np.quantile(values, (0.5, 0.9, 0.99, 0.999, 1.0), method="inverted_cdf") / 1e3

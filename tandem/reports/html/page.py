@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.private_files import make_folder, rewrite
+from sync.files.private import make_folder, rewrite
 from tandem.reports.html import sections
 from tandem.reports.html.figures import RunData, headline, hops_us, worst
 from tandem.reports.html.style import STYLE, WORDS

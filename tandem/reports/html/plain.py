@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sync.private_files import make_folder, rewrite
+from sync.files.private import make_folder, rewrite
 from tandem.reports.html.page import document, json_ready
 from tandem.reports.html.words import e
 

@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from sync.markup import Markup as Raw
-from sync.markup import escape as e
+from tandem.reports.html.markup import Markup as Raw
+from tandem.reports.html.markup import escape as e
 
 __all__ = ["Raw", "axis_ns", "e", "format_count", "format_many", "format_ns", "format_short", "format_us"]
 

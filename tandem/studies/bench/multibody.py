@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sync.child_python import python_command, python_environment
-from sync.extras import install_extra
+from sync.config.extras import install_extra
 from tandem.multibody.natural.api import run
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
@@ -221,7 +221,7 @@ def _slope(x: Any, y: Any) -> float:
 _CHILD = """
 import time
 begin = time.perf_counter_ns()
-from sync.jit import compiling
+from sync.compile.jit import compiling
 with compiling("bench"):
     from tandem.multibody.natural.api import Mechanism, Scheme, Settings, run, start
     for scheme in (Scheme.I3AL, Scheme.BAUMGARTE, Scheme.PROJECTION, Scheme.LINEAR_EULER):

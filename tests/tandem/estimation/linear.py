@@ -3,7 +3,7 @@
 import numpy as np
 
 from sim_service.contract.machine import NO_TABLES, Quantity
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.estimation.contract import CORRECT, FAILED, LINEARISE, MEASURE, TANGENT, Observed
 from tandem.machines.mass_spring import MACHINE, STATES, step
 

@@ -5,7 +5,7 @@ from math import cos, pi, sin, sqrt
 import numpy as np
 import pytest
 
-from sync.array_types import read_only
+from sync.compile.array_types import read_only
 from tandem.multibody.contact import stepping, tracking
 from tandem.multibody.contact.kinds import RING, ROLLER, ROOT, SLIDE, SPHERE, SPHEROID, TURN
 from tandem.multibody.contact.surfaces import track

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sim_service.registry import load_machine
-from sync.config import View, load
+from sync.config.config import View, load
 from tandem.view.data_source import LiveData
 from tandem.view.process import Page
 from tests.sim_service.conftest import DRIVE

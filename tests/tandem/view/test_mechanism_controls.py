@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from viser import GuiEvent
 
-from sync.config import View
+from sync.config.config import View
 from tandem.view.bench import Bench
 from tandem.view.listen import close_page, open_page
 from tandem.view.mechanism_page import MechanismData, MechanismPage

@@ -16,7 +16,7 @@ import viser
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 
-from sync.config import View
+from sync.config.config import View
 from tandem.view import page_access as doors
 from tandem.view.listen import MOST_WAITING, NoView, bound, scripts_of
 from tandem.view.page_access import PageAccess, policy

@@ -15,8 +15,8 @@ from sim_service.contract.display import Display
 from sim_service.contract.machine import Machine, Parameter, Quantity
 from sim_service.inputs.stages import HELD, RAMPED, SAFE
 from sim_service.registry import configured_machine, load_machine
-from sync.config import load
-from sync.hand_controls import hand_controls
+from sync.config.config import load
+from sync.config.hand_controls import hand_controls
 from tandem.view import fork, instruments, plots, tuning
 from tandem.view.commander import Commander, Conflator
 from tandem.view.controls import Controls, ForkLine, HandControls, HandSlider

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sim_service.look_ahead.record import HELD, LAYOUT, LOST, MOVING, POINTS, WARN_LOSS, WARN_USE
-from sync.config import load
-from sync.ring import RingWriter, push
+from sync.config.config import load
+from sync.ring.ring import RingWriter, push
 from tandem.machines.mass_spring import MACHINE
 from tandem.view import instruments
 from tandem.view.data_source import Frame, LiveData, RecordData

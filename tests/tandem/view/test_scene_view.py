@@ -9,7 +9,7 @@ import pytest
 from sim_service.contract.scene import Bar, Scene, poses
 from sim_service.registry import gather, make_machine
 from sim_service.step_record import output_layout
-from sync.config import load
+from sync.config.config import load
 from tandem.multibody.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import start
 from tandem.multibody.natural.api import step as natural_step

@@ -30,7 +30,7 @@ Anti-lock control. A valve at each wheel limits its pressure. It lets pressure o
 holds it in between. Slip is relative to the true speed of the hub, which a model knows and a car has to estimate.
 """
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy.brake_parameters import OPEN_BAR, M, P, S
 
 TINY = 1e-300  # keeps a division by zero away

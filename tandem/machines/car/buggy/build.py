@@ -20,10 +20,10 @@ from pydantic import Field
 from sim_service.contract.machine import Machine, Quantity, Reshape, Tables, index, tables
 from sim_service.contract.parameters import checked
 from sim_service.contract.scene import Scene
-from sync.array_types import read_only
-from sync.build import ensure
+from sync.compile.array_types import read_only
+from sync.compile.build import ensure
+from sync.config.toml import Section, check
 from sync.errors import ConfigError
-from sync.toml import Section, check
 from tandem.machines.car.buggy import brake_parameters, checks, driveline, dynamics, forces, reshape, slots
 from tandem.machines.car.buggy.analysis.corner import spring_rate
 from tandem.machines.car.buggy.analysis.suspension import Suspension, at_travel, rates

@@ -32,8 +32,8 @@ from math import pi, sqrt
 
 from numba import float64, int64, void
 
-from sync.array_types import VECTOR
-from sync.jit import kernel
+from sync.compile.array_types import VECTOR
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy.driveline_parameters import M, P, S
 from tandem.machines.car.engine import full_throttle_torque, released_pedal_torque
 

@@ -20,9 +20,9 @@ from numba import boolean, float64, int64, void
 from numba.core.types import FunctionType
 
 from sim_service.contract.machine import STEP, TABLES, index
-from sync.array_copy import copy
-from sync.array_types import CONSTANTS, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_copy import copy
+from sync.compile.array_types import CONSTANTS, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.machines.car.buggy import (
     brake_parameters,
     brakes,

@@ -28,7 +28,7 @@ from math import atan2, cos, log, sin, sqrt
 
 import numpy as np
 
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.machines.car.buggy import brakes, driveline
 from tandem.machines.car.buggy.bodies import BODY_POINTS, Car
 from tandem.machines.car.buggy.description import P, V

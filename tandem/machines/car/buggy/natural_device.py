@@ -1,13 +1,13 @@
 """The buggy in natural coordinates on a GPU: its step, with straight code in place of what index tables drive."""
 
 from sim_service.contract.machine import Tables
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.machines.car.buggy.dynamics import step
 from tandem.machines.car.buggy.slots import HEAD
 from tandem.multibody.code import straight
 from tandem.multibody.code.source import DeviceSource
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 
 @inner

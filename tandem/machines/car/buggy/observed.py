@@ -38,9 +38,9 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import STEP, Machine, Quantity, tables
-from sync.array_copy import copy
+from sync.compile.array_copy import copy
+from sync.compile.jit import inner, kernel
 from sync.errors import ConfigError
-from sync.jit import inner, kernel
 from tandem.estimation.contract import (
     CONSTANT,
     CORRECT,
@@ -82,7 +82,7 @@ from tandem.multibody.relative.port_jacobian import solve as solve_mass
 from tandem.multibody.relative.system import P as Own
 from tandem.multibody.relative.transition import room_for, solutions, width_of, write_coordinates, write_rest
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 _N, _ERRORS = 14, 2 * 14 + relative.ADDED
 _ARM, _SPIN = 6, 10  # the first suspension's coordinate, the first wheel's angle

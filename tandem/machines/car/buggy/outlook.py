@@ -22,14 +22,14 @@ from math import atan2, cos, radians, sin, sqrt
 import numpy as np
 
 from sim_service.contract.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
-from sync.array_types import read_only
-from sync.jit import kernel
+from sync.compile.array_types import read_only
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy import slots
 from tandem.machines.car.buggy.description import WHEEL, P, V, W
 from tandem.machines.car.tyres.magic_formula import evaluate
 from tandem.multibody.ground.surface import surface
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 SPIN = radians(12.0)  # of the rear axle's velocity against the car
 SLIDE = radians(20.0)  # of the front axle's velocity against its wheels

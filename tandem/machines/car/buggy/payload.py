@@ -15,7 +15,7 @@ Over a step the mass feels the mean acceleration of the car alone, which is the 
 what it does is of second order in h, as the transition is. G is that of the step's beginning.
 """
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.machines.car.buggy.spatial import cross, dot, into_world, inverse_of, times
 from tandem.multibody.natural.views import view
 from tandem.multibody.relative.columns import add_to_four
@@ -23,7 +23,7 @@ from tandem.multibody.relative.ode import LANES
 from tandem.multibody.relative.port_jacobian import solve as solve_mass
 from tandem.multibody.relative.transition import times_solutions
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 GRAVITY = 9.81  # m/s2
 COLUMNS = 3  # of G: a force along each axis of the world

@@ -28,7 +28,7 @@ from tandem.multibody.relative.generate import Generated
 from tandem.multibody.relative.graph import Expr
 from tandem.multibody.relative.llvm import Function
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 MOST = 200  # that a corner gives of slopes
 CORNER_PORTS = SPRING + 12  # ports of the corners: the first ones
 

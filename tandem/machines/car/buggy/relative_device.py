@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from sim_service.contract.machine import Tables
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.machines.car.buggy import relative_corners, relative_matrix
 from tandem.machines.car.buggy.forces import hook
 from tandem.machines.car.buggy.relative_corners import CORNER_PORTS, MOST
@@ -44,7 +44,7 @@ from tandem.multibody.relative.integrators import rodas3_step
 from tandem.multibody.relative.llvm import Function, arguments_of, module_text, split
 from tandem.multibody.relative.system import P as Own
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 PART = 1600  # operations of a part of the generated functions
 _CORNER_FORCES = float(relative_matrix.FIRST + len(relative_matrix.NAMES))
 _FRONT_LEFT, _FRONT_RIGHT, _REAR_LEFT, _REAR_RIGHT = (_CORNER_FORCES + 1.0 + w for w in range(4))

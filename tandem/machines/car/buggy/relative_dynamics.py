@@ -26,9 +26,9 @@ from math import isfinite, sqrt
 from numba import float64, int64, void
 
 from sim_service.contract.machine import STEP, TABLES, Tables
-from sync.array_copy import copy
-from sync.array_types import CONSTANTS, VECTOR
-from sync.jit import inner, kernel
+from sync.compile.array_copy import copy
+from sync.compile.array_types import CONSTANTS, VECTOR
+from sync.compile.jit import inner, kernel
 from tandem.machines.car.buggy import brake_parameters, brakes, driveline, driveline_parameters, dynamics, slots
 from tandem.machines.car.buggy.description import OUTPUTS, WHEEL, P, V, W
 from tandem.machines.car.buggy.dynamics import LAST, SHIFT, STEERING
@@ -50,7 +50,7 @@ from tandem.multibody.relative.port_jacobian import ENTRY, jacobian, time_slopes
 from tandem.multibody.relative.port_jacobian import HEAD as TABLE_HEAD
 from tandem.multibody.relative.system import P as Own
 
-COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/build.py
+COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/compile/build.py
 
 SLOWEST = 2.0  # m/s of a wheel along its plane; slower, the tyre is damped and I3AL is better
 ROLLS = 0.3  # of that speed is that of rolling, at least

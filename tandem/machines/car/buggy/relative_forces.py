@@ -21,7 +21,7 @@ the last because the hook's port forces M x e^k / 2 turn with the basis e (eleme
 
 from math import atan2, sqrt
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.machines.car.buggy import brake_parameters, brakes, driveline, driveline_parameters
 from tandem.machines.car.buggy.description import P
 from tandem.machines.car.buggy.forces import _DRIVES, _PLATES_CREEP, _ROUND, bumper
@@ -53,7 +53,7 @@ from tandem.multibody.natural.elements import turn
 from tandem.multibody.natural.views import index_within, view
 from tandem.multibody.relative.dual import add_slopes, along, chain, number, slope_of, value_of
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 WHEEL_PORTS, SPRING, AXLE, CHASSIS, ANTI_ROLL = 13, 52, 64, 66, 78
 # slopes of ports, block by block (port_jacobian.py): of a wheel's point and spin, of its knuckle; of the others

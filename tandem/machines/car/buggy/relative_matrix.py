@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from sync.array_copy import copy
-from sync.jit import inner
+from sync.compile.array_copy import copy
+from sync.compile.jit import inner
 from tandem.machines.car.buggy import slots
 from tandem.machines.car.buggy.relative_corners import Slopes
 from tandem.multibody.code.straight import Replaced, in_place_of, number_in_memory
@@ -37,7 +37,7 @@ from tandem.multibody.relative.graph import Expr, Graph
 from tandem.multibody.relative.llvm import Function
 from tandem.multibody.relative.ode import FACTORISATIONS, Part
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 FIRST = 14  # number of the first of these functions, behind those of relative_dynamics.py
 NAMES = ("keep_slopes", "slopes_in_time", "stage_matrix", "stage_solution")

@@ -2,7 +2,7 @@
 in reshape.py, and the tree follows it."""
 
 from sim_service.contract.machine import FIT, Tables
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy.description import OUTPUTS
 from tandem.machines.car.buggy.relative_dynamics import (
     FLOATS,
@@ -19,7 +19,7 @@ from tandem.machines.car.buggy.reshape import fit_car
 from tandem.multibody.natural.closing import look_at_ports
 from tandem.multibody.natural.views import view
 
-COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/build.py
+COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/compile/build.py
 _OUTPUTS = len(OUTPUTS)
 
 

@@ -6,8 +6,8 @@ chassis stays where it is: what changes its point (its centre of gravity) moves 
 """
 
 from sim_service.contract.machine import FIT
-from sync.array_copy import copy
-from sync.jit import inner, kernel
+from sync.compile.array_copy import copy
+from sync.compile.jit import inner, kernel
 from tandem.machines.car.buggy.description import OUTPUTS
 from tandem.machines.car.buggy.slots import ENERGY, HEAD, SIZE, UNKNOWN
 from tandem.multibody.finite import finite

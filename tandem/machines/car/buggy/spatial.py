@@ -1,6 +1,6 @@
 """Vectors of three as tuples, attitudes as quaternions (scalar first): for kernels that only other kernels call."""
 
-from sync.jit import inner
+from sync.compile.jit import inner
 
 
 @inner

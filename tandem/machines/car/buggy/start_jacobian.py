@@ -8,8 +8,8 @@ rack does not follow the hand wheel's angle: those steps have none.
 
 from math import isfinite
 
-from sync.array_copy import copy
-from sync.jit import inner
+from sync.compile.array_copy import copy
+from sync.compile.jit import inner
 from tandem.machines.car.buggy import brakes, slots
 from tandem.machines.car.buggy import relative_dynamics as relative
 from tandem.machines.car.buggy.description import WHEEL, P, V
@@ -20,7 +20,7 @@ from tandem.multibody.relative import ode
 from tandem.multibody.relative.integrators import prepare
 from tandem.multibody.relative.system import P as Own
 
-COMPILED_WHEN_ASKED = True  # see sync/build.py
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 _PER_WHEEL = len(WHEEL)
 

@@ -26,7 +26,7 @@ and `STOP_DAMPING`, so that a shock is stopped within millimetres and with no en
 from math import pi
 
 from sim_service.contract.machine import index
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy.description import INPUTS, P
 
 RACK_SPEED = 0.25  # m/s; five turns of the hand wheel a second

@@ -54,9 +54,9 @@ def iso(
     Exit codes: 0 the tests were run; 1 the car cannot do what a test asks for; 2 a file, a name or a value is
     wrong; 3 the car diverged.
     """
-    from sync import build
-    from sync.jit import compiling
-    from sync.toml import read_toml
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.toml import read_toml
 
     with errors():
         changed = parameters(settings) | ({"step_halving": 1.0} if halved else {})

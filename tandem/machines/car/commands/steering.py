@@ -55,9 +55,9 @@ def caster(
     Exit codes: 0 a larger trail gives a larger torque, as much as predicted within 10 %; 1 not; 2 a file, a name or a
     value is wrong; 3 the car diverged.
     """
-    from sync import build
-    from sync.jit import compiling
-    from sync.toml import read_toml
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.toml import read_toml
 
     with errors():
         asked, changed = _trails(trails_mm), parameters(settings)
@@ -133,7 +133,7 @@ def caster_trials(
 def refuse_without_torque(config: Path, overrides: list[str]) -> None:
     """Raises ConfigError for a configuration with which a person would feel nothing of any trail."""
     from daq_service.devices import felt
-    from sync.config import load
+    from sync.config.config import load
     from tandem.doctor.haptics import shown_share
     from tandem.machines.car.doctor.feel import CHANNEL, GAIN, LIMIT
 
@@ -161,8 +161,8 @@ def _drive(  # type: ignore[no-untyped-def]
     folder: Path, session, config: Path, seconds: float, overrides: list[str]
 ) -> None:
     """All trials, one after the other; what is different about them is not shown."""
-    from sync import build
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
     from tandem.machines.car.studies.steering import protocol
 
     build.ensure_for("tandem.machines.car.studies.steering.caster", "tandem.machines.car.buggy")
@@ -216,9 +216,9 @@ def steering(
     Exit codes: 0 both ways agree and the wheel comes to rest at every speed; 1 not; 2 a file, a name or a value is
     wrong; 3 the car diverged.
     """
-    from sync import build
-    from sync.jit import compiling
-    from sync.toml import read_toml
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.toml import read_toml
 
     with errors():
         changed = parameters(settings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sync.errors import ConfigError
-from sync.private_files import make_folder, rewrite
+from sync.files.private import make_folder, rewrite
 from tandem.config_argument import DEFAULT, ConfigFile, config_argument
 from tandem.run_command import (
     Own,
@@ -86,9 +86,9 @@ def vehicle_report(
 
     Exit codes: 0 both agree; 1 they do not; 2 a file, a name or a value is wrong.
     """
-    from sync import build
-    from sync.jit import compiling
-    from sync.toml import read_toml
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.toml import read_toml
 
     with errors():
         changed = parameters(settings)
@@ -119,8 +119,8 @@ def vehicle_torque(
     runs: Runs = Path("runs"),
 ) -> None:
     """Drive a simple vehicle by a wheel torque, a further one at 10 s: both formulations, and Exudyn if it is there."""
-    from sync import build
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
 
     build.ensure_for("tandem.machines.car.studies.vehicle.wheel_torque")
     with compiling("mechanism"):

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sync.config import Config
+from sync.config.config import Config
+from sync.config.input_rows import Encoder
 from sync.errors import ConfigError
-from sync.input_rows import Encoder
 from tandem.doctor import haptics
 from tandem.doctor.findings import Case, Finding, passed, warned
 from tandem.doctor.haptics import device_delay, shown_share
@@ -102,8 +102,8 @@ def weaving(responses: "Iterable[Response]", device: "Device", delay: float) -> 
 
 def _limit(config: Config, file: Path, overrides: list[str]) -> "tuple[float, float, tuple[float, float] | None]":
     """(largest gain, delay in s, gains that weave) of a configuration."""
-    from sync import build
-    from sync.jit import compiling
+    from sync.compile import build
+    from sync.compile.jit import compiling
 
     own = config.sim.parameters
     inertia, damping = own.get("device_inertia", 0.03), own.get("device_damping", 0.0)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from daq_service.devices import felt
-from sync.config import Config
+from sync.config.config import Config
+from sync.config.input_rows import Affine
 from sync.errors import ConfigError
-from sync.input_rows import Affine
 from tandem.doctor import haptics
 from tandem.doctor.findings import Case, Finding, passed, warned
 from tandem.doctor.haptics import device_delay, shown_share

@@ -37,7 +37,7 @@ from math import atan2, ceil, cos, isnan, pi, sin, sqrt
 import numpy as np
 
 from sim_service.contract.machine import STEP, Tables, index
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.machines.car.engine import drive_torque
 from tandem.machines.car.single_track.description import P, S, W
 from tandem.machines.car.vehicle import VEHICLE_INPUTS

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sync.config.toml import Section, check, read_toml
 from sync.errors import ConfigError
-from sync.toml import Section, check, read_toml
 
 if TYPE_CHECKING:
     import numpy as np

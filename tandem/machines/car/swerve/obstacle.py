@@ -13,7 +13,7 @@ from math import cos, sin
 
 import numpy as np
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.swerve.description import (
     CAR_OUTPUTS,
     CAR_PARAMETERS,

@@ -11,7 +11,7 @@ that slips (Prandtl), so that it stands at any position, and takes energy only.
 """
 
 from sim_service.contract.machine import index
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy.description import INPUTS
 from tandem.machines.car.swerve.description import BRAKE_BAND, THROTTLE_BAND, P, S, W
 

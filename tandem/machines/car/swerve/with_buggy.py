@@ -6,8 +6,8 @@ angle, speed or acceleration a little beside that. The state of the car stays as
 """
 
 from sim_service.contract.machine import FIT, STEP, Tables, index
-from sync.array_copy import copy
-from sync.jit import kernel
+from sync.compile.array_copy import copy
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy import slots
 from tandem.machines.car.buggy.description import INPUTS, OUTPUTS
 from tandem.machines.car.buggy.dynamics import LAST, LINE_BAR

@@ -1,7 +1,7 @@
 """The step of the single-track car with an obstacle on its road."""
 
 from sim_service.contract.machine import STEP, Tables
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.single_track.dynamics import step as step_car
 from tandem.machines.car.swerve.description import CAR_OUTPUTS, CAR_PARAMETERS, CAR_STATES, CAR_WORK, HEAD
 from tandem.machines.car.swerve.obstacle import OWN_OUTPUTS, follow_car

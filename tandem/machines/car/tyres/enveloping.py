@@ -22,7 +22,7 @@ the road in the wheel plane, rho its distance from the centre.
 
 from math import sqrt
 
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.multibody.ground import surface
 
 OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception

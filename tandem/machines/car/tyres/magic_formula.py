@@ -43,8 +43,8 @@ from math import atan, copysign, cos, exp, sin, sqrt
 
 from numba import float64, types
 
-from sync.array_types import CONSTANTS
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS
+from sync.compile.jit import inner, kernel
 from tandem.machines.car.tyres import turn_slip
 from tandem.machines.car.tyres.keys import T
 

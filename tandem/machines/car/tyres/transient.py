@@ -57,8 +57,8 @@ from math import atan, exp, sqrt
 
 from numba import boolean, float64, int64, void
 
-from sync.array_types import CONSTANTS
-from sync.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS
+from sync.compile.jit import inner, kernel
 from tandem.machines.car.tyres import turn_slip
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import (

@@ -19,7 +19,7 @@ Decisions
 
 from math import atan, atan2, pi, sin, sqrt
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.machines.car.tyres.keys import T
 
 MOST_SPIN = 1e4  # 1/m

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import index
+from sync.config.toml import check
 from sync.errors import ConfigError
-from sync.toml import check
 from tandem.estimation.noise import uniform_number
 from tandem.machines.observer.studies.machines import Made
 from tandem.machines.observer.studies.settings import KINDS, Hold, Study, Waves

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from sync.config.toml import Origins, Section, check, lay_over, read_toml
 from sync.errors import ConfigError
-from sync.toml import Origins, Section, check, lay_over, read_toml
 from tandem.estimation.description import NotNegative, Positive, Walk
 
 Number = Annotated[float, Field(ge=-1e9, le=1e9)]

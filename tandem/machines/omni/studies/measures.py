@@ -10,9 +10,9 @@ from math import cos, pi, radians, sin
 
 import numpy as np
 
-from sync.array_types import read_only
 from sync.clock import now_ns
-from sync.toml import read
+from sync.compile.array_types import read_only
+from sync.config.toml import read
 from tandem.machines.omni.build import checked_wheels
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.studies.natural_contact import NaturalBench

@@ -16,8 +16,8 @@ from math import hypot
 
 import numpy as np
 
-from sync.array_types import read_only
-from sync.toml import read
+from sync.compile.array_types import read_only
+from sync.config.toml import read
 from tandem.machines.omni.build import TreeTables, build, checked_wheels
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.studies.natural_wheel import Poses, natural

@@ -7,7 +7,7 @@ the step: what its impulse was.
 from math import isnan
 
 from sim_service.contract.machine import STEP, places
-from sync.jit import inner, kernel
+from sync.compile.jit import inner, kernel
 from tandem.machines.piano.multibody.action import (
     CONTACTS,
     DAMPER_SKIN,

@@ -13,7 +13,7 @@ from daq_service.devices import Host, open_device
 from sim_service.inputs import make_inputs, observe_block
 from sim_service.inputs.table import rows as input_rows
 from sim_service.registry import load_machine
-from sync.config import Config, load
+from sync.config.config import Config, load
 from sync.virtual_clock import virtual_clock
 from tandem.calibrate.readings import Captured
 from tandem.calibrate.values import Calibration, calibratable, signal

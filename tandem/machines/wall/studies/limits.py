@@ -21,10 +21,10 @@ from rich.table import Table
 
 from daq_service.devices.haptic import HapticDevice
 from daq_service.devices.haptic_settings import Settings
-from sync.config import load
+from sync.config.config import load
+from sync.config.toml import check
 from sync.errors import ConfigError
 from sync.record import open_run
-from sync.toml import check
 from tandem.closed_loop import run_closed_loop
 from tandem.doctor import passivity as theory
 from tandem.doctor.passivity import Port

@@ -8,7 +8,7 @@ import pytest
 
 from sim_service.contract.machine import index
 from sim_service.registry import load_machine
-from sync.config import load
+from sync.config.config import load
 from sync.errors import ConfigError
 from tandem.doctor.findings import Case
 from tandem.machines.car.doctor import pedals

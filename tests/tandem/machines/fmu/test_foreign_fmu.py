@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 import tandem
 from sim_service.registry import gather, load_machine, make_machine, recorded
-from sync import consent
-from sync.consent import ConsentMissing
 from sync.errors import ConfigError
+from sync.files import consent
+from sync.files.consent import ConsentMissing
 from sync.record import open_run
 from tandem import cli
 from tandem.ensembles.fleet import NO_CONSENT, FleetAsked, replay_record

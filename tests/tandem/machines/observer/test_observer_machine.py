@@ -5,8 +5,8 @@ import pytest
 
 from sim_service.contract.machine import index
 from sim_service.registry import FILE, MachineFiles, load_machine, make_machine
+from sync.config.toml import read_toml
 from sync.errors import ConfigError
-from sync.toml import read_toml
 from tandem.estimation.description import read_sensors
 from tandem.estimation.experiment import record
 from tandem.machines.tilting.observed import OBSERVED
@@ -46,7 +46,7 @@ def run(machine, params, seen, sensors, state, work, first, last):
 
 
 def test_in_a_loop_it_is_the_filter_to_the_bit():
-    from sync.toml import check
+    from sync.config.toml import check
     from tandem.machines.observer.build import ObserverSection, make_filter
 
     (machine, params), (sensors, _, seen) = load_machine(LIVE), truth()

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sync.array_types import read_only
-from sync.toml import read
+from sync.compile.array_types import read_only
+from sync.config.toml import read
 from tandem.machines.omni.build import build, checked_wheels
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.studies.measures import Measured, formulations

@@ -226,7 +226,7 @@ def test_wheels_in_each_others_place_are_refused(at: tuple[float, float], axle_d
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e30, 1e30, 1e300, "text", True, {"a": 1.0}])
 def test_no_number_of_a_file_may_be_nan_huge_or_none(value: Any) -> None:
     """Every key in its turn; each error names it."""
-    from sync.toml import read_toml
+    from sync.config.toml import read_toml
 
     for name in ("bench", "three_wheels"):
         path = CONFIGS / "omni" / f"{name}.toml"

@@ -9,7 +9,7 @@ import functools
 import numpy as np
 import pytest
 
-from sync.array_types import read_only
+from sync.compile.array_types import read_only
 from tandem.machines.piano.multibody import MACHINE
 from tandem.machines.piano.multibody.action import (
     BODIES,

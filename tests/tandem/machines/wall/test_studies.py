@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sync.config import load
+from sync.config.config import load
 from tandem.closed_loop import run_closed_loop
 from tandem.doctor import passivity as theory
 from tandem.doctor.passivity import FINGER, Port, WorstCrossing

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sync.jit import inner
+from sync.compile.jit import inner
 from tandem.machines.car.buggy import relative_matrix
 from tandem.multibody.code.followed_numbers import Array, Law
 from tandem.multibody.relative.graph import Graph

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.natural.api import FORCE, Mechanism, Settings, System, harmonic, polynomial
 
 

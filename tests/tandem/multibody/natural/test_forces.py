@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.natural.api import FORCE, Mechanism, accelerations, energy, external, momentum, run, start
 from tandem.multibody.natural.tables import P
 from tests.tandem.multibody.natural.mechanisms import free_body

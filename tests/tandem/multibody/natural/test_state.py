@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import float64
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.natural import tables
 from tandem.multibody.natural.api import MechanismError, State, StateError, run, start, step
 from tandem.multibody.natural.tables import HOOK, INTS, ITERATIONS, REALS, P

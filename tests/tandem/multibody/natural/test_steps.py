@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.natural.api import (
     FORCE,
     Mechanism,

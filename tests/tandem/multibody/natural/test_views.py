@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.natural.views import index_within
 
 _BEYOND = """
 import sys
 import numpy as np
 from tandem.multibody.natural.views import part, view
-from sync.jit import kernel
+from sync.compile.jit import kernel
 
 @kernel(cache=False)
 def first_of_view(array, start, stop):

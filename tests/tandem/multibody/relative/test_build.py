@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sync import code_dependencies
+from sync.compile import dependencies
 from tandem.multibody.natural.api import Mechanism, start
 from tandem.multibody.relative import build as builder
 from tandem.multibody.relative import llvm, store
@@ -95,11 +95,11 @@ def test_what_was_loaded_writes_its_functions_when_they_are_asked_for(folder: Pa
 
 
 def test_every_source_that_generates_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = code_dependencies.ROOT
+    root = dependencies.ROOT
     package = root / "sim_service" / "multibody" / "relative"
     system = package / "system.py"
-    assert builder.generator_stamp() == code_dependencies.stamp(system)
-    names = {file.name for file in code_dependencies.dependencies(system) if file.parent == package}
+    assert builder.generator_stamp() == dependencies.stamp(system)
+    names = {file.name for file in dependencies.dependencies(system) if file.parent == package}
     assert {"build.py", "generate.py", "graph.py", "links.py", "equations.py", "llvm.py", "spanning.py"} <= names
     stamps = []
     for copy, edit in (("as it is", ""), ("edited", "\nLANES = 2\n")):
@@ -107,7 +107,7 @@ def test_every_source_that_generates_counts(tmp_path: Path, monkeypatch: pytest.
             shutil.copytree(root / part, tmp_path / copy / part, ignore=shutil.ignore_patterns("__pycache__"))
         with open(tmp_path / copy / "tandem/multibody/relative/vectors.py", "a") as file:
             file.write(edit)
-        stamps.append(code_dependencies.stamp(tmp_path / copy / "tandem/multibody/relative/system.py"))
+        stamps.append(dependencies.stamp(tmp_path / copy / "tandem/multibody/relative/system.py"))
     assert stamps[0] != stamps[1]
     # and with another stamp nothing is found
     build(four_bar(), folder=tmp_path)

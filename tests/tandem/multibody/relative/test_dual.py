@@ -5,8 +5,8 @@ from math import atan, atan2, copysign, cos, exp, sin, sqrt
 import numpy as np
 from numba import void
 
-from sync.array_types import VECTOR
-from sync.jit import kernel
+from sync.compile.array_types import VECTOR
+from sync.compile.jit import kernel
 from tandem.multibody.relative.dual import add_slopes, along, chain, number, slope_of, value_of
 
 TINY = 1e-30

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.multibody.relative import coefficients, integrators, ode
 from tandem.multibody.relative.ode import Part
 

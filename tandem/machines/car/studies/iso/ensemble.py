@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.contract.machine import Machine
+from sync.config.toml import Section, check
 from sync.errors import ConfigError
-from sync.toml import Section, check
 from tandem.ensembles.manoeuvres import Context, Gathered, Log
 from tandem.machines.car.studies.iso.manoeuvres import MANOEUVRES, chosen
 from tandem.machines.car.studies.iso.sweep_vehicle import check_machine

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.contract.machine import Machine
-from sync.toml import Section, check
+from sync.config.toml import Section, check
 from tandem.ensembles.manoeuvres import Context, Gathered, Log
 from tandem.machines.car.studies.iso.lanes import RUN_UP, SPEED, cones, course, hits, lanes_1, missed_gates, through
 from tandem.machines.car.studies.iso.runner import Drive

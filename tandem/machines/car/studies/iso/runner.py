@@ -18,8 +18,8 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.contract.machine import STEP, TABLES, index
+from sync.compile.jit import kernel
 from sync.errors import TandemError
-from sync.jit import kernel
 from tandem.machines.car.studies.iso.vehicle import STEP_S, Vehicle
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
 

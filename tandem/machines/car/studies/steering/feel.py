@@ -4,7 +4,7 @@ from math import isfinite, tau
 
 import numpy as np
 
-from sync.input_rows import Encoder
+from sync.config.input_rows import Encoder
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.machines.car.studies.steering import hands_off

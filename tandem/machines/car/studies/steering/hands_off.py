@@ -31,8 +31,8 @@ from math import pi
 
 import numpy as np
 
-from sync.estimators import MEMORY, estimate, observe, parameters
-from sync.input_rows import Encoder
+from sync.config.input_rows import Encoder
+from sync.signals.estimators import MEMORY, estimate, observe, parameters
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.machines.car.studies.steering.port import PortCar
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from sync.errors import ConfigError
-from sync.given_files import read_given
-from sync.private_files import make_folder, rewrite
+from sync.files.given import read_given
+from sync.files.private import make_folder, rewrite
 
 FILE = "session.json"
 CHANNELS = ("steering_torque", "steering_angle", "ay", "vx", "obstacle_hits", "obstacle_there", "obstacle_room")
@@ -87,7 +87,7 @@ def summary(session: Session, trials: list[dict[str, float]]) -> list[dict[str, 
 def read(folder: Path) -> dict[str, np.ndarray]:
     """The steps of a trial, as it was recorded."""
     from sync.record import RunError, open_run
-    from sync.streams import SIM
+    from sync.ring.streams import SIM
 
     run = open_run(folder)
     steps = run.topics.get(SIM.topic)

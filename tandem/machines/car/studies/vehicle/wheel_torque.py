@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sync.clock import now_ns
-from sync.extras import install_extra
+from sync.config.extras import install_extra
 from tandem import mechanism_run
 from tandem.multibody.natural.api import Record, run
 from tandem.multibody.relative.run import Runner

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy.brake_parameters import MEMORY, OPEN_BAR, PARAMETERS, STATES, M, P, S
 from tandem.machines.car.buggy.brakes import brake, control, friction_limit
 from tests.examples import few

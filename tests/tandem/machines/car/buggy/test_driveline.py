@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.buggy.driveline import FREE, RPM, converter, driveline, engine, gears, shift, start
 from tandem.machines.car.buggy.driveline_parameters import MEMORY, PARAMETERS, STATES, M, P, S
 from tests.examples import few

@@ -5,8 +5,8 @@ import pytest
 
 from sim_service.contract.machine import index
 from sim_service.registry import load_machine
+from sync.config.toml import check, read_toml
 from sync.errors import ConfigError
-from sync.toml import check, read_toml
 from tandem.estimation.description import read_sensors
 from tandem.estimation.experiment import record
 from tandem.estimation.rows import Count

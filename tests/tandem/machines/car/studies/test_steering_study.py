@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sim_service.registry import load_machine
-from sync.config import load
-from sync.differentiator import coefficients
+from sync.config.config import load
+from sync.config.input_rows import Encoder
 from sync.errors import ConfigError
-from sync.input_rows import Encoder
+from sync.signals.differentiator import coefficients
 from tandem.cli import app
 from tandem.doctor.findings import Case
 from tandem.machines.car.commands.steering import refuse_without_torque

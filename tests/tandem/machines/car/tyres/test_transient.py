@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sync.jit import kernel
+from sync.compile.jit import kernel
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import capacity, steady, steady_turning
 from tandem.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector

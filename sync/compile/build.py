@@ -1,0 +1,237 @@
+"""Compiling everything ahead, on all cores: `ensure` before anything starts, or `python -m sync.compile.build`.
+
+A module's kernels are compiled when it is imported, one after the other. Here worker processes import one module with
+kernels each, as soon as the modules that this runs are done; those on which the longest chain of others waits come
+first. Modules that run each other (through the file of their package) are one job. What is done is noted beside the
+compiled code: after an edit the modules that import the edited one are imported again, and of their kernels those are
+compiled that the edit has changed (sync/compile/stamps.py). A module that
+cannot be imported here (its device's software is missing) is skipped: the process that needs it reports the error.
+A module that says `COMPILED_WHEN_ASKED = True` is compiled, with what it imports, only where it or one that imports it
+is asked for by name, or with `--all`: what few need does not keep everybody waiting.
+
+Standard library only: a command may ask before it imports anything.
+"""
+
+import contextlib
+import fcntl
+import functools
+import gc
+import importlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sync.child_python import python_command, python_environment
+from sync.compile import dependencies as code
+from sync.compile.dependencies import own_cache
+
+_WHEN_ASKED = re.compile(r"^COMPILED_WHEN_ASKED = True\b", re.MULTILINE)
+_EVERY_S = 5.0  # between lines of progress where there is no terminal
+Report = Callable[[int, int], None]  # kernels compiled, of how many
+
+
+def missing(*modules: str) -> list[Path]:
+    """Files with kernels among these modules and what importing them runs (or all) that are still to be compiled."""
+    if modules:
+        files = {each for module in modules for each in code.runs(code.file_of(module))}
+    else:
+        files = {file for file in code.all_sources() if not when_asked(file)}
+    return [file for file in sorted(files) if code.kernels_in(file) and not code.compiled_note(file).exists()]
+
+
+def needed_by(file: Path) -> frozenset[Path]:
+    """What a module may import, at once or later, without what is compiled when it is asked for."""
+    return code.dependencies_outside(file, when_asked)
+
+
+@functools.cache
+def when_asked(file: Path) -> bool:
+    return _WHEN_ASKED.search(file.read_text()) is not None
+
+
+def done(name: str) -> bool:
+    """Whether `ensure` of this name would find nothing missing; quick."""
+    return code.marker(name).exists()
+
+
+def ensure(name: str, *modules: str, report: Report | None = None) -> None:
+    """Compile what is missing of these modules, or of all; at once if nothing is (20 ms).
+
+    `name` is what these modules are for: it is remembered that nothing was missing. One process compiles, others wait.
+    """
+    if done(name):
+        return
+    own_cache()
+    with open(code.cache_directory() / "build.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if files := missing(*modules):
+            build(files, report or Progress())
+        code.marker(name).touch()
+
+
+def ensure_for(*modules: str) -> None:
+    """Compile what these may import, at once or later, and no more; at once if nothing of it is missing."""
+    # the fingerprint of all sources, by which it is remembered, leaves these out
+    ours = [module for module in modules if module.startswith("tandem.")]
+    name = "-".join(["for", *modules, *(code.stamp(code.file_of(module))[:12] for module in ours)])
+    if not done(name):
+        files = {each for module in modules for each in needed_by(code.file_of(module)) if code.kernels_in(each)}
+        if files:  # no names would mean all
+            ensure(name, *sorted(code.module_name(each) for each in files))
+
+
+class Progress:
+    """A line that is written over on a terminal; elsewhere one every few seconds. Nothing in the first `silent_s`."""
+
+    def __init__(self, silent_s: float = 0.0) -> None:
+        # below a bar, which stands in the place of standard error, a line is shown only when it ends
+        self._terminal = sys.stderr.isatty() and sys.stderr is sys.__stderr__
+        self._begun = time.monotonic()
+        self._next = self._begun + silent_s
+        self._shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        self.show(f"compiling {done} of {total}", done == total)
+
+    def show(self, text: str, ended: bool = False) -> None:
+        now = time.monotonic()
+        if now < self._next and not (self._shown and (ended or self._terminal)):
+            return
+        self._shown = True
+        if self._terminal:
+            print(f"\r\x1b[K{text}", end="\n" if ended else "", file=sys.stderr, flush=True)
+        else:
+            self._next = now + _EVERY_S
+            took = f" ({now - self._begun:.0f} s)" if ended else ""
+            print(f"{text}{took}", file=sys.stderr, flush=True)
+
+
+def order(files: list[Path]) -> dict[tuple[Path, ...], set[tuple[Path, ...]]]:
+    """Jobs, and what has to be done before each of them."""
+    jobs = list({tuple(other for other in files if _needs(file, other) and _needs(other, file)) for file in files})
+    return {job: {other for other in jobs if other != job and _needs(job[0], other[0])} for job in jobs}
+
+
+def _needs(file: Path, other: Path) -> bool:
+    return other in code.runs(file)
+
+
+def _urgency(before: dict[tuple[Path, ...], set[tuple[Path, ...]]]) -> dict[tuple[Path, ...], int]:
+    """The size of the longest chain of modules that begins with each: a stand-in for its compile time.
+
+    Inner functions count for whoever calls them: they are compiled there."""
+    size = {job: sum(each.stat().st_size for each in _compiled_in(job)) for job in before}
+    longest = dict(size)
+    for job in sorted(before, key=lambda each: -len(before[each])):  # those that others need have fewer before them
+        for other in before[job]:
+            longest[other] = max(longest[other], size[other] + longest[job])
+    return longest
+
+
+def _compiled_in(job: tuple[Path, ...]) -> set[Path]:
+    return {*job} | {each for file in job for each in code.dependencies(file) if code.has_inner(each)}
+
+
+class _Worker:
+    def __init__(self) -> None:
+        command = python_command("-m", "sync.compile.build", "--worker")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=python_environment()
+        )
+        self.job: tuple[Path, ...] = ()
+
+    def give(self, job: tuple[Path, ...]) -> None:
+        self.job = job
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended: the reader of its answer will see it
+            self.process.stdin.write(" ".join(code.module_name(file) for file in job) + "\n")
+            self.process.stdin.flush()
+
+    def end(self) -> None:
+        if self.job:
+            self.process.terminate()  # what it compiles is no longer needed
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        self.process.wait()
+
+
+def build(files: list[Path], report: Report, workers: int | None = None) -> None:
+    """Compile these, each after what it needs of them."""
+    before = order(files)
+    urgency = _urgency(before)
+    waiting = sorted(before, key=lambda job: -urgency[job])
+    kernels = {job: sum(code.kernels_in(file) for file in job) for job in before}
+    total, done = sum(kernels.values()), set[tuple[Path, ...]]()
+    report(0, total)
+    pool: list[_Worker] = []
+    ready = selectors.DefaultSelector()
+
+    def start_worker() -> None:
+        worker = _Worker()
+        assert worker.process.stdout is not None
+        pool.append(worker)
+        ready.register(worker.process.stdout, selectors.EVENT_READ, worker)
+
+    try:
+        for _ in range(min(workers or len(os.sched_getaffinity(0)), len(before))):
+            start_worker()
+        while len(done) < len(before):
+            for worker in pool:
+                if not worker.job and (job := next((j for j in waiting if before[j] <= done), None)):
+                    waiting.remove(job)
+                    worker.give(job)
+            for key, _ in ready.select():
+                worker = key.data
+                assert worker.process.stdout is not None
+                job, answer = worker.job, worker.process.stdout.readline()
+                if not answer:
+                    ready.unregister(worker.process.stdout)  # it crashed: the import that needs this module shows why
+                    pool.remove(worker)
+                    worker.end()
+                    if not job:  # it did not even get as far as its first module: nor would another
+                        return
+                    start_worker()
+                done.add(job)
+                worker.job = ()
+                report(sum(kernels[each] for each in done), total)
+    finally:
+        for worker in pool:
+            worker.end()
+        ready.close()
+
+
+def _work() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C just ends it
+    gc.disable()  # a compiler makes millions of objects that are no garbage yet, and this process ends soon
+    for line in sys.stdin:
+        for name in line.split():
+            _compile(name)
+        print("done", flush=True)
+    os._exit(0)  # all is written; taking down an interpreter full of the compiler's objects takes a second
+
+
+def _compile(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except Exception:  # reported by the process that needs it; here it is only skipped
+        return
+    from sync.compile import stamps
+
+    stamps.note_compiled(code.file_of(name))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--worker"]:
+        _work()
+    elif sys.argv[1:] == ["--all"]:
+        ensure("all", *(code.module_name(file) for file in code.all_sources() if code.kernels_in(file)))
+    else:
+        ensure("everything")

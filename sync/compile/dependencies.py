@@ -1,0 +1,265 @@
+"""Which source files a module's compiled code may depend on, and where compiled code is kept.
+
+A kernel inlines kernels and constants of the modules its own module imports, directly or through others. The *stamp* of
+a file is a digest of its contents and of those of everything of ours it imports, imports inside functions included, and
+of a package's own file where a name is taken from that: while it is the same, no kernel of the file is another one.
+Which of them are others after an edit, the kernels themselves say (sync/compile/stamps.py). Contents count, places and
+dates do not. What importing a file *runs* is another question: the files of the packages it lies in as well, but
+nothing that is imported inside functions.
+
+Imports are found in the text, not by importing: this module needs nothing but the standard library and takes some ten
+milliseconds for the whole tree, so that a command may ask it first thing.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sync.errors import ConfigError
+from sync.files.private import others_change, rewrite
+
+ROOT = Path(__file__).resolve().parents[2]
+# folders whose files may have kernels
+_KERNELS = (
+    "daq_service", "sim_service", "sync",
+    "tandem/ensembles", "tandem/estimation", "tandem/machines", "tandem/multibody",
+)  # fmt: skip
+_DECORATES = "sync.compile.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
+
+_COMMENT = re.compile(r"#[^\n]*")
+_FROM = re.compile(r"^([ \t]*)from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^([ \t]*)import[ \t]+([^\n;]*)", re.MULTILINE)
+# compiled when their module is imported: by the decorator, or for the host's clock (sync/clock.py)
+_KERNEL = re.compile(r"^[ \t]*@kernel\b|^[ \t]*\w+ = for_any_clock\(", re.MULTILINE)
+_INNER = re.compile(r"^[ \t]*@inner\b", re.MULTILINE)
+
+
+def cache_directory() -> Path:
+    base = os.environ.get("TANDEM_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tandem"
+    )
+    # numba names compiled code by its source alone; with bounds checked (views.py) it is other code
+    return Path(base) / ("numba_checked" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "numba")
+
+
+def own_cache() -> None:
+    own_folder(cache_directory())
+
+
+@functools.cache
+def own_folder(folder: Path) -> None:
+    """Make a folder of the cache, or look whose it is; once, before any code is taken from it."""
+    for each in (folder.parent, folder):
+        try:
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = each.stat()
+        except OSError as error:
+            raise ConfigError(
+                f"{each}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder you can"
+                " write to"
+            ) from None
+        # a sticky folder above is enough; in ours, others could add files
+        if wrong := others_change(found, sticky_is_enough=each != folder):
+            right = "empty it and chmod 700 it, or " if found.st_uid in (os.geteuid(), 0) else ""
+            raise ConfigError(
+                f"{each}: {wrong}, and compiled code is run from there; {right}set TANDEM_CACHE to a folder of your own"
+            )
+
+
+@functools.cache
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+@functools.cache
+def digest(file: Path) -> bytes:
+    return hashlib.sha256(_text(file).encode()).digest()
+
+
+def _is_root(folder: Path) -> bool:
+    return not (folder / "__init__.py").exists()
+
+
+@functools.cache
+def root_of(file: Path) -> Path:
+    """The folder that a file's top-level package, or the file itself, lies in."""
+    folder = file.parent
+    while not _is_root(folder) and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(root_of(file)).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+@functools.cache
+def _files_of(root: Path, name: str) -> tuple[Path, ...]:
+    """A module's file behind those of its packages; those that exist below this root, or ours."""
+    for base in dict.fromkeys((root, ROOT)):
+        found, place = [], base
+        for part in name.split("."):
+            place = place / part
+            if (place / "__init__.py").is_file():
+                found.append(place / "__init__.py")
+            elif place.with_suffix(".py").is_file():
+                found.append(place.with_suffix(".py"))
+                break
+            else:
+                break
+        if found:
+            return tuple(found)
+    return ()
+
+
+def _imports(text: str, package: str) -> Iterator[tuple[str, str, bool]]:
+    """(module, name taken from it or "", whether importing the source runs it) of every import in a source."""
+    text = _COMMENT.sub("", text.replace("\\\n", " "))
+    for indent, module, listed in _FROM.findall(text):
+        base = module.lstrip(".")
+        if level := len(module) - len(base):
+            above = package.split(".")
+            base = ".".join([*above[: len(above) - level + 1], *([base] if base else [])])
+        for one in listed.strip("() \t\n").split(","):
+            if one.split():
+                yield base, one.split()[0], not indent
+    for indent, listed in _IMPORT.findall(text):
+        for one in listed.split(","):
+            if one.split():
+                yield one.split()[0], "", not indent
+
+
+def imported_names(text: str, package: str) -> set[str]:
+    """Dotted names that a source imports; `from a import b` may mean the module a.b, so both are named."""
+    found = list(_imports(text, package))
+    return {module for module, _, _ in found} | {f"{module}.{name}" for module, name, _ in found if name}
+
+
+@functools.cache
+def _imported(file: Path) -> tuple[tuple[tuple[Path, ...], bool], ...]:
+    """The files of every module that a file imports, its packages first, and whether importing the file runs them."""
+    name = module_name(file)
+    if name == _DECORATES:
+        return ()
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    root = root_of(file)
+    found = set()
+    for module, taken, runs in _imports(_text(file), package):
+        files = _files_of(root, module)
+        within = _files_of(root, f"{module}.{taken}") if taken else files
+        found.add((within if len(within) > len(files) else files, runs))
+    return tuple(found)
+
+
+@functools.cache
+def _read(file: Path) -> frozenset[Path]:
+    return frozenset(files[-1] for files, _ in _imported(file) if files)
+
+
+@functools.cache
+def _run(file: Path) -> frozenset[Path]:
+    package = module_name(file).rpartition(".")[0]
+    found = set(_files_of(root_of(file), package)) if package else set()
+    return frozenset(found.union(*(files for files, runs in _imported(file) if runs)))
+
+
+def _closure(file: Path, step: Callable[[Path], frozenset[Path]]) -> frozenset[Path]:
+    found, waiting = {file}, [file]
+    while waiting:
+        for each in step(waiting.pop()):
+            if each not in found:
+                found.add(each)
+                waiting.append(each)
+    return frozenset(found)
+
+
+@functools.cache
+def dependencies(file: Path) -> frozenset[Path]:
+    """The file and every file of ours whose contents can be part of its compiled code."""
+    return _closure(file, _read)
+
+
+def dependencies_outside(file: Path, left_out: Callable[[Path], bool]) -> frozenset[Path]:
+    """The same, without files of a kind and what only these read."""
+    return _closure(file, lambda each: frozenset(other for other in _read(each) if not left_out(other)))
+
+
+@functools.cache
+def runs(file: Path) -> frozenset[Path]:
+    """The file and every file of ours that importing it runs."""
+    return _closure(file, _run)
+
+
+@functools.cache
+def stamp(file: Path) -> str:
+    known = _remembered()
+    name = module_name(file)
+    if root_of(file) != ROOT or name not in known:
+        return _stamp(file)
+    return known[name]
+
+
+def _stamp(file: Path) -> str:
+    whole = hashlib.sha256()
+    for name, content in sorted((module_name(each), digest(each)) for each in dependencies(file)):
+        whole.update(name.encode() + b"\0" + content)
+    return whole.hexdigest()
+
+
+@functools.cache
+def _remembered() -> dict[str, str]:
+    """The stamps of all modules with kernels, worked out once for these sources (0.1 s)."""
+    place = cache_directory() / f"stamps-{fingerprint()}.json"
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(place.read_text())
+        return found if isinstance(found, dict) else {}
+    made = {module_name(file): _stamp(file) for file in all_sources() if kernels_in(file)}
+    with contextlib.suppress(OSError):  # a cache that cannot be written is reported elsewhere
+        rewrite(place, json.dumps(made).encode())
+    return made
+
+
+def compiled_note(file: Path) -> Path:
+    """A file that is there once every kernel of this source is compiled, and says which they are (stamps.py)."""
+    return cache_directory() / f"{module_name(file)}-{stamp(file)[:16]}.compiled"
+
+
+def kernels_in(file: Path) -> int:
+    return len(_KERNEL.findall(_text(file)))
+
+
+def has_inner(file: Path) -> bool:
+    """Whether it has functions that are compiled by who calls them (sync/compile/jit.py)."""
+    return _INNER.search(_text(file)) is not None
+
+
+def file_of(module: str) -> Path:
+    files = _files_of(ROOT, module)
+    if not files or module_name(files[-1]) != module:
+        raise ModuleNotFoundError(f"no module {module!r} below {ROOT}")
+    return files[-1]
+
+
+def all_sources() -> list[Path]:
+    """Every file that may have kernels."""
+    return [file for folder in _KERNELS for file in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def marker(name: str) -> Path:
+    return cache_directory() / f"{name}-{fingerprint()}.cached"
+
+
+@functools.cache
+def fingerprint() -> str:
+    """A name for all sources together: the same sources on the same type of machine give the same bits."""
+    whole = hashlib.sha256()
+    for file in all_sources():
+        whole.update(file.relative_to(ROOT).as_posix().encode())
+        whole.update(digest(file))
+    return whole.hexdigest()[:16]

@@ -1,0 +1,223 @@
+"""Places where numba works longer than it must, or gives up, and what is done there instead; the results are the same.
+
+All reach into numba, so all are taken only in the version they were tried with. In another everything works as it
+does in numba: a start takes longer, and a cache that cannot be read must be deleted by hand.
+"""
+
+import functools
+import importlib.util
+import os
+import sys
+from typing import Any
+
+import llvmlite.binding
+import numba
+from numba.core import caching, codegen, environment, targetconfig
+from numba.core.options import DefaultOptions
+from numba.core.runtime import rtsys
+
+_TRIED = "0.68.1"
+_ARRAY_FUNCTIONS = "numba.np.arraymath"
+
+
+def taken() -> bool:
+    """Whether this is the numba that all of this was tried with."""
+    return str(numba.__version__) == _TRIED
+
+
+def memory(allocates: bool) -> dict[str, bool]:
+    """The option that leaves numba's memory management out, for a kernel that allocates nothing; none where numba does
+    not know it: references are counted there, and what allocates is not refused."""
+    return {"_nrt": allocates} if hasattr(DefaultOptions, "_nrt") else {}
+
+
+def take() -> None:
+    _take_no_settings_from_the_working_folder()
+    if taken():
+        options = targetconfig.TargetConfig
+        options.__eq__, options.__hash__ = _same, _one_hash
+        codegen.JITCPUCodegen._library_class = _Library
+        codegen.JITCPUCodegen.set_env = _set_env
+        caching.Cache.load_overload = _load
+        caching.IndexDataCacheFile._load_index = _entries
+        caching.IndexDataCacheFile._load_data = _entry
+        environment._rebuild_env = _rebuild_env
+
+
+def _take_no_settings_from_the_working_folder() -> None:
+    """numba takes `.numba_config.yaml` for its settings, when it is imported and whenever it compiles: that folder may
+    be somebody else's, and what is compiled by his settings stays in our cache."""
+    numba.core.config._config_fname = os.devnull
+    numba.core.config.reload_config()
+
+
+# ---- options: a sixth of the time to compile. numba asks some 200 000 times whether two sets of options are equal,
+# ---- because all of them have one hash, and each time builds both with all their defaults. What was set tells as well.
+
+
+def _same(self: Any, other: Any) -> Any:
+    if type(self) is not type(other):
+        return self.values() == other.values() if isinstance(other, targetconfig.TargetConfig) else NotImplemented
+    one, two, known = self._values, other._values, self.options
+    return one == two or all(
+        one.get(name, known[name].default) == two.get(name, known[name].default) for name in one.keys() | two.keys()
+    )
+
+
+_hashes: dict[type, int] = {}
+
+
+def _one_hash(self: Any) -> int:
+    kind = type(self)
+    if kind not in _hashes:
+        _hashes[kind] = hash(tuple(sorted(self.options)))  # of the names alone, as numba has it
+    return _hashes[kind]
+
+
+# ---- loading: a fifth of the time to start. A cached kernel is kept as object code and, for kernels that inline it, as
+# ---- bitcode. numba parses that whenever it loads one; a run inlines nothing any more. Here: when needed.
+# ----
+# ---- inner functions (sync/compile/jit.py): most of the time to compile. A function that has no
+# ---- wrappers can only be called by others. numba makes machine code of it all the same, of it and of everything it
+# ---- calls, and does so again for each caller above. Here it waits until somebody who can be called links it.
+
+
+class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+    _bitcode: bytes | None = None  # not parsed yet
+    _inner = False
+    _linking_libraries: list[Any]
+
+    def finalize(self) -> None:
+        if not self._inner:
+            self._linking_libraries = _with_inner(self._linking_libraries)
+            super().finalize()
+            return
+        self._raise_if_finalized()
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    @classmethod
+    def _unserialize(cls, generator: Any, state: tuple[str, str, Any]) -> Any:
+        name, kind, data = state
+        if kind != "object":
+            return super()._unserialize(generator, state)
+        library = generator.create_library(name)
+        library.enable_object_caching()
+        object_code, library._bitcode = data
+        library._set_compiled_object(object_code)
+        library._finalize_final_module()
+        return library
+
+    def _optimize_final_module(self) -> None:
+        if any(function.name.startswith("NRT_") for function in self._final_module.functions):
+            super()._optimize_final_module()
+            return
+        # the first of numba's two rounds brings references together that the second takes away: here are none
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
+
+    def _get_module_for_linking(self) -> Any:
+        if self._bitcode is not None:
+            self._shared_module, self._bitcode = llvmlite.binding.parse_bitcode(self._bitcode), None
+            self._codegen._engine._load_defined_symbols(self._shared_module)
+        return super()._get_module_for_linking()
+
+    def get_pointer_to_function(self, name: str) -> int:
+        if not self._finalized and not _defines(self._final_module, name):
+            self._inner = True
+        if self._bitcode is None:
+            return int(super().get_pointer_to_function(name))
+        return int(self._codegen._engine.get_function_address(name))
+
+
+def _defines(module: Any, name: str) -> bool:
+    try:
+        return not module.get_function(name).is_declaration
+    except NameError:
+        return False
+
+
+def _with_inner(libraries: list[Any]) -> list[Any]:
+    """These, and what inner ones among them call."""
+    found = dict.fromkeys(libraries)
+    waiting = list(found)
+    while waiting:
+        library = waiting.pop()
+        for each in library._linking_libraries if getattr(library, "_inner", False) else ():
+            if each not in found:
+                found[each] = None
+                waiting.append(each)
+    return list(found)
+
+
+_numba_set_env = codegen.JITCPUCodegen.set_env
+
+
+def _set_env(self: Any, env_name: str, env: Any) -> None:
+    if self._engine.get_global_value_address(env_name):  # an inner function has none
+        _numba_set_env(self, env_name, env)
+
+
+# ---- loading: 0.3 s of a processor in every process. Before numba looks into its cache it gets ready to compile: all
+# ---- of Python and numpy that it knows is entered into tables. It does so before it compiles, too; here only what
+# ---- loaded code needs is made ready: the memory management of arrays, and C callbacks as arguments.
+
+
+def _load(self: Any, sig: Any, target_context: Any) -> Any:
+    import numba.experimental.function_type  # noqa: F401
+
+    rtsys.initialize(target_context)
+    with self._guard_against_spurious_io_errors():
+        return self._load_overload(sig, target_context)
+    return None
+
+
+# ---- loading: 0.3 s more where scipy is installed. Code that was made with numba's array functions imports their
+# ---- module, which asks whether there is a BLAS and imports scipy's linear algebra for the answer. Code that calls one
+# ---- asks for itself.
+
+_numba_rebuild_env = environment._rebuild_env
+
+
+@functools.wraps(_numba_rebuild_env)  # so that cached code still names numba's
+def _rebuild_env(modname: str, consts: Any, env_name: str) -> Any:
+    if modname == _ARRAY_FUNCTIONS and modname not in sys.modules:
+        from numba.np import linalg
+
+        ensure_blas, linalg.ensure_blas = linalg.ensure_blas, _is_there
+        try:
+            importlib.import_module(modname)
+        finally:
+            linalg.ensure_blas = ensure_blas
+    return _numba_rebuild_env(modname, consts, env_name)
+
+
+def _is_there() -> None:
+    if importlib.util.find_spec("scipy") is None:
+        raise ImportError("scipy is required for linear algebra")
+
+
+# ---- a cache that cannot be read is one without entries: compiled once more. A kernel without a signature is cached by
+# ---- the types it was called with, and these may be of a module that is gone since (numba: ModuleNotFoundError, for
+# ---- every call); a machine that lost its power leaves files that are empty.
+
+_load_index = caching.IndexDataCacheFile._load_index
+_load_data = caching.IndexDataCacheFile._load_data
+
+
+def _entries(self: Any) -> dict[Any, str]:
+    try:
+        return dict(_load_index(self))
+    except OSError:
+        raise
+    except Exception:  # reading a pickle may raise anything
+        return {}
+
+
+def _entry(self: Any, name: str) -> Any:
+    try:
+        return _load_data(self, name)
+    except OSError:
+        raise
+    except Exception as error:
+        raise FileNotFoundError(name) from error  # as numba takes a file that was removed: compiled anew

@@ -1,0 +1,350 @@
+"""Rows of the table `[inputs]`: how the channels of a block become inputs of a machine, as a configuration says it.
+
+A row reads channels, or the results of other rows, converts them, limits the result, and says what becomes of it when
+it is stale; `to` names the machine's inputs it is for: the value, its rate, its acceleration, as many as it makes.
+Counts are named so (`zero_counts`); everything else of a row is in the row's own `unit`. An angle may be in `deg`
+here (a rate in `deg/s`) and is in rad in the machine; other units are the machine's own. What computes it:
+sim_service/inputs.
+
+A new kind of row is a class here (its settings, how many results it makes, its inverse if it has one) and a conversion
+there.
+"""
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from sync.config.toml import CHOICE, Section
+
+NAME = r"^[a-z][a-z0-9_]{0,31}$"
+MOST_ROWS = 15  # four bits each, in the word that a step records of their stages; measurements have none
+MOST_MEASUREMENTS = 45  # with the others a bit each, in the word that says what was clipped
+_Name = Annotated[str, Field(pattern=NAME)]
+_NameOrNone = Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]{0,31})?$")]
+
+
+def _not_zero(value: float) -> float:
+    if value == 0.0:
+        raise ValueError("must not be 0: the counts between nothing and full scale, negative where they fall")
+    return value
+
+
+FullScale = Annotated[float, AfterValidator(_not_zero)]
+
+
+class Stale(Section):
+    """What becomes of a result once it is stale: held so long, extrapolated so long, then brought to its safe value
+    within `ramp_ms` (0: it stays where it is)."""
+
+    hold_ms: float = Field(100.0, ge=0, le=60_000)
+    extrapolate_ms: float = Field(0.0, ge=0, le=1000)  # after the hold the last rate goes on for so long
+    ramp_ms: float = Field(0.0, ge=0, le=60_000)
+    safe: float = 0.0
+
+
+class _Row(Section):
+    # "": that result goes nowhere, such as a rate that another row measures
+    to: Annotated[list[_NameOrNone], Field(max_length=3)] = []
+    unit: str = Field("1", max_length=32)
+    least: float | None = None  # beyond these the result is clipped, flagged and counted
+    most: float | None = None
+    tolerance_below: float = Field(0.0, ge=0)  # noise of the sensor: so far beyond it is clipped and no more
+    tolerance_above: float = Field(0.0, ge=0)
+    stale: Stale = Stale()
+
+    @property
+    def channels(self) -> list[str]:
+        """That it reads, in the order of its conversion."""
+        return []
+
+    @property
+    def rows(self) -> list[str]:
+        """Whose results it reads."""
+        return []
+
+    def results(self, rows: "dict[str, Row]") -> int:
+        """How many it makes: 1 a value, 2 with its rate, 3 with its acceleration."""
+        return 1
+
+    def in_si(self, value: float) -> float:
+        """From the row's unit to the machine's."""
+        return math.radians(value) if self.unit.startswith("deg") else value
+
+    def from_si(self, value: float) -> float:
+        return math.degrees(value) if self.unit.startswith("deg") else value
+
+    @property
+    def machine_unit(self) -> str:
+        return "rad" + self.unit.removeprefix("deg") if self.unit.startswith("deg") else self.unit
+
+    @model_validator(mode="after")
+    def _sound(self) -> Any:
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError(f"least = {self.least:g} must not be above most = {self.most:g}")
+        least, most = (math.inf * s if end is None else end for s, end in ((-1, self.least), (1, self.most)))
+        if not least <= self.stale.safe <= most:
+            raise ValueError(f"stale.safe = {self.stale.safe:g} must be from least = {least:g} to most = {most:g}")
+        return self
+
+
+class _OneDevice(_Row):
+    """Reads one channel, or the result of one row."""
+
+    channel: _NameOrNone = ""
+    row: _NameOrNone = ""
+
+    @model_validator(mode="after")
+    def _one(self) -> Any:
+        if bool(self.channel) == bool(self.row):
+            raise ValueError("must read one thing: give channel, or row")
+        return self
+
+    @property
+    def channels(self) -> list[str]:
+        return [self.channel] if self.channel else []
+
+    @property
+    def rows(self) -> list[str]:
+        return [self.row] if self.row else []
+
+    def results(self, rows: "dict[str, Row]") -> int:
+        return rows[self.row].results(rows) if self.row else 1
+
+
+class Affine(_OneDevice):
+    """full (x - zero_counts) / full_counts; of a row, its result stands for the counts."""
+
+    kind: Literal["affine"]
+    zero_counts: float = 0.0
+    full_counts: FullScale
+    full: float = Field(1.0, gt=0)
+    zero_is: str = Field("at rest", max_length=80)  # what a person does to calibrate it
+    full_is: str = Field("at its other end", max_length=80)
+
+    def counts(self, value: float) -> float:
+        """That would read so; in the row's unit."""
+        return self.zero_counts + value / self.full * self.full_counts
+
+
+class Encoder(_Row):
+    """Counts of an encoder, whose rate and acceleration are estimated (sync/signals/estimators.py)."""
+
+    kind: Literal["encoder"]
+    channel: str = Field(pattern=NAME)
+    estimator: Literal["source", "full_rate", "kalman", "edges"] = "kalman"
+    differentiator: int = Field(4, ge=2, le=10)  # window of source and full_rate
+    per_count: float = Field(gt=0)
+    sign: Literal[1, -1] = 1
+    zero_counts: float = 0.0
+    # how large its motions are, against those of a hand on a handle in rad, on which kalman and edges were tuned
+    motion: float = Field(1.0, gt=0)
+    zero_is: str = Field("at its zero", max_length=80)  # what a person does to calibrate it
+    full_is: str = Field("the way that counts as positive", max_length=80)
+
+    @property
+    def channels(self) -> list[str]:
+        return [self.channel]
+
+    def results(self, rows: "dict[str, Row]") -> int:
+        return 3
+
+    def counts(self, value: float) -> float:
+        return self.zero_counts + value / (self.per_count * self.sign)
+
+    @model_validator(mode="after")
+    def _rate_to_extrapolate(self) -> "Encoder":
+        if self.stale.extrapolate_ms > 0 and self.estimator in ("source", "full_rate"):
+            raise ValueError(
+                f"stale.extrapolate_ms = {self.stale.extrapolate_ms:g}: estimator must be 'kalman' or 'edges'; for"
+                f" {self.estimator!r} the rate is zero without new blocks"
+            )
+        return self
+
+
+class Polynomial(_OneDevice):
+    """c0 + c1 x + c2 x² + …"""
+
+    kind: Literal["polynomial"]
+    coefficients: Annotated[list[float], Field(min_length=1, max_length=8)]
+
+
+class HallPair(_Row):
+    """Two opposed Hall sensors: gain (U1² - U2²) + offset."""
+
+    kind: Literal["hall_pair"]
+    pair: Annotated[list[_Name], Field(min_length=2, max_length=2)]  # the channels of U1 and U2
+    volts_per_count: float = Field(gt=0)
+    gain: float
+    offset: float = 0.0
+    zero_is: str = Field("at rest", max_length=80)  # what a person does to calibrate it
+    full_is: str = Field("at its other end", max_length=80)
+
+    @property
+    def channels(self) -> list[str]:
+        return list(self.pair)
+
+
+class Arctangent(_Row):
+    """The angle of a lever whose end is at `row`: atan(slope x + offset), in rad."""
+
+    kind: Literal["arctangent"]
+    row: str = Field(pattern=NAME)
+    slope: float
+    offset: float = 0.0
+
+    @property
+    def rows(self) -> list[str]:
+        return [self.row]
+
+    def results(self, rows: "dict[str, Row]") -> int:
+        return rows[self.row].results(rows)
+
+
+class VoiceCoil(_Row):
+    """The rate of a joint from a coil that moves in a field: U / kappa is its velocity, over the lever arm a rate."""
+
+    kind: Literal["voice_coil"]
+    channel: str = Field(pattern=NAME)
+    zero_counts: float = 0.0
+    volts_per_count: float = Field(gt=0)
+    kappa_v_s_per_m: FullScale
+    lever_arm_m: FullScale
+    zero_is: str = Field("at rest", max_length=80)  # what a person does to calibrate it
+    full_is: str = Field("moved the way that counts as positive", max_length=80)
+
+    @property
+    def channels(self) -> list[str]:
+        return [self.channel]
+
+
+class Fused(_Row):
+    """A position that drifts nowhere with a velocity that is quick: below the crossover the one, above it the other."""
+
+    kind: Literal["fused"]
+    position: str = Field(pattern=NAME)
+    velocity: str = Field(pattern=NAME)
+    crossover_hz: float = Field(gt=0, le=1e4)
+
+    @property
+    def rows(self) -> list[str]:
+        return [self.position, self.velocity]
+
+    def results(self, rows: "dict[str, Row]") -> int:
+        return 2
+
+
+class Measurement(_Row):
+    """A reading of a sensor: sign per_count (counts - zero_counts), and its age in s, against the other inputs.
+
+    It is not brought anywhere when it is old: its age says how old it is, and the machine uses it at its instant.
+    """
+
+    kind: Literal["measurement"]
+    channel: str = Field(pattern=NAME)
+    per_count: float = Field(gt=0)
+    sign: Literal[1, -1] = 1
+    zero_counts: float = 0.0
+
+    @property
+    def channels(self) -> list[str]:
+        return [self.channel]
+
+    def results(self, rows: "dict[str, Row]") -> int:
+        return 2
+
+    @model_validator(mode="after")
+    def _has_an_age(self) -> "Measurement":
+        if self.stale != Stale():
+            raise ValueError("stale: is not for a measurement, which is used at its own age; take it out")
+        return self
+
+
+KINDS: dict[str, type[_Row]] = {
+    "affine": Affine,
+    "encoder": Encoder,
+    "polynomial": Polynomial,
+    "hall_pair": HallPair,
+    "arctangent": Arctangent,
+    "voice_coil": VoiceCoil,
+    "fused": Fused,
+    "measurement": Measurement,
+}
+Row = Annotated[
+    Annotated[Affine, Tag(CHOICE + "affine")]
+    | Annotated[Encoder, Tag(CHOICE + "encoder")]
+    | Annotated[Polynomial, Tag(CHOICE + "polynomial")]
+    | Annotated[HallPair, Tag(CHOICE + "hall_pair")]
+    | Annotated[Arctangent, Tag(CHOICE + "arctangent")]
+    | Annotated[VoiceCoil, Tag(CHOICE + "voice_coil")]
+    | Annotated[Fused, Tag(CHOICE + "fused")]
+    | Annotated[Measurement, Tag(CHOICE + "measurement")],
+    Discriminator(lambda row: CHOICE + str(row["kind"] if isinstance(row, dict) else row.kind)),
+]
+
+
+def _kinds_known(rows: Any) -> Any:
+    for name, row in rows.items() if isinstance(rows, dict) else ():
+        kind = row.get("kind") if isinstance(row, dict) else getattr(row, "kind", None)
+        if not isinstance(kind, str) or kind not in KINDS:
+            problem = "is missing" if kind is None else f"= {kind!r}"
+            raise ValueError(f"{name}.kind {problem}: must be one of {', '.join(KINDS)}")
+    return rows
+
+
+def _connected(rows: dict[str, Any]) -> dict[str, Any]:
+    """What is read is there, nothing reads itself, no input is written twice, no row has more results than it makes."""
+    taken: dict[str, str] = {}
+    for name, row in rows.items():
+        for other in row.rows:
+            if other not in rows:
+                raise ValueError(f"{name} reads the row {other}, which is not there; there are {', '.join(rows)}")
+    order_of(rows)
+    for name, row in rows.items():
+        made = row.results(rows)
+        if len(row.to) > made:
+            raise ValueError(f"{name}.to = {row.to}: a row of kind {row.kind} makes {made} of these, not {len(row.to)}")
+        if row.stale.extrapolate_ms > 0 and made < 2:
+            raise ValueError(
+                f"{name}.stale.extrapolate_ms = {row.stale.extrapolate_ms:g}: a row of kind {row.kind} makes no rate;"
+                " use hold_ms and ramp_ms"
+            )
+        for to in filter(None, row.to):
+            if to in taken:
+                raise ValueError(f"{name}.to: {to} is written by {taken[to]} already")
+            taken[to] = name
+        for other in row.rows:
+            if rows[other].kind == "measurement":
+                raise ValueError(f"{name} reads the row {other}: a measurement is for the machine, not for other rows")
+    # measurements last: they have no stage in a step's word
+    others = {name: row for name, row in rows.items() if row.kind != "measurement"}
+    for what, count, most in (
+        ("rows", len(others), MOST_ROWS), ("measurements", len(rows) - len(others), MOST_MEASUREMENTS),
+    ):  # fmt: skip
+        if count > most:
+            raise ValueError(f"{count} {what}; at most {most} are allowed")
+    return others | rows
+
+
+def order_of(rows: dict[str, Any]) -> list[str]:
+    """Every row behind those it reads."""
+    done: list[str] = []
+    while len(done) < len(rows):
+        ready = [n for n, row in rows.items() if n not in done and all(other in done for other in row.rows)]
+        if not ready:
+            raise ValueError(
+                f"{', '.join(n for n in rows if n not in done)}: rows must not read each other in a circle"
+            )
+        done += ready
+    return done
+
+
+Rows = Annotated[dict[_Name, Row], BeforeValidator(_kinds_known), AfterValidator(_connected)]
+
+
+def of_channel(rows: dict[str, Row], channel: str) -> tuple[str, Affine | Encoder] | None:
+    """The row, with its name, that converts this channel alone and can be inverted; None if there is none."""
+    for name, row in rows.items():
+        if isinstance(row, Affine | Encoder) and row.channels == [channel]:
+            return name, row
+    return None

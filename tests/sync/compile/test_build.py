@@ -1,0 +1,143 @@
+"""Everything is compiled ahead, on all cores, once; an edit compiles again what depends on it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sync.compile import build
+from tests.sync.actors import ROOT, environment
+
+KERNEL = """
+from numba import int64
+from sync.compile.jit import kernel
+{imports}
+@kernel(int64(int64))
+def {name}(x):
+    return x + {value}
+"""
+# imports all of them; prints which had to be compiled
+IMPORT = """
+import importlib, json
+found = {}
+for name in ("sync.one", "daq_service.two", "sim_service.three", "sim_service.four"):
+    module = importlib.import_module(name)
+    found[name] = sum(getattr(module, name.split(".")[1]).stats.cache_misses.values())
+print(json.dumps(found))
+"""
+
+
+def _write(tree: Path, module: str, imports: str, value: str) -> None:
+    file = tree / (module.replace(".", "/") + ".py")
+    file.write_text(KERNEL.format(imports=imports, name=file.stem, value=value))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small tree of its own: two of its modules wait for the first, one for those."""
+    tree = tmp_path / "tree"
+    for package in ("sync", "daq_service", "sim_service"):
+        (tree / package).mkdir(parents=True)
+        (tree / package / "__init__.py").touch()
+    needed = ("build", "child_python", "errors", "jit", "kernel_stamps", "numba_shortcuts", "code_dependencies")
+    for file in (f"{name}.py" for name in (*needed, "private_files")):
+        shutil.copy(ROOT / "sync" / file, tree / "sync" / file)
+    _write(tree, "sync.one", "", "1")
+    _write(tree, "daq_service.two", "from sync.one import one", "one(x)")
+    _write(tree, "sim_service.three", "from sync.one import one", "one(x)")
+    _write(tree, "sim_service.four", "from sim_service import three", "three.three(x)")
+    return tree
+
+
+def _run(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    env = environment(TANDEM_CACHE=str(tree.parent / "cache")) | {"PYTHONPATH": str(tree)}
+    return subprocess.run([sys.executable, *command], cwd=tree, env=env, capture_output=True, text=True, check=True)
+
+
+def _built(tree: Path) -> list[str]:
+    return _run(tree, "-m", "sync.compile.build").stderr.splitlines()
+
+
+def _misses(tree: Path) -> dict[str, int]:
+    found: dict[str, int] = json.loads(_run(tree, "-c", IMPORT).stdout)
+    return found
+
+
+def test_what_was_built_is_compiled_and_nothing_is_built_twice(tree: Path) -> None:
+    said = _built(tree)
+    assert said[0] == "compiling 0 of 4" and said[-1].startswith("compiling 4 of 4")
+    assert set(_misses(tree).values()) == {0}
+    assert _built(tree) == []
+
+
+def test_an_edit_builds_what_depends_on_it(tree: Path) -> None:
+    _built(tree)
+    _write(tree, "sim_service.three", "from sync.one import one", "2 * one(x)")
+    assert _built(tree)[0] == "compiling 0 of 2"  # itself, and what imports it
+    assert set(_misses(tree).values()) == {0}
+    # a constant that no kernel uses: both are imported again, and found compiled
+    _write(tree, "sim_service.three", "from sync.one import one\nUNUSED = 1", "2 * one(x)")
+    assert set(_misses(tree).values()) == {0}
+    assert _built(tree)[0] == "compiling 0 of 2"
+
+
+def test_a_module_that_cannot_be_imported_or_ends_its_process_is_left_to_who_needs_it(tree: Path) -> None:
+    _write(tree, "daq_service.two", "import no_such_driver", "1")
+    _write(tree, "sim_service.three", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "1")
+    assert _built(tree)[-1].startswith("compiling 4 of 4")
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        _run(tree, "-c", "import daq_service.two")
+    assert "no_such_driver" in failed.value.stderr
+
+
+def test_what_few_need_is_compiled_only_where_it_is_asked_for_by_name(tree: Path) -> None:
+    _write(tree, "sim_service.four", "from sim_service import three\nCOMPILED_WHEN_ASKED = True", "three.three(x)")
+    program = "from sync import build; print([len(build.missing(*names)) for names in ((), ('sync.one', {0}))])"
+    assert _run(tree, "-c", program.format("'sim_service.three'")).stdout.strip() == "[3, 2]"
+    assert _run(tree, "-c", program.format("'sim_service.four'")).stdout.strip() == "[3, 3]"
+
+
+def test_what_is_imported_only_by_what_few_need_does_not_keep_everybody_waiting(tree: Path) -> None:
+    _write(tree, "sim_service.four", "COMPILED_WHEN_ASKED = True\nfrom sim_service import three", "three.three(x)")
+    _write(tree, "sim_service.five", "def later():\n    from sim_service import four", "1")
+    names = "sorted(file.stem for file in build.needed_by(code_dependencies.file_of('sim_service.five')))"
+    program = f"from sync import build, code_dependencies; print({names})"
+    assert _run(tree, "-c", program).stdout.strip() == "['five', 'jit']"
+
+
+def test_processes_that_ask_together_wait_for_the_one_that_compiles(tree: Path) -> None:
+    env = environment(TANDEM_CACHE=str(tree.parent / "cache")) | {"PYTHONPATH": str(tree)}
+    command = [sys.executable, "-m", "sync.compile.build"]
+    both = [subprocess.Popen(command, cwd=tree, env=env, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = sorted(process.communicate()[1].count("compiling 0 of 4") for process in both)
+    assert said == [0, 1]
+    assert set(_misses(tree).values()) == {0}
+
+
+def test_what_is_compiled_for_a_clock_is_compiled_ahead_too() -> None:
+    names = ("daq_service.acquire", "daq_service.effort", "sim_service.loop")
+    for file in map(build.code.file_of, names):
+        assert build.code.kernels_in(file) == file.read_text().count("\n@kernel") + 1
+
+
+def test_every_module_comes_after_those_it_needs() -> None:
+    files = build.missing() or [file for file in build.code.all_sources() if build.code.kernels_in(file)]
+    before = build.order(files)
+    assert sorted(file for job in before for file in job) == sorted(files)
+    ready: set[tuple[Path, ...]] = set()
+    while len(ready) < len(before):  # the order can be carried out: no two wait for each other
+        next_ones = {job for job in before if job not in ready and before[job] <= ready}
+        assert next_ones
+        ready |= next_ones
+
+
+def test_modules_that_run_each_other_are_one_job(tree: Path) -> None:
+    """Two workers would otherwise compile the same kernels at the same time."""
+    (tree / "sim_service" / "__init__.py").write_text("from sim_service.four import four\n")
+    program = "from sync import build; print(sorted(len(job) for job in build.order(build.missing())))"
+    assert _run(tree, "-c", program).stdout.strip() == "[1, 1, 2]"
+    _built(tree)
+    assert set(_misses(tree).values()) == {0}
