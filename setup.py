@@ -1,5 +1,5 @@
 """What pyproject.toml cannot say: a wheel has configs/, which stands beside the packages here, inside the package
-`tandem`. So an installed `tandem drive` finds its configuration (tandem/shipped_configs.py)."""
+`tandem`. So an installed `tandem drive` finds its configuration (tandem/console/shipped_configs.py)."""
 
 import shutil
 from pathlib import Path

@@ -6,7 +6,7 @@ the fit time = c N^p; the recursions are O(N), so p is about 1.
 
 import argparse
 
-from tandem.studies.bench.trees import growth
+from tandem.mechanism.bench.trees import growth
 
 
 def main() -> int:

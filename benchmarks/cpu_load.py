@@ -1,9 +1,10 @@
 """Busy processes on every core: does the drive miss deadlines where a bare real-time loop does not?
 
-Two loops of the same period, priority and core take turns: a compiled one that only sleeps (tandem/baseline.py), and a
-drive. Both first with the machine as it is, then with a busy process on every core that computes and one that streams
-through memory, all of ordinary priority. Rounds alternate, so that what the host itself does to the machine meanwhile
-meets both; a virtual machine whose host takes its cores away makes either late, and the bare loop says how much of it.
+Two loops of the same period, priority and core take turns: a compiled one that only sleeps (tandem/doctor/baseline.py),
+and a drive. Both first with the machine as it is, then with a busy process on every core that computes and one that
+streams through memory, all of ordinary priority. Rounds alternate, so that what the host itself does to the machine
+meanwhile meets both; a virtual machine whose host takes its cores away makes either late, and the bare loop says how
+much of it.
 
     python benchmarks/cpu_load.py [--seconds 24] [--rounds 3] [--json]
 
@@ -44,7 +45,7 @@ from sync.config.config import load  # noqa: E402
 from sync.process.realtime import cores, permitted, this_thread  # noqa: E402
 from sync.record import open_run  # noqa: E402
 from sync.ring.ledger import BUCKETS, histogram, middle, summary_us  # noqa: E402
-from tandem.baseline import _sleep_and_measure  # noqa: E402
+from tandem.doctor.baseline import _sleep_and_measure  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
 _STREAM_MB = 64

@@ -34,9 +34,9 @@ from sync.errors import RingError, TandemError  # noqa: E402
 from sync.record import open_run  # noqa: E402
 from sync.ring.ring import RingReader  # noqa: E402
 from sync.ring.streams import DAQ, SIM, SIM_IN  # noqa: E402
-from tandem.inspect.info import info  # noqa: E402
-from tandem.replay import Asked, replay_run  # noqa: E402
-from tandem.supervisor.supervise import sweep  # noqa: E402
+from tandem.live.supervisor.supervise import sweep  # noqa: E402
+from tandem.records.inspect.info import info  # noqa: E402
+from tandem.records.replay import Asked, replay_run  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
 VICTIMS = {"recorder": "tandem-record", "daq": "tandem-daq", "sim": "tandem-sim"}  # names of processes

@@ -16,7 +16,7 @@ from fmpy import extract, read_model_description
 from sync.compile.jit import kernel
 from tandem.fmu.build import write_fmu
 from tandem.fmu.platforms import HOST
-from tandem.library.model import load_machine
+from tandem.offline.model import load_machine
 
 STEPS, TURNS, STEP_S = 1000, 20, 0.005
 

@@ -431,7 +431,7 @@ def tir(folder: Path) -> Target:
 def mechanism(folder: Path) -> Target:
     """As `tandem mechanism` does it: read, closed at its start, some steps."""
     from sync.errors import ConfigError
-    from tandem.mechanism_run import load
+    from tandem.mechanism.run import load
     from tandem.multibody.natural.api import run
 
     files = sorted((CONFIGS / "mechanisms").glob("*.toml"))
@@ -579,7 +579,7 @@ def vehicle(folder: Path) -> Target:
 def relative_mechanism(folder: Path) -> Target:
     """The same in relative coordinates: a tree and its loops, code generated for it, some steps."""
     from sync.errors import ConfigError
-    from tandem.mechanism_run import load
+    from tandem.mechanism.run import load
     from tandem.multibody.natural.errors import MechanismError
     from tandem.multibody.relative import store
     from tandem.multibody.relative.run import Runner
@@ -714,8 +714,8 @@ def keys(folder: Path) -> Target:
 def measurement(folder: Path) -> Target:
     """A measurement of another program, as `tandem import` takes it, up to the writing."""
     from sync.errors import ConfigError
-    from tandem.exchange.errors import ExchangeError
-    from tandem.exchange.importer import Asked, _content, _summary, open_measurement
+    from tandem.records.exchange.errors import ExchangeError
+    from tandem.records.exchange.importer import Asked, _content, _summary, open_measurement
 
     quick = "sim.machine=vehicles/buggy_single_track.toml"  # the other one takes its time
     maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
@@ -740,7 +740,7 @@ def measurement(folder: Path) -> Target:
 
 def _exported(folder: Path, form: str) -> list[bytes]:
     """The small measurement of the docs as another program would have written it, and the same as our own export."""
-    from tandem.exchange.exporter import export
+    from tandem.records.exchange.exporter import export
 
     saved = _a_run(folder)
     export(saved.parent, form, folder / f"out.{form}")
@@ -752,8 +752,8 @@ def _imported(folder: Path, form: str, seeds: list[bytes], changed: Change, shar
     """A measurement in this format, as `tandem import` takes it, up to the writing."""
     from sync.errors import ConfigError
     from sync.files.limits import DecodedTooLarge
-    from tandem.exchange.errors import ExchangeError
-    from tandem.exchange.importer import Asked, _content, _summary, open_measurement
+    from tandem.records.exchange.errors import ExchangeError
+    from tandem.records.exchange.importer import Asked, _content, _summary, open_measurement
 
     quick = "sim.machine=vehicles/buggy_single_track.toml"
     maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
@@ -820,9 +820,9 @@ def _a_run(folder: Path) -> Path:
     from sim_service.command_record import LAYOUT, PARAMETER, RESET
     from sync.config.config import load
     from sync.record import CompleteRun, CompleteTopic, write_complete
-    from tandem.provenance import attachments, start_facts
-    from tandem.replay import Asked, replay_run
-    from tandem.replay_save import save
+    from tandem.records.provenance import attachments, start_facts
+    from tandem.records.replay import Asked, replay_run
+    from tandem.records.replay_save import save
 
     settings = load(CONFIGS / "drive.toml", ["sim.machine=vehicles/buggy_single_track.toml"])
     words = np.zeros((120, settings.daq.layout.words), np.int64)
@@ -938,10 +938,10 @@ def _remade(files: list[Path]) -> Change:
 def record(folder: Path) -> Target:
     """A record, and what info, compare and export do with it."""
     from sync.record import FILE, RunError, open_run
-    from tandem.exchange.errors import ExchangeError
-    from tandem.exchange.tables import passport_of, tables_of
-    from tandem.inspect.compare import compare
-    from tandem.inspect.info import info, print_info
+    from tandem.records.exchange.errors import ExchangeError
+    from tandem.records.exchange.tables import passport_of, tables_of
+    from tandem.records.inspect.compare import compare
+    from tandem.records.inspect.info import info, print_info
 
     saved = _a_run(folder)
     seeds = [(folder / "a" / FILE).read_bytes(), saved.read_bytes()]
@@ -968,10 +968,10 @@ def replay(folder: Path) -> Target:
     """A record, replayed both ways, saved and exported."""
     from sync.errors import ConfigError
     from sync.record import FILE, RunError
-    from tandem.exchange.errors import ExchangeError
-    from tandem.exchange.exporter import export
-    from tandem.replay import Asked, replay_run
-    from tandem.replay_save import save
+    from tandem.records.exchange.errors import ExchangeError
+    from tandem.records.exchange.exporter import export
+    from tandem.records.replay import Asked, replay_run
+    from tandem.records.replay_save import save
 
     saved = _a_run(folder)
     seeds = [saved.read_bytes(), (folder / "a" / FILE).read_bytes()]

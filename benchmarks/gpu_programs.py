@@ -72,12 +72,12 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
     """The same of a chain, as a machine without inputs whose outputs are its coordinates."""
     from sim_service.contract.machine import Machine, Quantity, tables
     from sync.compile.jit import inner
+    from tandem.mechanism.bench.problems import chain as described
     from tandem.multibody.natural.augmented import step
     from tandem.multibody.natural.run import TOTALS, run_steps
     from tandem.multibody.natural.system import no_force
     from tandem.multibody.natural.tables import P
     from tandem.multibody.natural.views import part, view
-    from tandem.studies.bench.problems import chain as described
 
     system = described(rods, 2.0 / rods, 2.0 / rods, 1.0, CHAIN_STEP).build().compile(h=CHAIN_STEP)
     starts = []
@@ -129,10 +129,10 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
     """The same of links by the articulated-body recursion, in steps of Runge and Kutta's method of order 4."""
     from sim_service.contract.machine import Machine, Quantity, tables
     from sync.compile.jit import inner, numba
+    from tandem.mechanism.bench.trees import chain as described
     from tandem.multibody.code.source import DeviceSource
     from tandem.multibody.natural.views import view
     from tandem.multibody.relative.chain import planar_rates
-    from tandem.studies.bench.trees import chain as described
 
     of, n = described(links, False), 2 * links
     room = of.work.size

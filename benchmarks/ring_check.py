@@ -1,13 +1,13 @@
 """Is the ring's algorithm right on every machine that keeps the C11 memory model? All executions, not some.
 
-What is checked is the source of sync/ring/ring.py itself: its functions are read from the file and every atomic operation in
-them is made a `yield`, so that a machine between two threads decides what happens next and what a load finds. The
-machine is operational and weaker than any processor we know of. Each word has the history of everything ever stored
-into it. A thread has a view: for each word the oldest entry it may still read. A load takes any entry from there on, so
-a reader may see words old and new in any mixture that nothing forbids. Views travel with releases and are taken over by
-acquires; a release fence dresses the relaxed stores behind it, an acquire fence takes over what relaxed loads before it
-have met. All interleavings and all choices of loads are gone through, each state once; a broken promise is printed as
-the shortest execution that breaks it.
+What is checked is the source of sync/ring/ring.py itself: its functions are read from the file and every atomic
+operation in them is made a `yield`, so that a machine between two threads decides what happens next and what a load
+finds. The machine is operational and weaker than any processor we know of. Each word has the history of everything ever
+stored into it. A thread has a view: for each word the oldest entry it may still read. A load takes any entry from there
+on, so a reader may see words old and new in any mixture that nothing forbids. Views travel with releases and are taken
+over by acquires; a release fence dresses the relaxed stores behind it, an acquire fence takes over what relaxed loads
+before it have met. All interleavings and all choices of loads are gone through, each state once; a broken promise is
+printed as the shortest execution that breaks it.
 
 Then every ordering in the source is taken out, one at a time, and the check must fail: otherwise it
 does not check that ordering. docs/verification.md has the promises, the model's limits and what was found.
@@ -32,9 +32,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from sync.ring import ring as ring_module
+from sync.ring import ring as ring_module  # noqa: E402
 
-SOURCE = ROOT / "sync" / "ring.py"
+SOURCE = ROOT / "sync" / "ring" / "ring.py"
 ATOMICS = ("load_acquire", "load_relaxed", "store_relaxed", "store_release", "fence_acquire", "fence_release")
 FUNCTIONS = ("push", "read_slot", "newest", "since", "peek", "poke")
 RETRIES = 2  # of `newest`; a reader that was lapped twice is no different from one lapped a thousand times

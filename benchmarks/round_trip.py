@@ -14,9 +14,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tandem.baseline import bare_lateness
-from tandem.live_run import checked_config, live_run
-from tandem.reports.run_figures import ROUND_TRIP, figures, histogram_table
+from tandem.doctor.baseline import bare_lateness
+from tandem.live.figures import figures, histogram_table
+from tandem.live.run import checked_config, live_run
+from tandem.reports.round_trip import ROUND_TRIP
 
 ROOT = Path(__file__).resolve().parents[1]
 

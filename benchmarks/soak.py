@@ -39,7 +39,7 @@ from sync.config.config import Config, load, runtime_directory  # noqa: E402
 from sync.errors import RingError  # noqa: E402
 from sync.record import open_run  # noqa: E402
 from sync.ring.ring import SHM, RingReader  # noqa: E402
-from tandem.replay import Asked, replay_run  # noqa: E402
+from tandem.records.replay import Asked, replay_run  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
 ROLES = ("daq", "sim", "record", "view")

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tandem.provenance import machine_facts  # noqa: E402
+from tandem.records.provenance import machine_facts  # noqa: E402
 
 PAGE = ROOT / "build" / "validation.md"
 _PYTHON, _TANDEM = (sys.executable,), (sys.executable, "-m", "tandem")

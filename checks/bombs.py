@@ -45,7 +45,7 @@ def read_mcap(path: Path) -> None:
 
 
 def read_measurement(path: Path) -> None:
-    from tandem.exchange.importer import Asked, import_file
+    from tandem.records.exchange.importer import Asked, import_file
 
     asked = Asked(path, CONFIG, True, runs=path.parent / "runs")
     if path.suffix == ".parquet":
@@ -147,7 +147,7 @@ def warm(kind: str, folder: Path) -> None:
 
 
 def read_sound_csv(path: Path) -> None:
-    from tandem.exchange.importer import Asked, import_file
+    from tandem.records.exchange.importer import Asked, import_file
 
     maps = [f"{name}={name}:count" for name in COLUMNS[1:]]
     import_file(Asked(path, CONFIG, True, maps, "t:s", runs=path.parent / "runs"))

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from tandem.mechanism.bench import problems
+from tandem.mechanism.bench.problems import Problem
+from tandem.mechanism.bench.trial import CONVERGED, begin, energies, kinetic_energies
 from tandem.multibody.natural.api import Mechanism, MechanismError, Record, Scheme, Settings, State, run
 from tandem.multibody.relative.run import Runner
-from tandem.studies.bench import problems
-from tandem.studies.bench.problems import Problem
-from tandem.studies.bench.trial import CONVERGED, begin, energies, kinetic_energies
 
 SECONDS, STEP, MOST = 10.0, 5e-3, 1e-4
 ORDER_AT = 0.6  # s: before the double pendulum becomes chaotic, and before the four-bars lie flat

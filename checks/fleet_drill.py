@@ -27,8 +27,8 @@ from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
 from sync.child_python import python_command, python_environment
 from sync.record import CompleteRun, CompleteTopic, open_run, write_complete
-from tandem.replay import Asked, replay_run
-from tandem.replay_save import save
+from tandem.records.replay import Asked, replay_run
+from tandem.records.replay_save import save
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
 RECORDS, HOSTILE = 200, 5

@@ -28,8 +28,8 @@ from sync.child_python import python_command, python_environment
 from tandem.fmu.build import write_fmu
 from tandem.fmu.platforms import HOST
 from tandem.fmu.sources import load_source
-from tandem.library.model import load_machine
-from tandem.replay import Asked, replay_run
+from tandem.offline.model import load_machine
+from tandem.records.replay import Asked, replay_run
 
 MOST_BYTES = 1_000_000
 

@@ -224,7 +224,7 @@ def store(path: Path, run: Any, topics: dict[str, Any] | None = None, attached: 
 
 def make(names: list[str]) -> None:
     from sync.record import open_run
-    from tandem.mechanism_run import load, simulate, write_run
+    from tandem.mechanism.run import load, simulate, write_run
 
     for name in names:
         with tempfile.TemporaryDirectory() as temporary:
@@ -250,14 +250,14 @@ def make(names: list[str]) -> None:
 
 def replay(name: str) -> dict[str, Any]:
     """What this version makes of a golden run."""
-    from tandem.provenance import machine_facts
+    from tandem.records.provenance import machine_facts
 
     found = _replay_mechanism(name) if name == "mechanism" else _replay_drive(name)
     return {**found, "blas": machine_facts()["blas"]}
 
 
 def _replay_drive(name: str) -> dict[str, Any]:
-    from tandem.replay import Asked, replay_run
+    from tandem.records.replay import Asked, replay_run
 
     figures = replay_run(GOLDEN / f"{name}.mcap", Asked()).figures
     return {
@@ -274,9 +274,9 @@ def _replay_mechanism(name: str) -> dict[str, Any]:
     import numpy as np
 
     from sync.record import open_run
-    from tandem.mechanism_record import differences, put_back
-    from tandem.mechanism_run import recorded_file, simulate
-    from tandem.provenance import other_facts
+    from tandem.mechanism.record import differences, put_back
+    from tandem.mechanism.run import recorded_file, simulate
+    from tandem.records.provenance import other_facts
 
     run = open_run(GOLDEN / f"{name}.mcap")
     made = recorded_file(run)[1].system.reals.copy()
@@ -297,8 +297,8 @@ def _replay_mechanism(name: str) -> dict[str, Any]:
 def update(names: list[str]) -> None:
     """The same blocks, steps and commands, with the outputs and the parameters of this version."""
     from sync.record import open_run
-    from tandem.replay import Asked, replay_run
-    from tandem.replay_save import saved_run
+    from tandem.records.replay import Asked, replay_run
+    from tandem.records.replay_save import saved_run
 
     for name in names:
         path = GOLDEN / f"{name}.mcap"

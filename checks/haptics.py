@@ -38,7 +38,7 @@ from sync.record import open_run
 from sync.ring.follower import RingFollower
 from sync.ring.ring import RingReader
 from tandem.doctor import passivity as theory
-from tandem.tune import tune
+from tandem.live.tune import tune
 
 WALL = ROOT / "configs" / "wall.toml"
 DELAYS_MS = (0.5, 1.0, 2.0)  # dead time of the device, beside the loop's own delay

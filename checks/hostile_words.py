@@ -216,8 +216,8 @@ def machine_commands(name: str) -> Subject:
 
 def mechanism_words(name: str, guard: bool) -> Subject:
     """Tables and start of a mechanism in natural coordinates, as its record has them."""
-    from tandem.mechanism_record import sound_words
-    from tandem.mechanism_run import load
+    from tandem.mechanism.record import sound_words
+    from tandem.mechanism.run import load
     from tandem.multibody.natural.augmented import step as advance
 
     _, begun = load(CONFIGS / "mechanisms" / f"{name}.toml")

@@ -20,10 +20,10 @@ import numpy as np
 from scipy.stats import chi2
 
 import tandem
+from tandem.console.shipped_configs import CONFIGS
 from tandem.ensembles.estimate import Estimate
 from tandem.ensembles.identify import identify
-from tandem.library.model import Parameters
-from tandem.shipped_configs import CONFIGS
+from tandem.offline.model import Parameters
 
 CAR = CONFIGS / "vehicles" / "buggy_single_track.toml"
 STEP_S, SECONDS = 0.005, 40.0

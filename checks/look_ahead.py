@@ -171,8 +171,8 @@ def loop(asked: argparse.Namespace) -> bool:
 
 
 def replay(asked: argparse.Namespace) -> bool:
-    from tandem import replay_look_ahead
-    from tandem.replay import Asked, replay_run
+    from tandem.records import replay_look_ahead
+    from tandem.records.replay import Asked, replay_run
 
     figures = replay_run(asked.run, Asked(predictions=sys.maxsize)).figures
     if not figures["look_ahead"]:

@@ -165,7 +165,7 @@ def operations(seconds: float, work: Path) -> tuple[list[Op], dict[str, int], Pa
     disk, log = work / "disk", work / "oplog"
     disk.mkdir()
     chosen = [f"name=power_{os.getpid()}", *SETTINGS]
-    command = [sys.executable, "-m", "tandem.recorder", str(CONFIG), "--supervised"]
+    command = [sys.executable, "-m", "tandem.live.recorder", str(CONFIG), "--supervised"]
     environment = {**os.environ, "LD_PRELOAD": str(library), "OPLOG": str(log), "OPLOG_ROOT": str(disk)}
     recorder = subprocess.Popen(
         [*command, *(word for setting in chosen for word in ("--set", setting))], cwd=ROOT, env=environment, text=True,

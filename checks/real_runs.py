@@ -1,7 +1,7 @@
 """Real runs of tandem, for checks: one that hangs is ended, and what a loop misses is held against a bare loop's.
 
-The bare loop only sleeps (tandem/baseline.py). It runs at the same time, at the same rate, on the core and with the
-priority of the simulator's loop, and catches up or gives up by the same rule. Held against each other is what both
+The bare loop only sleeps (tandem/doctor/baseline.py). It runs at the same time, at the same rate, on the core and with
+the priority of the simulator's loop, and catches up or gives up by the same rule. Held against each other is what both
 have: wake-ups more than a period late. A step that ends after the next is due is a miss of the loop's, too; they are
 counted beside. What stops the machine stops both, and so does a step of ours that takes longer than a period; what else
 is ours stops one. So of the misses those are counted, too, that none of the other's is near to, ours by what made them
@@ -24,7 +24,7 @@ import numpy as np
 from sim_service.step_record import MISSED
 from sync.config.config import load
 from sync.record import open_run
-from tandem.baseline import BareLoop
+from tandem.doctor.baseline import BareLoop
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 900.0  # beside what a run is asked to take: a first one compiles

@@ -31,7 +31,7 @@ EDITED = (
     "daq_service/devices/virtual.py",
     "tandem/machines/car/buggy/build.py",
     "sync/ring/watch.py",
-    "tandem/recorder/tap.py",
+    "tandem/live/recorder/tap.py",
     "sim_service/simulation.py",
     "sim_service/loop.py",
     "tandem/machines/car/vehicle.py",

@@ -40,7 +40,7 @@ from sync.clock import now_ns, sleep_until  # noqa: E402
 from sync.compile.array_types import WORDS  # noqa: E402
 from sync.compile.jit import kernel  # noqa: E402
 from sync.config.config import Config, load  # noqa: E402
-from sync.process import realtime
+from sync.process import realtime  # noqa: E402
 from sync.record import open_run  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"

@@ -17,8 +17,8 @@ from typing import Any
 
 from sync.child_python import python_command, python_environment
 from sync.config.toml import read_toml
+from tandem.console.shipped_configs import CONFIGS
 from tandem.ensembles.sweep import TABLE, sweep
-from tandem.shipped_configs import CONFIGS
 
 STUDY = CONFIGS / "studies" / "lane_change.toml"
 

@@ -38,7 +38,7 @@ from sync.ring.block import Channel, Layout  # noqa: E402
 from sync.ring.ring import RingWriter, push  # noqa: E402
 from sync.ring.streams import DAQ, SIM  # noqa: E402
 from sync.virtual_clock import NOW, virtual_clock  # noqa: E402
-from tandem.recorder.recorder import Recorder  # noqa: E402
+from tandem.live.recorder.recorder import Recorder  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LAYOUT = Layout((Channel("number", "i8"), Channel("noise", "i8"), Channel("steering", "f8", "rad")))
@@ -50,7 +50,7 @@ WAITING = 0.05  # share of the disk that waits to be deleted
 PEAK = """
 import json, sys
 from pathlib import Path
-from tandem.inspect.info import info_of
+from tandem.records.inspect.info import info_of
 def mb(what):
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1e3

@@ -9,7 +9,8 @@ slopes of the effort by angle, speed and acceleration (of a mass: kilograms). Be
 
 with tau from the sample that the step used to the newest one, and d_... how far the port is from having gone on as it
 did. The motion comes from the samples themselves, by the estimator that the simulator itself has for them
-(sync/signals/estimators.py), so that both agree at tau = 0. A model older than two steps is not followed: its effort holds.
+(sync/signals/estimators.py), so that both agree at tau = 0. A model older than two steps is not followed: its effort
+holds.
 
 `port_effort` alone makes it, from the step, the two instants and the motion, which every effort records: a replay
 computes it again, to the bit.

@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from tandem.library.batch import Batch, batch
     from tandem.library.gpu_batch import GpuBatch
     from tandem.library.live import Live, run
-    from tandem.library.model import Diverged, Linear, Model, load_machine
     from tandem.library.recorded import Recorded, open_run
-    from tandem.library.table import Table
     from tandem.library.vector_env import vector_env
+    from tandem.offline.model import Diverged, Linear, Model, load_machine
+    from tandem.offline.table import Table
 
 _PLACES = {
     "Batch": "tandem.library.batch",
-    "Diverged": "tandem.library.model",
+    "Diverged": "tandem.offline.model",
     "GpuBatch": "tandem.library.gpu_batch",
-    "Linear": "tandem.library.model",
+    "Linear": "tandem.offline.model",
     "Live": "tandem.library.live",
-    "Model": "tandem.library.model",
+    "Model": "tandem.offline.model",
     "Parameter": "sim_service.contract.machine",
     "Quantity": "sim_service.contract.machine",
     "Recorded": "tandem.library.recorded",
-    "Table": "tandem.library.table",
+    "Table": "tandem.offline.table",
     "TandemError": "sync.errors",
     "batch": "tandem.library.batch",
     "identify": "tandem.ensembles.identify",
-    "load_machine": "tandem.library.model",
+    "load_machine": "tandem.offline.model",
     "open_run": "tandem.library.recorded",
     "run": "tandem.library.live",
     "sweep": "tandem.ensembles.sweep",

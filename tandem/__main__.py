@@ -75,10 +75,10 @@ def main() -> None:
 
     one_thread(own_process=True)
     if sys.argv[1:2] in (["drive"], ["run"]) and "--help" not in sys.argv:
-        from tandem.supervisor.launch import start_early
+        from tandem.live.supervisor.launch import start_early
 
         start_early()
-    from tandem import cli
+    from tandem.commands import cli
 
     try:
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))

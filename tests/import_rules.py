@@ -9,33 +9,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# what each package may import besides itself
-ALLOWED = {
-    "tandem": {"daq_service", "sim_service", "sync"},
-    "daq_service": {"sync"},
-    "sim_service": {"sync"},
-    "sync": set(),
-}
-# what must stay apart inside a package: importers (this module and all below it), what they may not import, and why
-APART = (
-    ("tandem.multibody", "sim_service.registry", "multibody knows no machine"),
-    ("sim_service.registry", "sim_service.loop", "a machine does not know what steps it"),
-    ("sim_service.registry", "sim_service.service", "a machine does not know what steps it"),
-    ("sim_service.registry", "sync.transport", "a machine knows no transport"),
-    ("sim_service.registry", "sync.ring.ring", "a machine knows no transport"),
-    ("sim_service.inputs", "sim_service.registry", "inputs serve any machine"),
-    ("sim_service.loop", "sim_service.service", "the service runs the loop"),
-)
+PACKAGES = ("tandem", "daq_service", "sim_service", "sync")
 # what lies above a machine's model in its folder, and may import anything of tandem but the command line
-ABOVE = {"commands", "studies", "notes", "midi"}
-_NOT_FOR_MODELS = (
-    "sync.transport",
-    "sync.ring.ring",
-    "sim_service.loop",
-    "sim_service.service",
-    "daq_service",
-    "tandem",
-)
+ABOVE = {"commands", "studies", "doctor", "notes", "midi"}
+_MODEL, _BROUGHT = "a machine's model", "what a machine brings"
+# who may import what, besides itself: the innermost room counts. A name stands for all below it
+_CONTRACT = ("sim_service.contract", "sim_service.registry")
+_BELOW = (
+    "sync.compile", "sync.config", "sync.files", "sync.signals", "sync.ring.block", "sync.errors", "sync.visible",
+)  # fmt: skip
+ARROWS: dict[str, tuple[str, ...]] = {
+    "sync": (),
+    "daq_service": ("sync",),
+    "sim_service": ("sync", *_CONTRACT),
+    "sim_service.contract": _BELOW,
+    "sim_service.registry": ("sim_service.contract", *_BELOW),
+    "tandem.multibody": (*_BELOW, "sim_service.contract"),
+    "tandem.estimation": (*_BELOW, "sim_service.contract", "tandem.multibody"),
+    _MODEL: (*_BELOW, *_CONTRACT, "tandem.multibody", "tandem.estimation"),
+    _BROUGHT: ("sync", "daq_service", "sim_service", "tandem"),
+    "tandem": ("sync", "daq_service", "sim_service"),
+}
+# the rooms of the program: each imports those behind it in some order, never in a circle; what is on top is no room
+ON_TOP = ("tandem", "tandem.__main__", "tandem.commands", "tandem.library")
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class Module:
 def read_tree(root: Path) -> dict[str, Module]:
     """Every module of the packages below `root`, by its dotted name."""
     modules = {}
-    for package in ALLOWED:
+    for package in PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
             parts = file.relative_to(root).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -81,14 +77,14 @@ def _imports(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
     for node in _statements(module.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.split(".")[0] in ALLOWED:
+                if alias.name.split(".")[0] in PACKAGES:
                     yield Import(alias.name, "", node.lineno)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 parts = module.folder.split(".")
                 base = ".".join([*parts[: len(parts) - node.level + 1], *([base] if base else [])])
-            if base.split(".")[0] in ALLOWED:
+            if base.split(".")[0] in PACKAGES:
                 for alias in node.names:
                     inside = f"{base}.{alias.name}"
                     yield (
@@ -105,12 +101,25 @@ def _statements(node: ast.AST) -> Iterator[ast.stmt]:
             yield from _statements(inside)
 
 
+def area_of(name: str) -> str:
+    """Whose arrows a module has: those of a package, of a room of the physics, or of a part of a machine."""
+    if _within(name, "tandem.machines"):
+        return _BROUGHT if ABOVE & set(name.split(".")) else _MODEL
+    return max((area for area in ARROWS if _within(name, area)), key=len)
+
+
+def room_of(name: str) -> str:
+    """The folder of a package that a module is in; among these there is no circle either."""
+    area, parts = area_of(name), name.split(".")
+    return ".".join(parts[:2]) if area in ("sync", "tandem") else area
+
+
 def breaches(modules: dict[str, Module]) -> list[str]:
     found = [
         *_wrong_ways(modules),
-        *_too_close(modules),
         *_machines(modules),
-        *_circles(modules),
+        *_circles({name: {one.target for one in module.imports} for name, module in modules.items()}, modules),
+        *_circles_of_rooms(modules),
         *_private(modules),
     ]
     return sorted(found)
@@ -118,48 +127,48 @@ def breaches(modules: dict[str, Module]) -> list[str]:
 
 def _wrong_ways(modules: dict[str, Module]) -> Iterator[str]:
     for module in modules.values():
+        area = area_of(module.name)
         for one in module.imports:
-            package = one.target.split(".")[0]
-            if package != module.package and package not in ALLOWED[module.package]:
-                allowed = ", ".join(sorted(ALLOWED[module.package])) or "none of the others"
-                yield f"{module.file}:{one.line}: imports {one.target}; {module.package} may import {allowed}"
-
-
-def _too_close(modules: dict[str, Module]) -> Iterator[str]:
-    for module in modules.values():
-        for one in module.imports:
-            for importer, forbidden, why in APART:
-                if _within(module.name, importer) and _within(one.target, forbidden):
-                    yield f"{module.file}:{one.line}: imports {one.target}; {why}"
+            of = area_of(one.target)
+            inside = of == area or (area == "tandem" and one.target.startswith("tandem."))
+            if not inside and not any(_within(one.target, name) for name in ARROWS[area]):
+                may = ", ".join(ARROWS[area]) or "none of the others"
+                yield f"{module.file}:{one.line}: imports {one.target}; {area} may import {may}"
 
 
 def _machines(modules: dict[str, Module]) -> Iterator[str]:
-    """A machine's model knows neither what steps it nor the program; the program finds machines by their names."""
+    """The program finds machines by their names, and nobody but what is on top imports the command line."""
     for module in modules.values():
         inside = _within(module.name, "tandem.machines")
-        above = bool(ABOVE & set(module.name.split(".")))
         for one in module.imports:
-            of_machines = _within(one.target, "tandem.machines")
             where = f"{module.file}:{one.line}: imports {one.target}"
-            if not inside:
-                if of_machines:
-                    yield f"{where}; machines are found by their names (sync/config/plugins.py)"
-            elif not above:
-                of_above = of_machines and bool(ABOVE & set(one.target.split(".")))
-                elsewhere = not of_machines and any(_within(one.target, other) for other in _NOT_FOR_MODELS)
-                if of_above or elsewhere:
-                    yield f"{where}; a machine's model knows neither what steps it nor what is above it"
+            if _within(one.target, "tandem.machines") and not inside:
+                yield f"{where}; machines are found by their names (sync/config/plugins.py)"
+            if _within(one.target, "tandem.commands") and room_of(module.name) not in ON_TOP:
+                yield f"{where}; the command line is above everything"
 
 
 def _within(name: str, whole: str) -> bool:
     return name == whole or name.startswith(whole + ".")
 
 
-def _circles(modules: dict[str, Module]) -> Iterator[str]:
-    edges = {name: {i.target for i in m.imports if i.target in modules} - {name} for name, m in modules.items()}
-    for group in _components(edges):
+def _circles(edges: dict[str, set[str]], modules: dict[str, Module]) -> Iterator[str]:
+    for group in _components({name: (to & modules.keys()) - {name} for name, to in edges.items()}):
         files = ", ".join(str(modules[name].file) for name in sorted(group))
         yield f"{files}: import each other in a circle; move what they share into a module below them"
+
+
+def arrows(modules: dict[str, Module]) -> dict[str, set[str]]:
+    """Which room imports which."""
+    rooms: dict[str, set[str]] = {room_of(name): set() for name in modules}
+    for module in modules.values():
+        rooms[room_of(module.name)] |= {room_of(one.target) for one in module.imports if one.target in modules}
+    return {room: to - {room} for room, to in rooms.items()}
+
+
+def _circles_of_rooms(modules: dict[str, Module]) -> Iterator[str]:
+    for group in _components(arrows(modules)):
+        yield f"{', '.join(sorted(group))}: rooms that import each other in a circle; move what they share below them"
 
 
 def _components(edges: dict[str, set[str]]) -> list[set[str]]:

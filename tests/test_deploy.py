@@ -62,7 +62,7 @@ def test_every_service_of_the_compose_file_has_these_settings() -> None:
 
 
 def test_the_compose_file_is_yaml_whose_services_run_commands_of_ours() -> None:
-    from tandem.cli import app
+    from tandem.commands.cli import app
 
     services = yaml.safe_load(COMPOSE)["services"]
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}

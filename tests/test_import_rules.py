@@ -79,7 +79,7 @@ def test_an_import_against_the_direction_is_found(tmp_path, importer, imported, 
 
 
 def test_an_import_inside_a_function_counts(tmp_path):
-    root = tree(tmp_path, {"sync/one.py": "def f():\n    from tandem.cli import main\n", "tandem/cli.py": "main = 1\n"})
+    root = tree(tmp_path, {"sync/one.py": "def f():\n    from tandem.two import main\n", "tandem/two.py": "main = 1\n"})
     assert len(found_in(root)) == 1
 
 
@@ -143,7 +143,7 @@ def test_layers_inside_the_simulator_stay_apart(tmp_path, importer, imported):
     "importer, imported",
     [
         ("tandem/machines/piano/phases.py", "sync/transport/wire.py"),
-        ("tandem/machines/piano/phases.py", "tandem/terminal.py"),
+        ("tandem/machines/piano/phases.py", "tandem/console/terminal.py"),
         ("tandem/machines/piano/phases.py", "tandem/machines/piano/studies/a.py"),
         ("tandem/view/page.py", "tandem/machines/piano/phases.py"),
     ],
@@ -155,7 +155,7 @@ def test_a_model_knows_nothing_above_it_and_the_program_no_machine(tmp_path, imp
 
 
 def test_what_is_above_a_model_may_import_it_and_the_program(tmp_path):
-    text = "import tandem.machines.piano.phases\nimport tandem.terminal\nimport sync.ring.ring\n"
-    below = dict.fromkeys(("tandem/machines/piano/phases.py", "tandem/terminal.py", "sync/ring/ring.py"), "")
+    text = "import tandem.machines.piano.phases\nimport tandem.console.terminal\nimport sync.ring.ring\n"
+    below = dict.fromkeys(("tandem/machines/piano/phases.py", "tandem/console/terminal.py", "sync/ring/ring.py"), "")
     files = {f"tandem/machines/piano/{name}.py": text for name in ("commands", "studies/a")}
     assert found_in(tree(tmp_path, {**files, **below})) == []

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from sync.config.config import Config
-from tandem.cli import app
+from tandem.commands.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 _ADDRESS = re.compile(r'(?:href|src)="([^"]*)"')

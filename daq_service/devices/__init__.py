@@ -3,8 +3,9 @@
 A source delivers whole scans, oldest first, as raw register readings: a row a scan, a column a channel of the
 configuration, int64. It never splits a scan, never invents one, and reports how many it knows to be lost.
 
-Our own are files of this folder; other packages declare theirs as entry points `tandem.devices` (sync/config/plugins.py), each
-a module with `Settings`, a table of sync/config/toml.py, and `open_device(config, settings, file, host)`.
+Our own are files of this folder; other packages declare theirs as entry points `tandem.devices`
+(sync/config/plugins.py), each a module with `Settings`, a table of sync/config/toml.py, and `open_device(config,
+settings, file, host)`.
 
 Opening a source reads files and checks the configuration, nothing else: the supervisor does it too. Only the process
 that samples looks for the device (`find`), and it alone touches it afterwards.

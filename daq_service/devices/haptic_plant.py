@@ -1,9 +1,10 @@
 """The mechanics of the virtual haptic device: a mass with friction, an actuator, a hand. Integrated exactly.
 
 Between two instants at which something changes (a sample, an effort that begins to act, a corner of the hand's intended
-motion) the device is a linear system, and its flow is the exponential of it (sync/signals/linear_flow.py). Dry friction makes
-it piecewise: it sticks, or slips to either side, and the instants between are located (sync/signals/piecewise.py). Saturation
-limits what the actuator is given. The same efforts at the same instants give the same bits.
+motion) the device is a linear system, and its flow is the exponential of it (sync/signals/linear_flow.py). Dry friction
+makes it piecewise: it sticks, or slips to either side, and the instants between are located
+(sync/signals/piecewise.py). Saturation limits what the actuator is given. The same efforts at the same instants give
+the same bits.
 
 Efforts come through a queue with one writer, the effort loop, and one reader, which samples. Each has the instant at
 which it was handed over, and acts a dead time later; one that turns up after a sample that it should have changed acts

@@ -1,7 +1,8 @@
 """The page source: rows of `[inputs]` that are moved by hand from a page, or by any program of this user.
 
 It is a device that is always there: from its start on it has a scan every period, at first with everything at rest.
-A page that moves it sends, some twenty times a second, a msgpack map of all rows that are moved (sync/config/hand_controls.py)
+A page that moves it sends, some twenty times a second, a msgpack map of all rows that are moved
+(sync/config/hand_controls.py)
 
     {row: value in the row's unit, ...}
 

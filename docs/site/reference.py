@@ -45,7 +45,7 @@ def _walk(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
 def commands() -> str:
     import typer
 
-    from tandem.cli import app
+    from tandem.commands.cli import app
 
     lines = ["# Commands", ""]
     for name, command in sorted(_walk(typer.main.get_command(app))):
@@ -64,7 +64,7 @@ def commands() -> str:
 
 
 def exit_codes() -> str:
-    from tandem import cli
+    from tandem.commands import cli
 
     text = re.split(r"Exit codes:\s*", inspect.cleandoc(cli.__doc__ or ""))[1]
     codes = [part.strip().rstrip(".").split(" ", 1) for part in text.replace("\n", " ").split(";")]
@@ -118,7 +118,7 @@ def channels() -> str:
     from sim_service.step_record import STEP_CHANNELS
     from sync.record.ros2msg import HEADER_NOTES
     from sync.ring.block import Layout
-    from tandem.descriptions import describe
+    from tandem.records.descriptions import describe
 
     lines = ["# Channels and status bits", "", "## The header of every block", ""]
     lines += _table(("field", "unit", "what"), [(f"`{name}`", *entry) for name, entry in HEADER_NOTES.items()])
@@ -134,7 +134,7 @@ def channels() -> str:
 
 
 def machines() -> str:
-    from tandem.library.model import load_machine
+    from tandem.offline.model import load_machine
 
     lines = ["# Machines", "", "What each declares; a run, its record, page and FMU are made from it.", ""]
     for name in MACHINES:

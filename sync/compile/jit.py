@@ -96,8 +96,8 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     """numba.njit with the options every hot function of ours has.
 
     Unless given `allocates=True`, it is compiled without numba's memory management: what would allocate (also
-    `a[:] = b`, see sync/compile/array_copy.py) is an error when it is compiled, and no reference is counted. Counting them
-    made the loop half as long again.
+    `a[:] = b`, see sync/compile/array_copy.py) is an error when it is compiled, and no reference is counted. Counting
+    them made the loop half as long again.
     """
     dependencies.own_cache()
     options = {"cache": True, "nogil": True, **numba_shortcuts.memory(options.pop("allocates", False)), **options}

@@ -212,7 +212,7 @@ class Record(Section):
 
 
 class Supervision(Section):
-    """What becomes of a process of a run that crashes, see tandem/supervisor/restart_policy.py."""
+    """What becomes of a process of a run that crashes, see tandem/live/supervisor/restart_policy.py."""
 
     restart: bool = True  # false: the run ends with the DAQ or the simulator
     restarts: int = Field(10, ge=0, le=1000)  # of one process within the time below; then it is given up

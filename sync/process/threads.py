@@ -1,4 +1,4 @@
-"""Ends: of a thread, and asked for by a signal. Nothing but the standard library: tandem/supervisor/launch.py is
+"""Ends: of a thread, and asked for by a signal. Nothing but the standard library: tandem/live/supervisor/launch.py is
 imported before all else."""
 
 import _thread

@@ -4,9 +4,9 @@ The mcap package reads the records of the file; the messages of a chunk, which a
 decoded by nopython code, and indexes are passed over: reading everything needs none. A file that ends in the
 middle (the recorder was killed, the disk was full) is read up to its last whole chunk, and `Run.cut` says where and why
 it ends. Damage in the middle is stepped over (sync/record/damage.py), and `Run.damage` says what is missing there.
-Nothing here trusts the file: what it may become in memory is bounded (sync/files/limits.py), chunks are checked against their
-checksums. The parts of a run are read one by one and joined (sync/record/join.py); whichever of them is named, all of
-them are opened.
+Nothing here trusts the file: what it may become in memory is bounded (sync/files/limits.py), chunks are checked against
+their checksums. The parts of a run are read one by one and joined (sync/record/join.py); whichever of them is named,
+all of them are opened.
 """
 
 import errno

@@ -11,6 +11,14 @@ _MOST = 1 << 62
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def utc_stamp() -> str:
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")  # noqa: TID251  (a file name)
+
+
+def wall_clock() -> str:
+    return datetime.now(UTC).isoformat()  # noqa: TID251  (a log header)
+
+
 def as_ns(utc: str) -> int:
     """Of a date in ISO form; raises ValueError."""
     return (datetime.fromisoformat(utc).astimezone(UTC) - _EPOCH) // timedelta(microseconds=1) * 1000

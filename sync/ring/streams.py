@@ -1,7 +1,8 @@
 """Every stream of blocks on a host: one row a ring, with its writer, rate, layout, and where its blocks go from there.
 
 Services, recorder, supervisor, view and doctor take their lists of rings from this table. docs/streams.md shows it, and
-a test compares the two (`python -m sync.ring.streams` prints it). A new stream is a new row, and the process that writes it.
+a test compares the two (`python -m sync.ring.streams` prints it). A new stream is a new row, and the process that
+writes it.
 
 The rows stand against the flow, results before what they were made from. The recorder reads them in this order, so that
 in a record, too, no step stands without the block it used. Compiles nothing, for the configuration imports it.

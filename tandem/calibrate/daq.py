@@ -7,7 +7,7 @@ from pathlib import Path
 from sync.config.config import Config, forced_transport
 from sync.errors import ConfigError, DeviceError, RingError, TandemError
 from sync.ring.ring import RingReader, remove_stale
-from tandem.supervisor.launch import DAQ, Service
+from tandem.live.supervisor.launch import DAQ, Service
 
 
 def alone(name: str) -> list[str]:

@@ -18,7 +18,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from tandem.terminal import Terminal
+from tandem.console.terminal import Terminal
 
 _PLAIN_EVERY_S = 1.0
 

@@ -24,7 +24,7 @@ from sync.process import realtime
 from sync.ring.block import Channel, Layout
 from sync.ring.ring import SHM, RingReader, RingWriter, newest, push
 from sync.ring.streams import DAQ, STREAMS
-from tandem.baseline import bare_ipc, bare_lateness
+from tandem.doctor.baseline import bare_ipc, bare_lateness
 from tandem.doctor.findings import Case, Finding, failed, passed, stolen_ticks, user, warned
 
 TIMER_PASS, TIMER_WARN = 0.05, 0.20  # p99.9 of the wake-up's lateness, as a share of the step
@@ -215,7 +215,7 @@ def transport(case: Case) -> Finding:
     if measured["n"] < 0.5 * seconds * config.daq.rate_hz:
         return failed(
             f"{measured['n']} of some {seconds * config.daq.rate_hz:.0f} messages arrived",
-            "run `python -m tandem.baseline ipc:///tmp/bare 1000 1 0 None`, and see what stops it",
+            "run `python -m tandem.doctor.baseline ipc:///tmp/bare 1000 1 0 None`, and see what stops it",
             **figures,
         )
     if measured["p99"] < period_us:

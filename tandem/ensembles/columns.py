@@ -9,7 +9,7 @@ from sync.errors import ConfigError
 
 def read_columns(path: Path, names: tuple[str, ...] | None = None) -> dict[str, np.ndarray]:
     """These columns, or all. Raises ConfigError that names the file and the column."""
-    from tandem.exchange.importer import open_measurement
+    from tandem.records.exchange.importer import open_measurement
 
     measurement = open_measurement(path)
     if len(measurement.sheets) != 1:

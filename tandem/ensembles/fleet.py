@@ -30,7 +30,7 @@ from tandem.ensembles.pool import Interrupted, WorkerEnded, pool, run_all
 from tandem.ensembles.rows import Results, row_file
 from tandem.ensembles.table import arrow, write_columns
 from tandem.ensembles.work import Row, lost_row
-from tandem.replay import Asked, Replayed, configuration, recorded_columns, refuse_contradictions, replay_run
+from tandem.records.replay import Asked, Replayed, configuration, recorded_columns, refuse_contradictions, replay_run
 from tandem.reports.deviation import deviation
 
 Progress = Callable[[str, float], None]

@@ -85,7 +85,7 @@ class StudyMachine:
 
 def study_machine(name: str, given: dict[str, float], folder: Path, where: str) -> StudyMachine:
     """The machine of a study, with the parameters that its `set` gives. Errors name the study and the key."""
-    from tandem.library.model import machine_files
+    from tandem.offline.model import machine_files
 
     try:
         sources, configured = machine_files(name, folder)

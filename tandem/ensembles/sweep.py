@@ -33,7 +33,7 @@ from tandem.ensembles.sampling import samples
 from tandem.ensembles.study import Study
 from tandem.ensembles.table import arrow, write_columns
 from tandem.ensembles.work import Item, Job, Row, logged, lost_row, run_chunk
-from tandem.library.table import Table
+from tandem.offline.table import Table
 
 Progress = Callable[[str, float], None]
 TABLE = "table.parquet"

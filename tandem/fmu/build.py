@@ -15,14 +15,14 @@ import numpy as np
 from sim_service.contract.machine import Machine
 from sync.child_python import python_environment
 from sync.errors import ConfigError
-from tandem.exchange.atomic_files import written_atomically
 from tandem.fmu.address_code import objects as code_objects
 from tandem.fmu.address_code import parts_of, symbols
 from tandem.fmu.description import Model, data, description, identifier
 from tandem.fmu.object_code import RATES, STEP, TANGENT, object_file
 from tandem.fmu.platforms import HOST, Platform, compiler, find_platform
-from tandem.library.model import Model as LoadedMachine
 from tandem.multibody.relative.code_parts import CODE_OF
+from tandem.offline.model import Model as LoadedMachine
+from tandem.records.exchange.atomic_files import written_atomically
 
 _INTERFACE = Path(__file__).with_name("interface.c")
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same machine gives the same file

@@ -16,8 +16,7 @@ from sync.errors import ConfigError
 from tandem.fmu import mechanism_step
 from tandem.fmu.build import Exchange
 from tandem.fmu.mechanism_step import FRONT, H
-from tandem.library.model import Model
-from tandem.mechanism_run import load
+from tandem.mechanism.run import load
 from tandem.multibody.natural.equations import Equations
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
 from tandem.multibody.natural.linear import Linear
@@ -27,6 +26,7 @@ from tandem.multibody.relative.calls import address_of, as_word
 from tandem.multibody.relative.code_parts import CODE_OF, CodeParts
 from tandem.multibody.relative.run import METHODS, Runner
 from tandem.multibody.relative.system import NAMES, P, System, rates, rates_and_jacobian
+from tandem.offline.model import Model
 
 _UNITS = {"turn": "rad", "slide": "m", "ball": "rad", "scalar": "m"}
 

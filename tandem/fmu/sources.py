@@ -7,7 +7,7 @@ from sim_service.registry import known_machines
 from sync.config.toml import read_toml
 from sync.errors import ConfigError
 from tandem.fmu.build import Exchange
-from tandem.library.model import Model, found_file, load_machine
+from tandem.offline.model import Model, found_file, load_machine
 
 STEP_S = 0.005
 

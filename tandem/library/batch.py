@@ -23,7 +23,7 @@ from sync.ring.memory import refuse_too_many
 from tandem.ensembles.gpu import device
 from tandem.ensembles.pool import cores
 from tandem.library.described import Described, live_place
-from tandem.library.model import Model, load_machine
+from tandem.offline.model import Model, load_machine
 
 if TYPE_CHECKING:
     from tandem.library.gpu_batch import GpuBatch

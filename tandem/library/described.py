@@ -7,7 +7,7 @@ import numpy as np
 from sim_service.commands import fault_of
 from sim_service.contract.machine import Machine, Quantity
 from sync.errors import ConfigError
-from tandem.library.model import Model
+from tandem.offline.model import Model
 
 
 class Described:

@@ -22,7 +22,7 @@ from sync.errors import ConfigError
 from tandem.ensembles.gpu import device
 from tandem.ensembles.gpu_runs import THREADS, program_of
 from tandem.library.described import Described, live_place
-from tandem.library.model import Model, machine_files
+from tandem.offline.model import Model, machine_files
 
 
 class Shared:

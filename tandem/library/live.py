@@ -15,8 +15,8 @@ from sync.child_python import python_command, python_environment
 from sync.config.config import Config, load
 from sync.errors import RingError, TandemError
 from sync.ring.ring import RingReader
-from tandem.library.model import found_file
 from tandem.library.recorded import Recorded, open_run
+from tandem.offline.model import found_file
 
 _SILENT_S = 300.0  # a run that has made steps; one that starts ends itself where nothing goes on (supervise.py)
 _LOOK_S = 0.02

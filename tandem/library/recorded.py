@@ -7,8 +7,8 @@ from typing import Any
 
 from sync import record
 from sync.record.run import RunError
-from tandem.descriptions import describe
-from tandem.library.table import Table
+from tandem.offline.table import Table
+from tandem.records.descriptions import describe
 
 
 class Recorded:
@@ -33,7 +33,7 @@ class Recorded:
     @cached_property
     def info(self) -> dict[str, Any]:
         """What `tandem info --json` prints."""
-        from tandem.inspect.info import info
+        from tandem.records.inspect.info import info
 
         return info(self._run)
 
@@ -68,7 +68,7 @@ class Recorded:
     ) -> tuple[Table, dict[str, Any]]:
         """The same steps again, or with `settings` as `--set` takes them ("sim.parameters.rack_mass=6"): inputs and
         outputs of every step, and the figures that `tandem replay --json` prints, `identical` among them."""
-        from tandem.replay import Asked, replay_run
+        from tandem.records.replay import Asked, replay_run
 
         asked = Asked(mode=mode, delay_ms=delay_ms, overrides=list(settings))
         done = replay_run(self.path, asked)

@@ -19,8 +19,8 @@ from sync.errors import ConfigError
 from sync.ring.block_values import put_integer
 from sync.transport.message import MALFORMED
 from sync.virtual_clock import virtual_clock
+from tandem.live.supervisor.supervise import sweep
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
-from tandem.supervisor.supervise import sweep
 from tests.daq_service.conftest import CONFIGS, unique
 
 MS = 1_000_000

@@ -91,7 +91,7 @@ class Answer:
 
 def tandem(*arguments: str) -> Answer:
     """`tandem ARGUMENTS…` in this process: for commands that refuse, or that start no other process."""
-    from tandem.cli import app
+    from tandem.commands.cli import app
 
     done = CliRunner().invoke(app, list(arguments))
     if done.exception is not None and not isinstance(done.exception, SystemExit):

@@ -9,7 +9,7 @@ from typing import Any
 from daq_service.service import prepare
 from sync.config.config import Config
 from sync.process.service import Reporter
-from tandem.supervisor.supervise import sweep
+from tandem.live.supervisor.supervise import sweep
 from tests.system.conftest import PATIENCE_S, Program
 
 Start = Callable[..., Program]

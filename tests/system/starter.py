@@ -137,9 +137,9 @@ class Forked:
 
 def _load() -> None:
     """What every program imports, and the compiled code of the car."""
-    importlib.import_module("tandem.cli")
-    from tandem.supervisor.launch import PROCESSES
-    from tandem.supervisor.template import Builder
+    importlib.import_module("tandem.commands.cli")
+    from tandem.live.supervisor.launch import PROCESSES
+    from tandem.live.supervisor.template import Builder
 
     builder = Builder(ROOT / "configs" / "drive.toml", [])
     for process in PROCESSES:
@@ -152,7 +152,7 @@ def _load() -> None:
 
 def _fork_template(words: list[str]) -> Any:
     """In place of `launch.start_template`, which starts an interpreter."""
-    from tandem.supervisor import launch, template
+    from tandem.live.supervisor import launch, template
 
     if threading.active_count() > 1:
         return _START_TEMPLATE(words)
@@ -177,7 +177,7 @@ def _fork_template(words: list[str]) -> Any:
 
 def _become(words: list[str], place: str, environment: dict[str, str]) -> None:
     """What `python -P -m WORDS` does."""
-    from tandem.supervisor import launch
+    from tandem.live.supervisor import launch
 
     os.chdir(place)
     os.environ.clear()
@@ -240,7 +240,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from tandem.supervisor import launch
+    from tandem.live.supervisor import launch
 
     _START_TEMPLATE = launch.start_template
     main()

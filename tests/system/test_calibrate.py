@@ -18,7 +18,7 @@ from sync.config.config import load
 from sync.record import open_run
 from sync.ring.block import Layout
 from sync.transport.wire import Publisher, context
-from tandem.replay import Asked, replay_run
+from tandem.records.replay import Asked, replay_run
 from tests.ports import free_port
 from tests.system.conftest import DRIVE, ROOT, Program, leftovers, ring_of, until
 

@@ -14,8 +14,8 @@ from daq_service.effort_settings import EffortSettings
 from sync.config.config import Config, load
 from sync.record import open_run
 from sync.ring.follower import RingFollower
-from tandem.replay_efforts import efforts_again
-from tandem.supervisor.supervise import sweep
+from tandem.live.supervisor.supervise import sweep
+from tandem.records.replay_efforts import efforts_again
 from tests.daqmx_double.handle import Double
 from tests.system.conftest import DRIVE, ROOT, Program, pid_of, ring_of, until, wait_for_steps
 

@@ -111,7 +111,7 @@ def test_ctrl_c_while_the_command_line_is_imported_has_that_code_too() -> None:
 import os, signal, sys
 class Interrupts:
     def find_spec(self, name, *_):
-        if name == "tandem.cli":
+        if name == "tandem.commands.cli":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
 from tandem.__main__ import main

@@ -12,8 +12,8 @@ from sim_service.inputs.stages import counted
 from sim_service.step_record import RESTARTED, STALE
 from sync.errors import InputLost
 from sync.record import open_run
-from tandem.inspect.info import info
-from tandem.replay import Asked, replay_run
+from tandem.records.inspect.info import info
+from tandem.records.replay import Asked, replay_run
 from tests.examples import cases
 from tests.system.conftest import DRIVE, Program, leftovers, pid_of, ring_of, until, wait_for_steps
 

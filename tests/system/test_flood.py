@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sync.config.config import Config, load
-from tandem.replay import Asked, replay_run
+from tandem.records.replay import Asked, replay_run
 from tests.ports import free_port
 from tests.sync.zmtp import Where, ask, dial, frame
 from tests.system.conftest import DRIVE, PATIENCE_S, Program, ring_of, wait_for_steps

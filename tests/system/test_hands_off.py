@@ -11,7 +11,7 @@ import pytest
 from daq_service import effort_record as rec
 from sync.config.config import load
 from sync.record import open_run
-from tandem.tune import tune
+from tandem.live.tune import tune
 from tests.examples import thorough
 from tests.system.conftest import ROOT, Program, ring_of, tandem, until, wait_for_steps
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sync.record import open_run
-from tandem.replay import Asked, replay_run
+from tandem.records.replay import Asked, replay_run
 from tests.system.conftest import DRIVE, Program, ring_of, tandem, until, wait_for_steps
 
 

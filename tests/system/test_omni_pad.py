@@ -10,7 +10,7 @@ import pytest
 from sync.config.config import load
 from sync.record import open_run
 from sync.ring.ring import RingReader
-from tandem.replay import Asked, replay_run
+from tandem.records.replay import Asked, replay_run
 from tests.daq_service.virtual_wheel import HIGHEST, LOWEST, VirtualWheel, unplug_lasting
 from tests.system.conftest import PATIENCE_S, ROOT, until
 from tests.system.sampling import Start, sampling, simulator

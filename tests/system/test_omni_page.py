@@ -18,7 +18,7 @@ from sim_service.contract.scene import poses
 from sim_service.registry import load_machine
 from sync.config.config import load
 from sync.record import open_run
-from tandem.replay import Asked, replay_run
+from tandem.records.replay import Asked, replay_run
 from tandem.view.data_source import LiveData
 from tests.system.browser import act_until, browser, lacking, picture, visit, window
 from tests.system.conftest import PATIENCE_S, ROOT, Program, address, until

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sync.config.config import View
-from tandem.mechanism_run import prepare
+from tandem.mechanism.run import prepare
 from tandem.multibody.mechanism_file import read_mechanism
 from tandem.view.bench import Bench, with_hands
 from tandem.view.listen import close_page, open_page

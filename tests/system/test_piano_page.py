@@ -15,7 +15,7 @@ from sim_service.commands import CommandClient
 from sync.config.config import load
 from sync.record import open_run
 from tandem.machines.piano.port import PHASES
-from tandem.replay import Asked, replay_run
+from tandem.records.replay import Asked, replay_run
 from tests.system.browser import (
     act_until,
     browser,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sync.record import open_run, parts
-from tandem.replay import Asked, replay_run
+from tandem.records.replay import Asked, replay_run
 from tests.system.conftest import DRIVE, WEAVE, Program, leftovers, ring_of, tandem, until, wait_for_steps
 
 ANOTHER = 65534

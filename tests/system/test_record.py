@@ -15,11 +15,11 @@ import pytest
 from sync.config.config import load
 from sync.errors import TandemError
 from sync.record import open_run
-from tandem.exchange.exporter import export as run_export
-from tandem.inspect.info import info
-from tandem.provenance import model_parameters
-from tandem.replay import Asked, replay_run
-from tandem.replay_save import save
+from tandem.records.exchange.exporter import export as run_export
+from tandem.records.inspect.info import info
+from tandem.records.provenance import model_parameters
+from tandem.records.replay import Asked, replay_run
+from tandem.records.replay_save import save
 from tandem.reports.outcome import RECORD_INCOMPLETE
 from tests.examples import cases
 from tests.system.conftest import DRIVE, WEAVE, Program, Recorded, processes_of, ring_of, tandem, until, wait_for_steps
@@ -139,7 +139,7 @@ def test_a_simulator_killed_and_started_anew_is_replayed_too(start: Start, name:
 def test_killed_recorders_that_are_replaced_cost_the_record_nothing(start: Start, name: str, tmp_path: Path) -> None:
     options = (str(DRIVE), "--set", f"name={name}", *WEAVE)
     config = load(DRIVE, [f"name={name}"])
-    recorders = [start("tandem.recorder", *options, "--supervised", stdin=subprocess.PIPE) for _ in range(3)]
+    recorders = [start("tandem.live.recorder", *options, "--supervised", stdin=subprocess.PIPE) for _ in range(3)]
     parameters = model_parameters(config, DRIVE).decode()
 
     def tell(recorder: Program, **what: Any) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from sync.errors import TandemError
 from sync.record import open_run
-from tandem.replay import Asked, replay_run
+from tandem.records.replay import Asked, replay_run
 from tests.examples import cases
 from tests.ports import free_port
 from tests.system.conftest import (
@@ -100,7 +100,7 @@ def test_a_process_that_worked_since_the_last_look_is_replaced_when_it_crashes(
     drive: Start, start: Start, name: str
 ) -> None:
     """Its ring says that it worked: the supervisor sees the first step and the crash at one look (unless it was stopped
-    in the middle of one; tests/tandem/test_restart_policy.py has that look alone)."""
+    in the middle of one; tests/tandem/live/test_restart_policy.py has that look alone)."""
     ports = {key: free_port() for key in ("daq_port", "sim_port", "clock_port", "every_port")}
     far = ["transport.kind=tcp", f"name={name}_far", *(f"transport.{key}={port}" for key, port in ports.items())]
     source = f'source={{kind="remote", host="127.0.0.1", port={ports["every_port"]}}}'
@@ -209,8 +209,8 @@ def test_a_drive_that_is_interrupted_while_it_starts_leaves_nothing(drive: Start
 def test_forks_have_one_thread_to_begin_with(tmp_path: Path) -> None:
     """A thread of the template would not survive a fork: neither imports nor the model may start one."""
     code = (
-        "import os; from pathlib import Path; from tandem.supervisor.template import Builder; "
-        "from tandem.supervisor.launch import PROCESSES;"
+        "import os; from pathlib import Path; from tandem.live.supervisor.template import Builder; "
+        "from tandem.live.supervisor.launch import PROCESSES;"
         f"b = Builder(Path({str(ROOT / 'configs' / 'drive.toml')!r}), []);"
         "[b.prepare(p) for p in PROCESSES]; print(len(os.listdir('/proc/self/task')))"
     )

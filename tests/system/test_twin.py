@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sync.record import open_run
-from tandem.inspect.info import info_of
-from tandem.replay import Asked, replay_run
+from tandem.records.inspect.info import info_of
+from tandem.records.replay import Asked, replay_run
 from tests.system.conftest import ROOT, Program, leftovers, ring_of, tandem, until, wait_for_steps
 
 TWIN = ROOT / "configs" / "twin.toml"

@@ -17,7 +17,7 @@ import pytest
 from sim_service.look_ahead.record import HELD, POINTS, WARNING
 from sim_service.registry import load_machine
 from sync.record import open_run
-from tandem.reports.against_truth import paired
+from tandem.records.against_truth import paired
 from tests.system.browser import act_until, browser, click, lacking, picture, type_into, visit, window, words
 from tests.system.conftest import PATIENCE_S, ROOT, Program, address, ring_of, until, wait_for_steps
 from tests.system.test_twin import AHEAD, begin

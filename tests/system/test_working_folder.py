@@ -33,7 +33,7 @@ from sync.config.config import load
 from sync.errors import ConfigError
 from tandem.doctor.trial_run import trial_run
 from tandem.ensembles.fleet import fleet
-from tandem.supervisor.truth import TruthRun
+from tandem.live.supervisor.truth import TruthRun
 
 def main():
     wall, runs, golden, name = sys.argv[1:]
@@ -140,11 +140,12 @@ def test_a_child_has_the_safe_path_and_absolute_places_only(monkeypatch: pytest.
 
 @pytest.mark.parametrize("package", OURS)
 def test_children_are_started_in_one_way(package: str) -> None:
-    """By sync/child_python.py; sync/config/extras.py names the interpreter in what it says. The fork server is pool.py's."""
+    """By sync/child_python.py; extras.py names the interpreter in what it says. The fork server is pool.py's."""
     found = {
         str(file.relative_to(ROOT)): words
         for file in (ROOT / package).rglob("*.py")
         if (words := set(re.findall(r"\[sys\.executable|get_context\(|multiprocessing\.Process", file.read_text())))
     }
-    own = {"sync/child_python.py", "sync/config/extras.py", "tandem/ensembles/pool.py", "tandem/supervisor/truth.py"}
+    truth = "tandem/live/supervisor/truth.py"
+    own = {"sync/child_python.py", "sync/config/extras.py", "tandem/ensembles/pool.py", truth}
     assert found.keys() <= own, found

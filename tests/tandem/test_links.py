@@ -10,10 +10,10 @@ import pytest
 from sync.errors import ConfigError
 from sync.files.private import by_default, rewrite, written
 from sync.transport.keys import make_keys
+from tandem.console.terminal import new_run_folder, report, run_folder
 from tandem.ensembles.rows import row_file
 from tandem.ensembles.table import NotWritten, write_columns
-from tandem.exchange.exporter import KINDS, export
-from tandem.terminal import new_run_folder, report, run_folder
+from tandem.records.exchange.exporter import KINDS, export
 from tests.system.conftest import tandem
 from tests.tandem.runs import write_drive
 
@@ -180,10 +180,10 @@ ALLOWED = {
     "tandem/calibrate/fragment.py": 1,  # in `written`
     "tandem/ensembles/gpu_runs.py": 1,  # in a temporary folder
     "tandem/ensembles/rows.py": 1,  # no link is followed
-    "tandem/exchange/csv.py": 2,  # in `written`
+    "tandem/records/exchange/csv.py": 2,  # in `written`
     "tandem/fmu/build.py": 3,  # in a temporary folder
-    "tandem/foxglove/file.py": 1,  # in `written`
-    "tandem/supervisor/launch.py": 1,  # a pipe
+    "tandem/records/foxglove/file.py": 1,  # in `written`
+    "tandem/live/supervisor/launch.py": 1,  # a pipe
     "tandem/view/address.py": 1,  # exclusive
     "tandem/view/tones.py": 1,  # into memory
     "tandem/view/tuning.py": 1,  # exclusive

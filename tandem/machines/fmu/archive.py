@@ -1,9 +1,9 @@
 """An FMU's file, unpacked: modelDescription.xml, the code for this host, resources. Nothing else leaves the archive.
 
-Consent comes first (sync/files/consent.py): without it a file is looked into in memory (`inspect`), and nothing of it is
-written anywhere. With it, it is unpacked once, into a folder named by the hash of the file, beside compiled code: it is
-code, and that folder is its owner's alone (sync/compile/dependencies.py). What is no zip file, has names that lead out of
-the folder, links, or more than a sane FMU would hold is refused before a byte is written.
+Consent comes first (sync/files/consent.py): without it a file is looked into in memory (`inspect`), and nothing of it
+is written anywhere. With it, it is unpacked once, into a folder named by the hash of the file, beside compiled code: it
+is code, and that folder is its owner's alone (sync/compile/dependencies.py). What is no zip file, has names that lead
+out of the folder, links, or more than a sane FMU would hold is refused before a byte is written.
 """
 
 import hashlib

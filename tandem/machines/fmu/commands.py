@@ -11,8 +11,8 @@ from sync.errors import ConfigError
 from sync.files import consent
 from sync.files.private import by_default
 from sync.visible import on_one_line
-from tandem.help_text import Brought
-from tandem.terminal import AsJson, Parameters, errors, output, parameters, status
+from tandem.console.help_text import Brought
+from tandem.console.terminal import AsJson, Parameters, errors, output, parameters, status
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MOST_NAMES, _LONGEST = 20, 100  # of variables that are listed; letters of a text of the FMU's maker

@@ -9,7 +9,8 @@
     [parameters]               # optional: where they differ from the FMU's own
     capacity = 3600.0
 
-archive.py    the file, unpacked where compiled code is kept, once the user has consented to run it (sync/files/consent.py);
+archive.py    the file, unpacked where compiled code is kept, once the user has consented to run it
+(sync/files/consent.py);
               what is no FMU, or a hostile one, is refused
 variables.py  modelDescription.xml: what there is to give, to read, to set
 library.py    its code for this host, loaded, and one instance of it

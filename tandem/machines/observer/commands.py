@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tandem.help_text import Brought
-from tandem.shipped_configs import CONFIGS
-from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+from tandem.console.help_text import Brought
+from tandem.console.shipped_configs import CONFIGS
+from tandem.console.terminal import AsJson, Runs, errors, output, progress, report, run_folder
 
 DEFAULT = CONFIGS / "observers" / "tilting.toml"
 
@@ -126,7 +126,7 @@ def observe(
 def _over_record(run: Path, tunings: list[Path], truth: Path | None, smooth: bool, as_json: bool, runs: Path) -> None:
     from sync.compile.jit import compiling
     from tandem.machines.observer.studies import recorded
-    from tandem.reports.against_truth import against_truth, print_against_truth, watched_truth
+    from tandem.records.against_truth import against_truth, print_against_truth, watched_truth
     from tandem.reports.html.page import json_ready
     from tandem.reports.html.plain import write_plain
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tandem.help_text import Brought
-from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+from tandem.console.help_text import Brought
+from tandem.console.terminal import AsJson, Runs, errors, output, progress, report, run_folder
 
 
 def study_omni(

@@ -12,9 +12,10 @@ from phase to phase as it is. Masses are four points; links have none. Ground po
 pose at rest. What else is not in the source is a reconstruction (docs/piano.md), whose regression values tests hold.
 
 The driver D is the measured key; a spring and a damper (the coupler) lead from it to the virtual key, and their torque
-is what is felt. Phases change by indicator functions, located inside a step (sync/signals/piecewise.py). The source's table
-leaves out two ways, which `repair` adds: a hammer that was thrown off and lands on the jack while its toe is on the
-button (catch to let-off), and a toe that comes to the button while the jack is not below the knuckle (reset to catch).
+is what is felt. Phases change by indicator functions, located inside a step (sync/signals/piecewise.py). The source's
+table leaves out two ways, which `repair` adds: a hammer that was thrown off and lands on the jack while its toe is on
+the button (catch to let-off), and a toe that comes to the button while the jack is not below the knuckle (reset to
+catch).
 
 Energy is counted: what went in through the coupler, and what was lost in dampers, at the string and where a spring was
 let go. What is stored beyond that was made by steps and transitions.

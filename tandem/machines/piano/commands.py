@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from tandem.config_argument import NeededConfig
-from tandem.help_text import RECORDS, RUN, Brought
-from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
+from tandem.console.config_argument import NeededConfig
+from tandem.console.help_text import RECORDS, RUN, Brought
+from tandem.console.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
 _PIANOS = tuple(f"tandem.machines.piano.{name}" for name in ("phases", "octave", "multibody"))
 

@@ -3,8 +3,8 @@
 All is at the front of the key: m, N, kg referred to it, up at the hammer's side as the key goes down. Source: R. B.
 Gillespie, 1996, 2.3.4 and 3.4.1. The two-mass key is a hammer on a key by a spring that never pulls, the key between
 two ends of its travel; without the upper end it is the machine with four states. Their pieces are linear, their flow
-exact (sync/signals/linear_flow.py). The plectrum is a static law in three states: below the string, lifting it, above; on the
-way down the tongue swings aside.
+exact (sync/signals/linear_flow.py). The plectrum is a static law in three states: below the string, lifting it, above;
+on the way down the tongue swings aside.
 """
 
 from sync.compile.jit import kernel

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from tandem.config_argument import WallConfig
-from tandem.help_text import Brought
-from tandem.shipped_configs import CONFIGS
-from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
+from tandem.console.config_argument import WallConfig
+from tandem.console.help_text import Brought
+from tandem.console.shipped_configs import CONFIGS
+from tandem.console.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
 WALL = CONFIGS / "wall.toml"
 

@@ -21,7 +21,7 @@ _UNUSUAL, _NOTABLE_NS = 1.5, 20_000  # a time is worth a word when it is so many
 @dataclass(frozen=True)
 class RunData:
     label: str  # "ipc", "free", "locked", …
-    figures: dict[str, Any]  # of tandem/reports/run_figures.py, and "hops_us" where available
+    figures: dict[str, Any]  # of tandem/live/figures.py, and "hops_us" where available
     steps: np.ndarray  # a row a step
     rows: tuple[str, ...] = ()  # of inputs, by name
 

@@ -1,8 +1,8 @@
 """HTML that is safe to show: everything that is put into a template is escaped, unless it is markup of our own.
 
 `markup(template, *values)` is the one way to make it: the template is a literal in our sources, a value is text from
-anywhere (a file, a record, a name that somebody chose). tests/test_markup.py reads the sources and fails where a
-template is no literal, where `Markup` is made from anything else, or where a page takes plain text as HTML.
+anywhere (a file, a record, a name that somebody chose). tests/tandem/reports/test_markup.py reads the sources and fails
+where a template is no literal, where `Markup` is made from anything else, or where a page takes plain text as HTML.
 """
 
 from collections.abc import Iterable

@@ -27,7 +27,7 @@ from tandem.reports.html.svg import (
     time_ticks,
 )
 from tandem.reports.html.words import Raw, e, format_count, format_many, format_ns, format_us
-from tandem.reports.run_figures import ROUND_TRIP
+from tandem.reports.round_trip import ROUND_TRIP
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "") -> Raw:

@@ -70,7 +70,7 @@ def test_processes_that_start_together_without_a_cache_all_succeed_and_an_edit_r
     assert sum(after["misses"]) == 0
     assert all(hits > 0 for hits in after["hits"])
     assert after["cache"].startswith(str(tmp_path))
-    atomics = copied / "sync" / "atomics.py"
+    atomics = copied / "sync" / "compile" / "atomics.py"
     text = atomics.read_text()
     atomics.write_text("# a comment\n" + text)
     assert sum(finish(start(copied, tmp_path, f"{ring_name}.3"))["misses"]) == 0
@@ -125,18 +125,18 @@ def test_an_edit_changes_the_stamps_of_what_depends_on_it_and_of_nothing_else(co
 def test_contents_count_neither_place_nor_date(copied: Path) -> None:
     before = asked(copied, STAMPS), asked(copied, "dependencies.fingerprint()")
     moved = copied.rename(copied.with_name("moved"))
-    os.utime(moved / "sync" / "atomics.py", (0, 0))
+    os.utime(moved / "sync" / "compile" / "atomics.py", (0, 0))
     assert (asked(moved, STAMPS), asked(moved, "dependencies.fingerprint()")) == before
 
 
 def test_the_fingerprint_is_another_one_after_any_change_of_a_source(copied: Path) -> None:
     found = [asked(copied, "dependencies.fingerprint()")]
-    atomics = copied / "sync" / "atomics.py"
+    atomics = copied / "sync" / "compile" / "atomics.py"
     atomics.write_text(atomics.read_text().replace('_loader("acquire")', '_loader("monotonic")'))
     found.append(asked(copied, "dependencies.fingerprint()"))
-    (copied / "sim_service" / "machines" / "new.py").write_text("")
+    (copied / "sim_service" / "inputs" / "new.py").write_text("")
     found.append(asked(copied, "dependencies.fingerprint()"))
-    (copied / "sim_service" / "machines" / "new.py").rename(copied / "daq_service" / "new.py")
+    (copied / "sim_service" / "inputs" / "new.py").rename(copied / "daq_service" / "new.py")
     found.append(asked(copied, "dependencies.fingerprint()"))
     assert len(set(found)) == 4
 

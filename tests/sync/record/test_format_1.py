@@ -23,7 +23,7 @@ def old(sim: dict[str, Any], model: str = "buggy") -> Config:
 
 
 def test_a_run_of_before_has_the_rows_of_today() -> None:
-    run = open_run(ROOT / "tests" / "sync" / "format_1.mcap")  # of a drive as it was recorded then
+    run = open_run(ROOT / "tests" / "sync" / "record" / "format_1.mcap")  # of a drive as it was recorded then
     assert "signals" in run.json("config.json")["sim"] and "inputs" not in run.json("config.json")
     found = check(Config, recorded_settings(run), "format_1").inputs
     today = load(ROOT / "configs" / "drive.toml").inputs

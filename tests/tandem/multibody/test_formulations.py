@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tandem.mechanism.bench import problems
+from tandem.mechanism.bench.multibody import chain_costs, stabilisation
+from tandem.mechanism.bench.trial import FORMULATIONS, begin, energies, error, instants, observed_order, simulate
 from tandem.multibody.natural.api import Settings, run
-from tandem.studies.bench import problems
-from tandem.studies.bench.multibody import chain_costs, stabilisation
-from tandem.studies.bench.trial import FORMULATIONS, begin, energies, error, instants, observed_order, simulate
 
 PROBLEMS = {p.key: p for p in problems.everything()}
 SMOOTH = [key for key, p in PROBLEMS.items() if p.smooth]

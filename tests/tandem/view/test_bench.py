@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tandem.mechanism_run import prepare
+from tandem.mechanism.run import prepare
 from tandem.multibody.mechanism_file import describe
 from tandem.multibody.natural.api import AssemblyError, MechanismError, angular_acceleration
 from tandem.view.bench import Bench, with_hands

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim_service.contract.scene import poses
-from tandem.mechanism_run import prepare
+from tandem.mechanism.run import prepare
 from tandem.multibody.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import run
 from tandem.multibody.natural.drawn import upright

@@ -7,10 +7,10 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from tandem.replay import Asked
+from tandem.records.feed import _States, record_feed
+from tandem.records.replay import Asked
 from tandem.view.data_source import RecordData, instants_in
 from tandem.view.player import Player, _Comparison, _with_cursor, distance
-from tandem.view_command import _States, record_feed
 from tests.tandem.runs import CONFIG, DAQ, MACHINE, MS, PARAMS, STEP, daq_words, step_words, write_drive, write_run
 
 
@@ -162,7 +162,7 @@ def test_a_long_run_keeps_fewer_states() -> None:
 def test_what_it_refuses(tmp_path: Path, arguments: list[str], said: str) -> None:
     from typer.testing import CliRunner
 
-    from tandem.cli import app
+    from tandem.commands.cli import app
 
     run = str(write_drive(tmp_path / "a", 100))
     result = CliRunner().invoke(app, ["view", *(a.replace("RUN", run) for a in arguments)])

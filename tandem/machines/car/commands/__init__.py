@@ -1,6 +1,6 @@
 """What the car brings to the command line."""
 
-from tandem.help_text import RUN, Brought
+from tandem.console.help_text import RUN, Brought
 from tandem.machines.car.commands.iso import iso
 from tandem.machines.car.commands.steering import caster, caster_trials, steering
 from tandem.machines.car.commands.vehicle import drive, vehicle_report, vehicle_torque

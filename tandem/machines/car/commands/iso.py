@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tandem.config_argument import by_name
-from tandem.machines.car.commands.vehicle import BUGGY, Vehicle
-from tandem.terminal import (
+from tandem.console.config_argument import by_name
+from tandem.console.terminal import (
     AsJson,
     Parameters,
     Runs,
@@ -21,6 +20,7 @@ from tandem.terminal import (
     run_folder,
     status,
 )
+from tandem.machines.car.commands.vehicle import BUGGY, Vehicle
 
 
 def iso(

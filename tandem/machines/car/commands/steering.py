@@ -10,10 +10,9 @@ import typer
 
 from sync.child_python import python_command, python_environment
 from sync.errors import ConfigError
-from tandem.config_argument import PadConfig
-from tandem.machines.car.commands.vehicle import BUGGY, Vehicle
-from tandem.shipped_configs import CONFIGS
-from tandem.terminal import (
+from tandem.console.config_argument import PadConfig
+from tandem.console.shipped_configs import CONFIGS
+from tandem.console.terminal import (
     AsJson,
     Overrides,
     Parameters,
@@ -26,6 +25,7 @@ from tandem.terminal import (
     run_folder,
     status,
 )
+from tandem.machines.car.commands.vehicle import BUGGY, Vehicle
 
 DEVICE = CONFIGS / "gamepad.toml"
 Trails = Annotated[str, typer.Option(help="Caster trails, from small to large.")]

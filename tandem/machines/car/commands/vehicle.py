@@ -9,18 +9,9 @@ import typer
 
 from sync.errors import ConfigError
 from sync.files.private import make_folder, rewrite
-from tandem.config_argument import DEFAULT, ConfigFile, config_argument
-from tandem.run_command import (
-    Own,
-    RecordOption,
-    Repeat,
-    Seconds,
-    TransportOption,
-    run_and_report,
-    settings_of,
-)
-from tandem.shipped_configs import CONFIGS
-from tandem.terminal import (
+from tandem.console.config_argument import DEFAULT, ConfigFile, config_argument
+from tandem.console.shipped_configs import CONFIGS
+from tandem.console.terminal import (
     AsJson,
     Overrides,
     Parameters,
@@ -33,6 +24,15 @@ from tandem.terminal import (
     report,
     run_folder,
     status,
+)
+from tandem.live.reported import (
+    Own,
+    RecordOption,
+    Repeat,
+    Seconds,
+    TransportOption,
+    run_and_report,
+    settings_of,
 )
 
 if TYPE_CHECKING:

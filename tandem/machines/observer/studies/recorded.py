@@ -22,7 +22,7 @@ from sync.record import open_run
 from sync.record.settings import recorded_files
 from tandem.ensembles.pool import cores, processes
 from tandem.machines.observer.studies.smoothing import SmoothedRecord, compared, smooth_record
-from tandem.replay import Asked, Replayed, recorded_columns, replay_run
+from tandem.records.replay import Asked, Replayed, recorded_columns, replay_run
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 

@@ -13,6 +13,7 @@ import numpy as np
 from sync.clock import now_ns
 from sync.compile.array_types import read_only
 from sync.config.toml import read
+from tandem.console.shipped_configs import CONFIGS
 from tandem.machines.omni.build import checked_wheels
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.studies.natural_contact import NaturalBench
@@ -22,7 +23,6 @@ from tandem.multibody.contact.kinds import ROLLER, ROLLER_EXPLICIT, ROLLER_IMPLI
 from tandem.multibody.contact.surfaces import repeat_tracking, track
 from tandem.multibody.contact.tracking import Body, Plane, Revolution, nearest, rates, roller
 from tandem.reports.html.chart import Series
-from tandem.shipped_configs import CONFIGS
 
 PAPER_RATIO = 1.5  # cost of the implicit tracking over the explicit one, seed 004
 VEHICLES = ("three_wheels", "four_wheels", "mecanum")

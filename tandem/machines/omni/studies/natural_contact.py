@@ -18,6 +18,7 @@ import numpy as np
 
 from sync.compile.array_types import read_only
 from sync.config.toml import read
+from tandem.console.shipped_configs import CONFIGS
 from tandem.machines.omni.build import TreeTables, build, checked_wheels
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.studies.natural_wheel import Poses, natural
@@ -25,7 +26,6 @@ from tandem.machines.omni.studies.runs import Values
 from tandem.multibody.contact.kinds import MASS, ROLLER
 from tandem.multibody.contact.surfaces import track
 from tandem.multibody.natural.api import State
-from tandem.shipped_configs import CONFIGS
 
 _TOLERANCE, _MOST = 1e-13, 2000  # of the impulses, relative; rounds to find them
 _NEAR = 1e-3  # m: a roller farther from the floor takes no part

@@ -9,7 +9,7 @@ import numpy as np
 from sim_service.registry import FILE, MachineFiles, make_machine
 from sync.clock import now_ns
 from sync.config.toml import read_toml
-from tandem.shipped_configs import CONFIGS
+from tandem.console.shipped_configs import CONFIGS
 
 Values = dict[str, np.ndarray]
 

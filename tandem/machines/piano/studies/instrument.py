@@ -17,9 +17,9 @@ from sync.config.config import Config, load
 from sync.virtual_clock import virtual_clock
 from tandem.calibrate.readings import Captured
 from tandem.calibrate.values import Calibration, calibratable, signal
+from tandem.console.shipped_configs import CONFIGS
 from tandem.machines.piano.studies.study import Studies, Study
 from tandem.reports.html.chart import Series
-from tandem.shipped_configs import CONFIGS
 
 FILE = CONFIGS / "piano_instrument.toml"
 DIP = 9.5e-3  # m

@@ -3,8 +3,8 @@
 Predicted: passive under any hand (Colgate; needs the device's own damping, else 0), the first-order rule, and the onset
 of chatter by the eigenvalues of device and hand with hold and delay. Found: the stiffness from which on a small
 disturbance grows instead of decaying, in the real device, inputs, machine and effort path on the virtual clock
-(tandem/closed_loop.py), with an encoder so fine that quantisation plays no part. Beside them the energy that a push and
-release at constant speed gets back, by the passivity monitor and by the formula.
+(tandem/live/closed_loop.py), with an encoder so fine that quantisation plays no part. Beside them the energy that a
+push and release at constant speed gets back, by the passivity monitor and by the formula.
 """
 
 import itertools
@@ -25,9 +25,9 @@ from sync.config.config import load
 from sync.config.toml import check
 from sync.errors import ConfigError
 from sync.record import open_run
-from tandem.closed_loop import run_closed_loop
 from tandem.doctor import passivity as theory
 from tandem.doctor.passivity import Port
+from tandem.live.closed_loop import run_closed_loop
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 

@@ -22,12 +22,12 @@ from sync.errors import ConfigError
 from sync.files import consent
 from sync.files.consent import ConsentMissing
 from sync.record import open_run
-from tandem import cli
+from tandem.commands import cli
 from tandem.ensembles.fleet import NO_CONSENT, FleetAsked, replay_record
 from tandem.ensembles.manoeuvres import study_machine
-from tandem.library.model import Diverged
 from tandem.machines.fmu.archive import DESCRIPTION, PLATFORMS, cache
-from tandem.replay import Asked, replay_run
+from tandem.offline.model import Diverged
+from tandem.records.replay import Asked, replay_run
 from tests.foreign_fmu import allow_file, description, foreign_fmu
 
 H = 0.005

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tandem.cli import app
-from tandem.shipped_configs import CONFIGS
+from tandem.commands.cli import app
+from tandem.console.shipped_configs import CONFIGS
 
 TILTING = CONFIGS / "observers" / "tilting.toml"
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sim_service.step_record import output_layout
 from sync.errors import ConfigError
 from sync.record import open_run
-from tandem.cli import app
+from tandem.commands.cli import app
 from tandem.machines.piano import octave, phases
 from tandem.machines.piano.notes import TICKS, midi_file, notes_of
 from tandem.machines.piano.studies.study import play

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tandem.cli import app
+from tandem.commands.cli import app
 from tandem.machines.piano import studies as piano
 from tandem.machines.piano.studies import study
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from sync.config.config import load
-from tandem.closed_loop import run_closed_loop
 from tandem.doctor import passivity as theory
 from tandem.doctor.passivity import FINGER, Port, WorstCrossing
+from tandem.live.closed_loop import run_closed_loop
 from tandem.machines.wall.studies import limits
 
 WALL = Path(__file__).resolve().parents[4] / "configs" / "wall.toml"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sync.errors import ConfigError
-from tandem import mechanism_run
+from tandem.mechanism import run as mechanism_run
 from tandem.multibody.mechanism_file import describe
 from tandem.multibody.natural.api import Mechanism, State, energy, harmonic, polynomial, run, start
 from tandem.multibody.natural.errors import DivergedError, MechanismError

@@ -5,13 +5,13 @@ from math import degrees, sqrt
 
 import numpy as np
 
+from tandem.console.terminal import Update
 from tandem.machines.car.buggy.analysis.car import GRAVITY
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
 from tandem.machines.car.studies.iso.runner import CannotDrive, Drive, instants, plan
 from tandem.machines.car.studies.iso.theory import turn
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.reports.html.chart import Series
-from tandem.terminal import Update
 
 RADIUS = 100.0  # m
 LINEAR = 1.5  # m/s2; up to here gradients are taken

@@ -11,12 +11,12 @@ from math import degrees
 
 import numpy as np
 
+from tandem.console.terminal import Update
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
 from tandem.machines.car.studies.iso.runner import Course, Drive, H, Log, plan
 from tandem.machines.car.studies.iso.transient import frequency_response, linear_system
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.reports.html.chart import Series
-from tandem.terminal import Update
 
 SPEED = 80.0  # km/h
 SEVERE_SPEED = 50.0  # km/h; entry

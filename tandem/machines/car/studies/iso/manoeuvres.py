@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sync.errors import ConfigError, TandemError
+from tandem.console.terminal import Update
 from tandem.machines.car.studies.iso.circle import circle
 from tandem.machines.car.studies.iso.lanes import lane_change, severe_lane_change
 from tandem.machines.car.studies.iso.result import Result
@@ -13,7 +14,6 @@ from tandem.machines.car.studies.iso.straight import brake, coast_down
 from tandem.machines.car.studies.iso.transient import step, sweep
 from tandem.machines.car.studies.iso.turning import brake_in_turn
 from tandem.machines.car.studies.iso.vehicle import Vehicle
-from tandem.terminal import Update
 
 
 @dataclass(frozen=True)

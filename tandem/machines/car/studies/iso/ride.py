@@ -15,6 +15,7 @@ from math import pi
 
 import numpy as np
 
+from tandem.console.terminal import Update
 from tandem.machines.car.buggy.analysis.handling import roll_terms
 from tandem.machines.car.buggy.analysis.ride import ride_modes
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
@@ -23,7 +24,6 @@ from tandem.machines.car.studies.iso.theory import slopes
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.machines.car.tyres.standing import DAMPING_TIME
 from tandem.reports.html.chart import Series
-from tandem.terminal import Update
 
 _SECONDS = 3.0
 _OFFSET = 2e-4  # m

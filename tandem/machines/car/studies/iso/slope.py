@@ -4,12 +4,12 @@ from math import atan, cos, degrees, sin
 
 import numpy as np
 
+from tandem.console.terminal import Update
 from tandem.machines.car.buggy.analysis.car import GRAVITY
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
 from tandem.machines.car.studies.iso.runner import Drive, H, instants, plan
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.reports.html.chart import Series
-from tandem.terminal import Update
 
 GRADE = 0.1
 PARKED_BAR, PARKED = 40.0, 60.0

@@ -5,6 +5,7 @@ from math import sqrt
 
 import numpy as np
 
+from tandem.console.terminal import Update
 from tandem.machines.car.buggy.analysis.car import GRAVITY
 from tandem.machines.car.buggy.analysis.straight import braking_distance, longitudinal_transfer, rolling_mass
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
@@ -12,7 +13,6 @@ from tandem.machines.car.studies.iso.runner import Drive, H, Log, instants, plan
 from tandem.machines.car.studies.iso.theory import axle_loads, rolling_moment
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.reports.html.chart import Series
-from tandem.terminal import Update
 
 STOP_FROM = 100.0  # km/h
 GENTLE = 4.0  # m/s2

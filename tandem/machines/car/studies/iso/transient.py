@@ -9,6 +9,7 @@ from math import degrees, inf, isfinite, pi, radians
 
 import numpy as np
 
+from tandem.console.terminal import Update
 from tandem.machines.car.buggy.analysis.handling import System, exponential, roll_terms, rolling_track
 from tandem.machines.car.buggy.analysis.steady import tyre_roll_stiffness, wheel_lean
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
@@ -16,7 +17,6 @@ from tandem.machines.car.studies.iso.runner import Drive, H, Log, instants, plan
 from tandem.machines.car.studies.iso.theory import axle_loads, rolling_moment, slopes, turn
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.reports.html.chart import Series
-from tandem.terminal import Update
 
 SPEED = 80.0  # km/h
 LEVELS = (1.0, 4.0)  # m/s2, steady

@@ -4,6 +4,7 @@ from math import degrees, pi, sqrt
 
 import numpy as np
 
+from tandem.console.terminal import Update
 from tandem.machines.car.buggy.analysis.car import GRAVITY
 from tandem.machines.car.buggy.analysis.straight import rolling_mass
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
@@ -12,7 +13,6 @@ from tandem.machines.car.studies.iso.straight import brake_force_per_bar, resist
 from tandem.machines.car.studies.iso.theory import turn
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.reports.html.chart import Series
-from tandem.terminal import Update
 
 TURN_RADIUS = 100.0  # m
 TURN_LEVEL = 5.0  # m/s2

@@ -19,6 +19,7 @@ from math import degrees
 import numpy as np
 
 from sync.errors import ConfigError
+from tandem.console.terminal import Update
 from tandem.machines.car.studies.iso.lanes import Lane, course
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
 from tandem.machines.car.studies.iso.runner import Drive, H, Log, plan
@@ -27,7 +28,6 @@ from tandem.machines.car.studies.vehicle.parameters import analysis_table, stand
 from tandem.machines.car.swerve import description as swerve
 from tandem.machines.car.swerve import obstacle
 from tandem.reports.html.chart import Series
-from tandem.terminal import Update
 
 SPEED = 75.0  # km/h
 TRAILS = (0.015, 0.025, 0.035)  # m

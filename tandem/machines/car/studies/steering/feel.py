@@ -5,13 +5,13 @@ from math import isfinite, tau
 import numpy as np
 
 from sync.config.input_rows import Encoder
+from tandem.console.terminal import Update
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.machines.car.studies.steering import hands_off
 from tandem.machines.car.studies.steering.hands_off import Device
 from tandem.machines.car.studies.steering.sweep import FREQUENCIES, RENDER_HZ, sweep
 from tandem.reports.html.chart import Series
-from tandem.terminal import Update
 
 SPEEDS = (1.0, 20.0, 50.0, 75.0, 100.0, 150.0)  # km/h
 DRIVEN = (20.0, 75.0, 150.0)  # km/h; there the onset is driven, too

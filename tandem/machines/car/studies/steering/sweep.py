@@ -10,9 +10,9 @@ from math import pi
 
 import numpy as np
 
+from tandem.console.terminal import Update
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.machines.car.studies.steering.port import Motion, PortCar
-from tandem.terminal import Update
 
 FREQUENCIES = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 18.0, 20.0)  # Hz
 FAST, SLOW = 1e-3, 5e-3  # s

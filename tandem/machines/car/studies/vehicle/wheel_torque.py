@@ -18,14 +18,14 @@ from rich.table import Table
 
 from sync.clock import now_ns
 from sync.config.extras import install_extra
-from tandem import mechanism_run
+from tandem.console.shipped_configs import CONFIGS
+from tandem.mechanism import run as mechanism_run
+from tandem.mechanism.bench import other_codes
 from tandem.multibody.natural.api import Record, run
 from tandem.multibody.relative.run import Runner
 from tandem.multibody.sections import MechanismFile
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
-from tandem.shipped_configs import CONFIGS
-from tandem.studies.bench import other_codes
 
 FILE = CONFIGS / "mechanisms" / "vehicle.toml"
 INSTANTS = 400

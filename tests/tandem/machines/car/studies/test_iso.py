@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tandem.cli import app
+from tandem.commands.cli import app
 from tandem.machines.car.studies.iso import lanes, runner
 from tandem.machines.car.studies.iso.manoeuvres import MANOEUVRES
 from tandem.machines.car.studies.iso.result import Result

@@ -14,7 +14,7 @@ from sync.config.config import load
 from sync.config.input_rows import Encoder
 from sync.errors import ConfigError
 from sync.signals.differentiator import coefficients
-from tandem.cli import app
+from tandem.commands.cli import app
 from tandem.doctor.findings import Case
 from tandem.machines.car.commands.steering import refuse_without_torque
 from tandem.machines.car.doctor import feel as doctor

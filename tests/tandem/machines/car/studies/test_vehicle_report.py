@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sync.errors import ConfigError
-from tandem.cli import app
+from tandem.commands.cli import app
+from tandem.console.terminal import parameters
 from tandem.machines.car.studies.vehicle import shown
 from tandem.machines.car.studies.vehicle.comparison import compare
 from tandem.machines.car.studies.vehicle.figures import examine
 from tandem.machines.car.studies.vehicle.parameters import Loaded, load_vehicle
-from tandem.terminal import parameters
 
 VEHICLES = Path(__file__).resolve().parents[5] / "configs" / "vehicles"
 BUGGY = VEHICLES / "buggy.toml"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tandem.machines.car.studies.vehicle import wheel_torque
-from tandem.studies.bench import other_codes
+from tandem.mechanism.bench import other_codes
 
 
 def test_both_formulations_agree_and_an_absent_code_is_reported(monkeypatch):

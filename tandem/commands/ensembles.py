@@ -1,0 +1,205 @@
+"""The commands of many runs: options, progress, tables, page."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sync.errors import ConfigError
+from sync.files.consent import ConsentMissing
+from sync.visible import on_one_line
+from tandem.console.config_argument import OtherConfig
+from tandem.console.shipped_configs import find_config
+from tandem.console.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
+
+Workers = Annotated[int, typer.Option(min=0, max=4096, help="Runs at a time; 0: one a core.", show_default="0")]
+Cluster = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, such as tls://host:8786, instead of this machine.")
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Of the cluster, with its key (PEM). Default: what Dask's configuration has."),
+]
+
+
+def _refuse_early(what: str, *modules: str, file: Path | None = None) -> None:
+    """What is not there is said before a minute of compiling, not after it."""
+    from sync.config.toml import read_toml
+    from tandem.ensembles.extras import needs
+
+    for module in modules:
+        needs(module, "sweep", what)
+    if file is not None:
+        read_toml(file)
+
+
+def _warn(text: str) -> None:
+    print(f"tandem: {on_one_line(text)}", file=sys.stderr)
+
+
+def sweep(
+    study: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY",
+            help="TOML file, or a shipped one by its name: machine, manoeuvre, parameters, figures of merit.",
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the table and of what is done. Default: runs/sweep_NAME.")
+    ] = None,
+    workers: Workers = 0,
+    engine: Annotated[
+        Literal["auto", "threads", "processes"],
+        typer.Option(help="auto: processes where a machine is made anew for every run."),
+    ] = "auto",
+    cluster: Cluster = "",
+    certificate: Certificate = None,
+    gpu: Annotated[
+        bool,
+        typer.Option(
+            "--gpu", help="On a GPU, the runs of a chunk together: manoeuvres inputs and record, live parameters."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a machine over a grid, a list or samples of its parameters: one Parquet table, and a report.
+
+    Runs that fail are rows. Ctrl-C keeps what is done, and so does a crash: the same command goes on.
+    """
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.toml import check, read_toml
+    from tandem.ensembles.study import Study
+
+    with errors():
+        study = find_config(study, "studies")
+        _refuse_early("tandem sweep", "pyarrow", file=study)
+        check(Study, read_toml(study), str(study))
+        build.ensure("everything")
+        with compiling("sweep"):
+            from tandem.ensembles import report as pages
+            from tandem.ensembles.sweep import sweep as run_sweep
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+        with progress("sweep") as update:
+            swept = run_sweep(study, out, workers, engine, cluster, update, gpu, certificate or "", _warn)
+        summary = swept.summary()
+        if as_json:
+            print(json.dumps(json_ready(summary)), flush=True)
+        else:
+            pages.print_sweep(output(), swept)
+        title = f"tandem sweep {swept.study.name}"
+        report(
+            swept.folder,
+            lambda place: write_plain(place, title, pages.headline(swept), pages.page_sections(swept), summary)[0],
+        )
+
+
+def fleet(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Every record below it is replayed.")],
+    config: OtherConfig = None,
+    mode: Annotated[
+        Literal["exact", "ideal"] | None,
+        typer.Option(
+            help="exact: each step with the block it used. ideal: without transport. Default: exact, or ideal where"
+            " there is a delay."
+        ),
+    ] = None,
+    delay_ms: Annotated[float, typer.Option(help="Each block is there so much after its sampling (mode ideal).")] = 0.0,
+    overrides: Overrides = None,
+    channels: Annotated[
+        str | None, typer.Option(help="Separated by commas: their differences from the record, rms and largest.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the table and of what is done. Default: runs/fleet_FOLDER.")
+    ] = None,
+    workers: Workers = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Replay every record below a folder, many at a time: exactly, ideally, with a delay, or with another machine.
+
+    One Parquet table; a record that is damaged or cannot be replayed is a row that says so. Exit code 1 if a record
+    cannot be replayed, or if an exact replay with nothing changed is not identical to a whole record; 11 if the code
+    of an FMU may not run here.
+    """
+    from sync.compile import build
+    from sync.compile.jit import compiling
+
+    with errors():
+        _refuse_early("tandem fleet", "pyarrow")
+        if not folder.is_dir():  # before anything is compiled for it
+            raise ConfigError(f"{folder}: no such folder; one with runs below it is expected")
+        build.ensure("everything")
+        with compiling("fleet"):
+            from tandem.ensembles import fleet_report as pages
+            from tandem.ensembles.fleet import NO_CONSENT, FleetAsked
+            from tandem.ensembles.fleet import fleet as replay_fleet
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+        asked = FleetAsked(
+            mode or ("ideal" if delay_ms else "exact"), delay_ms, str(config or ""), tuple(overrides or ()),
+            tuple(name.strip() for name in channels.split(",") if name.strip()) if channels else (),
+        )  # fmt: skip
+        with progress("fleet") as update:
+            done = replay_fleet(folder, asked, out, workers, update)
+        summary = done.summary()
+        if as_json:
+            print(json.dumps(json_ready(summary)), flush=True)
+        else:
+            pages.print_fleet(output(), done)
+        title = f"tandem fleet {done.folder.name}"
+        report(
+            done.out,
+            lambda place: write_plain(place, title, pages.headline(done), pages.page_sections(done), summary)[0],
+        )
+    if not done.sound:
+        raise typer.Exit(1)
+    if NO_CONSENT in summary["status"]:
+        raise typer.Exit(ConsentMissing.code)
+
+
+def identify(
+    study: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY",
+            help="TOML file, or a shipped one by its name: machine, records, what was measured, parameters.",
+        ),
+    ],
+    only_sensitivity: Annotated[
+        bool, typer.Option("--only-sensitivity", help="Fit nothing: what the data could tell, at the start.")
+    ] = False,
+    workers: Workers = 0,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Find parameters of a machine from records: values, 95 % intervals, correlations, and what the data do not tell.
+
+    Exit codes: 0 estimated; 2 the study or a record is wrong; 3 the machine diverges at the start.
+    """
+    from sync.compile import build
+    from sync.compile.jit import compiling
+
+    with errors():
+        study = find_config(study, "studies")
+        _refuse_early("tandem identify", "scipy", file=study)
+        build.ensure("everything")
+        with compiling("identify"):
+            from tandem.ensembles import identify as pages
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+        with progress("identify") as update:
+            found = pages.identify(study, only_sensitivity, workers, update)
+        figures = json_ready(pages.summary(found))
+        if as_json:
+            print(json.dumps(figures), flush=True)
+        else:
+            pages.print_estimate(output(), found)
+        title = f"tandem identify {found.problem.study.name}"
+        report(
+            run_folder(runs, f"identify_{found.problem.study.name}"),
+            lambda place: write_plain(place, title, pages.headline(found), pages.page_sections(found), figures)[0],
+        )

@@ -1,0 +1,213 @@
+"""`tandem view`: the page over a recorded run, or over two; without one, over the run that is going on.
+
+What a record holds are blocks and outputs. The states that a scene is drawn from are made again by an exact replay, so
+the page shows what the loop computed on board, not what a viewer makes of it. Where that cannot be (a record that
+begins in the middle, or other channels), it shows the outputs alone, and reports that.
+"""
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sync.errors import ConfigError
+from sync.process.threads import set_by_signals
+from sync.visible import visible
+from tandem.console.config_argument import DEFAULT
+from tandem.console.shipped_configs import find_config
+from tandem.console.terminal import Overrides, TokenFile, errors, progress
+from tandem.records.feed import record_feed
+
+if TYPE_CHECKING:
+    from sync.config.config import View
+    from tandem.records.replay import Asked
+    from tandem.view.data_source import RecordData
+
+
+def _asked(mode: str, delay_ms: float, config: Path | None, overrides: list[str] | None) -> "Asked":
+    from tandem.records.replay import Asked
+
+    return Asked(mode, delay_ms, config=config, overrides=list(overrides or []))
+
+
+def serve(where: "View", feed: "RecordData", other: "RecordData | None", token: str, opened: bool) -> None:
+    """The page of a record, until Ctrl-C."""
+    from tandem.view.address import announced
+    from tandem.view.process import Page
+
+    stop = _stop_signal()
+    page = Page(where, feed, other, _say, token)
+    try:
+        with announced(page.address, _say, opened):
+            page.run(stop)
+    finally:
+        page.close()
+        feed.close()
+
+
+def _stop_signal() -> threading.Event:
+    stop = threading.Event()
+    set_by_signals(stop, signal.SIGINT, signal.SIGTERM)
+    return stop
+
+
+def _say(text: str) -> None:
+    print(f"view: {visible(text)}", file=sys.stderr, flush=True)
+
+
+def view(
+    what: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN OTHER CONFIG",
+            help="RUN: a run's folder or file; a folder of runs means its latest. OTHER: a second one, drawn beside it."
+            " CONFIG: of the run that is going on (default: drive), or another than the recorded one; a TOML file or a"
+            " name in configs/. A mechanism (.toml) alone runs on its page.",
+        ),
+    ] = None,
+    against: Annotated[
+        Literal["ideal"] | None, typer.Option(help="The same run without transport, drawn beside it.")
+    ] = None,
+    mode: Annotated[
+        Literal["exact", "ideal"], typer.Option(help="Of RUN. exact: as it was. ideal: without transport.")
+    ] = "exact",
+    delay_ms: Annotated[float, typer.Option(min=0, help="Of what is ideal: blocks are there so much later.")] = 0.0,
+    overrides: Overrides = None,
+    host: Annotated[str | None, typer.Option(help="Address to serve at. Default: the configuration's.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Exactly this one; 0: any. Default: the first free from 8790.")
+    ] = None,
+    token_file: TokenFile = None,
+    opened: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
+) -> None:
+    """Show a recorded run on a page: time can be moved; or two runs over each other; or the run that is going on.
+
+    A mechanism runs on its page, and can be held, pushed and changed by hand.
+    """
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.config import View
+    from sync.config.toml import check, with_overrides
+    from sync.files.token import page_token
+
+    with errors():
+        token = page_token(token_file)
+        run, other, config = _named(what or [])
+        if run is None:
+            file = config or DEFAULT
+            if is_mechanism(file):
+                _mechanism(file, (host, port), token, opened)
+            else:
+                _live(file, overrides, (host, port), token, opened)
+            return
+        if other is not None and against:
+            raise ConfigError("--against: is for one run; give either a second one or --against ideal")
+        if delay_ms and mode == "exact" and not against:
+            raise ConfigError(f"--delay-ms {delay_ms:g}: needs --mode ideal or --against ideal")
+        from sync.record.reader import find
+
+        for named in filter(None, (run, other)):
+            find(named)  # a run that is not there is reported before anything is compiled
+        build.ensure_for("tandem.records.replay")
+        with compiling("replay"):
+            import tandem.records.replay  # noqa: F401
+        with progress("view") as update:
+            feed = record_feed(
+                run, _asked(mode, 0.0 if against else delay_ms, config, overrides), _say, update
+            )  # fmt: skip
+            second = None
+            if other is not None:
+                second = record_feed(other, _asked("exact", 0.0, config, overrides), _say, update)
+            elif against:
+                second = record_feed(
+                    run, _asked(against, delay_ms, config, overrides), _say, update, report_losses=False
+                )
+                second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
+        # not as the record has it: its author does not decide who may look at it here
+        asked_view = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
+        serve(_where(check(View, asked_view, "--set", "view"), (host, port)), feed, second, token, opened)
+
+
+def _named(words: list[Path]) -> tuple[Path | None, Path | None, Path | None]:
+    """Which run, which other one, which configuration: that is what ends in .toml, or is no file and has a name in
+    configs/."""
+    found = []
+    for word in words:
+        try:
+            found.append(word if word.is_dir() else find_config(word))
+        except ConfigError:  # a run that is not there; reading it says so
+            found.append(word)
+    configs = [word for word in found if word.suffix == ".toml"]
+    runs = [word for word in found if word.suffix != ".toml"]
+    if len(configs) > 1 or len(runs) > 2:
+        shown = " ".join(str(word) for word in words)
+        raise ConfigError(f"{shown}: at most two runs and one configuration can be shown")
+    return next(iter(runs), None), next(iter(runs[1:]), None), next(iter(configs), None)
+
+
+def is_mechanism(file: Path) -> bool:
+    """Whether a file describes a mechanism, by the tables it has; a configuration has others."""
+    from sync.config.toml import read_toml
+
+    return "bodies" in read_toml(file)
+
+
+def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
+    """A mechanism in the hand, until Ctrl-C."""
+    from sync.compile import build
+    from sync.compile.jit import compiling
+    from sync.config.config import View
+
+    build.ensure_for("tandem.mechanism.run")
+    with compiling("mechanism"):
+        from tandem.mechanism.run import prepare
+        from tandem.multibody.mechanism_file import read_mechanism
+        from tandem.view.address import announced
+        from tandem.view.bench import Bench, with_hands
+        from tandem.view.listen import close_page, open_page
+        from tandem.view.mechanism_page import MechanismData, MechanismPage
+    described = read_mechanism(file)
+    with_hands(described.mechanism)
+    if described.file.run.formulation == "relative":
+        _say(f'{file}: run.formulation = "relative": on a page a mechanism moves in natural coordinates, by I3AL')
+    described, state = prepare(described)
+    where = _where(View(), chosen)
+    server, _, address = open_page(where, described.file.name, token)
+    stop = _stop_signal()
+    try:
+        workshop = MechanismPage(server, MechanismData(described.file.title or described.file.name, Bench(state)))
+        with announced(address, _say, opened):
+            workshop.run(stop, where.rate_hz)
+    finally:
+        close_page(server)
+
+
+def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
+    """The run of this name on this host, also while it has not begun: the very service that a run starts."""
+    from sync.compile.jit import compiling
+    from sync.config.config import load
+    from sync.process.service import Reporter
+
+    class Quiet(Reporter):
+        def status(self, content: dict[str, Any]) -> None: ...
+
+    config = load(file, overrides or [])
+    config = config.model_copy(update={"view": _where(config.view, chosen)})
+    with compiling("view"):
+        from tandem.view.process import live_feed, serve_live
+    feed = live_feed(config, file)
+    stop = _stop_signal()
+    serve_live(config, feed, stop, Quiet("view", False, stop), token, opened)
+
+
+def _where(view: "View", chosen: tuple[str | None, int | None]) -> "View":
+    """A page's address, with what the command line says of it."""
+    from sync.config.config import View
+    from sync.config.toml import check
+
+    named = zip(("host", "port"), chosen, strict=True)
+    asked = view.model_dump() | {key: value for key, value in named if value is not None}
+    return check(View, asked, "the command line", "view")

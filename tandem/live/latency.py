@@ -1,0 +1,79 @@
+"""`tandem latency`: the transfer per transport, with its yardsticks measured in the same run."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tandem.live.figures import HISTOGRAMS, figures, histogram_table
+from tandem.live.run import checked_config, live_run
+from tandem.reports.beside_source import SOURCE_MS_PER_LOOP
+from tandem.reports.html import RunData
+from tandem.reports.outcome import verdict
+
+# Two real crystals drift; one machine's do not. With the DAQ's this much off a free run passes through all phases.
+_CRYSTAL_PPM = 300
+
+
+def measure(
+    file: Path, overrides: list[str], transports: tuple[str, ...], seconds: float, phase: bool, console: Console
+) -> tuple[dict[str, Any], list[RunData], int]:
+    """({"runs": […], "bare": {…}}, the steps of the runs, exit code). The bare figures come first."""
+    from sync.config.config import forced_transport
+    from tandem.doctor.baseline import bare_ipc, bare_lateness
+
+    config = checked_config(file, overrides)
+    with console.status(f"bare sleeping loop, {seconds:g} s"):
+        lateness = bare_lateness(config, seconds)
+    with console.status(f"bare ZeroMQ and msgpack over ipc, {seconds:g} s"):
+        ipc = bare_ipc(config, seconds)
+    runs, data, code = [], [], 0
+    for transport in transports:
+        for mode in ("free", "locked") if phase else (config.sim.phase,):
+            settings = [*overrides, *forced_transport(transport), "sim.probe_rest_ms=0", f'sim.phase="{mode}"']
+            settings += ["view.enabled=false", "supervision.restart=false"]  # nothing else of ours on the machine
+            if phase and "clock_ppm" not in config.source:
+                settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
+            label = f"{transport}, {mode}" if phase else transport
+            checked, outcome, _ = live_run(file, settings, seconds, label, begun_at=time.monotonic())
+            result = {**figures(checked, outcome), "label": label}
+            runs.append(result)
+            data.append(RunData(label, result, outcome.steps, tuple(checked.inputs)))
+            code = code or verdict(result, outcome.failure, outcome.code).code
+    return {"runs": runs, "bare": {"ipc_us": ipc, "lateness_us": lateness}}, data, code
+
+
+def print_latency(console: Console, result: dict[str, Any]) -> None:
+    bare = result["bare"]
+    rows = {"source, ms per loop": _constant(SOURCE_MS_PER_LOOP * 1e3), "bare ZeroMQ + msgpack, ipc": bare["ipc_us"]}
+    rows |= {f"tandem, {run['label']}": run["transfer_us"] for run in result["runs"]}
+    console.print(histogram_table("Transfer per loop, us", rows))
+    for key in ("age_us", "step_us", "lateness_us"):
+        rows = {run["label"]: run[key] for run in result["runs"]}
+        if key == "lateness_us":
+            rows = {"bare sleeping loop": bare["lateness_us"], **rows}
+        console.print(histogram_table(f"{HISTOGRAMS[key].capitalize()}, us", rows))
+    table = Table(title="Loops and blocks", title_justify="left")
+    for heading in ("", "s", "loops", "bytes", "blocks", "ms/loop", "steps", "missed", "used", "superseded", "lost"):
+        table.add_column(heading, justify="right")
+    for run in result["runs"]:
+        count = run["balance"]
+        cells = [run[k] for k in ("label", "seconds", "loops", "bytes", "blocks", "ms_per_loop", "steps")]
+        cells += [run["deadline_misses"], *(count[k] for k in ("used", "superseded", "lost"))]
+        table.add_row(*map(str, cells))
+    console.print(table)
+    free = [run["age_us"]["p50"] for run in result["runs"] if run["phase"].get("mode") == "free"]
+    locked = [run["age_us"]["p50"] for run in result["runs"] if run["phase"].get("mode") == "locked"]
+    if free and locked:
+        console.print(
+            f"the DAQ's crystal was {_CRYSTAL_PPM} ppm off unless configured otherwise, as two real clocks drift"
+        )
+        console.print(
+            f"median age at use: {free[0]:.0f} us free, {locked[0]:.0f} us locked, {free[0] / locked[0]:.1f} times less"
+        )
+
+
+def _constant(value: float) -> dict[str, Any]:
+    return {"n": 5, **dict.fromkeys(("p50", "p90", "p99", "p999", "max"), value)}

@@ -1,0 +1,237 @@
+"""One run, for every command that makes one: checked, started, its progress shown, its folder made."""
+
+import contextlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sync.errors import ConfigError
+from tandem.console.compiled import machine_modules, machine_name
+from tandem.console.terminal import new_run_folder, progress_bar, refuse_place
+
+if TYPE_CHECKING:
+    from sync.config.config import Config
+
+
+def _opened(config: "Config", file: Path) -> Any:
+    """The source that a configuration names."""
+    from sync.compile.jit import compiling
+
+    with compiling("source"):
+        from daq_service.devices import open_device
+
+        return open_device(config, file)
+
+
+def refuse_early(config: "Config", file: Path) -> None:
+    """Raises ConfigError for whatever can be found wrong without compiled code: keys, values, files that are missing.
+
+    A person who mistyped a setting has the answer before anything is started or compiled; the rest is found by the
+    processes that use it, before they begin.
+    """
+    from daq_service import devices
+    from sync.config.toml import read_toml
+
+    devices.refuse_early(config, file)
+    for name in (config.sim.machine, *config.sim.files.values(), config.source.get("manoeuvre")):
+        if isinstance(name, str) and name.endswith(".toml"):
+            read_toml(file.parent / name)
+
+
+def checked_config(file: Path, overrides: list[str]) -> "Config":
+    """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
+    import numpy as np
+
+    from sync.compile.jit import compiling
+    from sync.config.config import load
+
+    config = load(file, overrides)
+    _opened(config, file)
+    with compiling("check"):
+        from sim_service.contract.outlook import outlook_of
+        from sim_service.inputs.table import check_rows
+        from sim_service.registry import check_effort, check_step, configured_machine
+        from tandem.live.supervisor.truth import check_watched
+
+        model, params = configured_machine(config, file.parent)
+        check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
+        check_effort(config, model, str(file))
+        check_step(config, model, str(file))
+        check_watched(config, [output.name for output in model.outputs], str(file))
+        if config.look_ahead.enabled:
+            outlook_of(model, params, str(file))
+        state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
+        model.initial(state, params, model.tables, work)  # it must stand, too
+    return config
+
+
+# what every run compiles before its first step, beside its machine and its device; anything else is compiled by the
+# command that needs it
+_COMPILED = ("daq_service.service", "sim_service.service", "sync.record.writer")
+_COMPILED_FOR_EFFORTS = ("daq_service.effort",)
+_COMPILED_AHEAD = ("sim_service.look_ahead.service",)
+_MODULE = re.compile(r"[a-z]\w{0,39}", re.ASCII)  # what a machine or a device of ours may be called
+
+
+def compile_ahead(config: "Config", file: Path) -> None:
+    """On all cores, with progress, where something is still to be compiled. Quick where nothing is."""
+    from sync.compile import build, dependencies
+
+    name = compiled_set(config, file)
+    if build.done(name):
+        return
+    refuse_early(config, file)  # reported before the compiler has its minute
+    refuse_unknown_machine(config, file)
+    modules = [*_COMPILED, *_ours(f"daq_service.devices.{config.source.get('kind')}", dependencies.runs)]
+    # a machine may import what makes it only when it is made
+    for module in machine_modules(machine_name(config, file.parent)):
+        modules += _ours(module, build.needed_by)
+    if config.efforts:
+        modules += _COMPILED_FOR_EFFORTS
+    if config.look_ahead.enabled:
+        modules += _COMPILED_AHEAD
+    if config.view.enabled:
+        modules += _ours("tandem.view.process", build.needed_by)
+    build.ensure(name, *modules)
+
+
+def refuse_unknown_machine(config: "Config", file: Path) -> None:
+    from sim_service.registry import known_machines
+
+    name, known = machine_name(config, file.parent), known_machines()
+    if name and name not in known:  # a file that names none is refused where the rest of it is read
+        machine = config.sim.machine
+        where = f"{file.parent / machine}: machine" if machine.endswith(".toml") else "sim.machine"
+        raise ConfigError(f"{where} = {name!r}: must be one of {', '.join(known)}")
+
+
+def compiled_set(config: "Config", file: Path) -> str:
+    """A name for what this configuration needs compiled."""
+    parts = [machine_name(config, file.parent), str(config.source.get("kind"))]
+    parts += ["efforts"] * bool(config.efforts) + ["ahead"] * config.look_ahead.enabled
+    parts += ["page"] * config.view.enabled
+    return "run-" + "-".join(part if _MODULE.fullmatch(part) else "unknown" for part in parts)
+
+
+def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
+    """The modules with kernels that a machine or a device needs; none of one of another package, which is compiled
+    when it is imported."""
+    from sync.compile import dependencies
+
+    if not _MODULE.fullmatch(module.rpartition(".")[2]):
+        return []
+    try:
+        file = dependencies.file_of(module)
+    except ModuleNotFoundError:
+        return []
+    files = [each for each in needs(file) if dependencies.kernels_in(each)]
+    return sorted(dependencies.module_name(each) for each in files)
+
+
+def figures_line(status: dict[str, dict[str, Any]]) -> str:
+    """What a run shows of itself while it runs; short enough for 80 columns."""
+    sim = status.get("sim") or {}
+    if not sim.get("steps"):
+        return ""
+    shown = f"{sim['shown']}, " if "shown" in sim else ""  # the machine's first figure
+    return (
+        f"{shown}age {sim['age_us']['p50']:.0f} us, step {sim['hops_us']['step']['p50']:.0f} us,"
+        f" {sim['deadline_misses']} missed"
+    )
+
+
+def _limits(config: "Config", file: Path, overrides: list[str]) -> list[str]:
+    """Settings that hold down what a hand could feel as chatter, from a measurement of this machine."""
+    from daq_service.devices import felt
+
+    if not felt(config):
+        return []
+    compile_ahead(config, file)  # whether its machine has a limit is known of the machine itself
+    from tandem.doctor import all_rows
+
+    settled: list[str] = []
+    for of in all_rows():
+        found, said = of.held_down(config, file, overrides)
+        settled += found
+        if said:
+            print(f"tandem: {said}", file=sys.stderr)
+    return settled
+
+
+def live_run(
+    file: Path,
+    overrides: list[str],
+    seconds: float | None,
+    title: str,
+    runs: Path | None = None,
+    begun_at: float | None = None,
+    token_file: Path | None = None,
+    channels: tuple[str, ...] = (),
+) -> tuple["Config", Any, Path | None]:
+    """A run, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder).
+
+    `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for. The
+    page's token is in `token_file`, or in the environment, or a new one. `channels` of the machine are kept of every
+    step for a report, beside what is kept of all.
+    """
+    from sync.config.config import load
+    from sync.files.token import page_token
+    from tandem.live.supervisor.launch import ProcessGroup
+
+    token = page_token(token_file)  # before anything inherits the environment
+    config = load(file, overrides)
+    refuse_early(config, file)  # before a measurement takes its time
+    if runs is not None and config.record.enabled:
+        refuse_place(runs)
+    if limits := _limits(config, file, overrides):
+        overrides = [*overrides, *limits]
+        config = load(file, overrides)
+    compile_ahead(config, file)
+    # first of all: it imports beside us
+    group = ProcessGroup(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
+    folder = None
+    try:
+        refuse_early(config, file)
+        from sync.transport.keys import transport_keys
+        from tandem.live.figures import figures
+        from tandem.live.supervisor.supervise import supervise
+        from tandem.live.supervisor.truth import truth_of
+
+        source = _opened(config, file)
+        for role in ("daq", "sim"):
+            transport_keys(config, file, role)  # both run here, so both pairs must be
+        folder = new_run_folder(runs, config.name) if runs is not None and config.record.enabled else None
+        duration = seconds
+        if duration is None:  # a source that ends by itself ends the run
+            duration = getattr(source, "seconds", None) or config.seconds
+        with progress_bar() as bar:
+            starting = f"{title}: starting (the first time, compiling)"
+            task = bar.add_task(starting, total=duration or None, figures="")
+
+            def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
+                if elapsed >= 0:
+                    bar.update(task, description=title, completed=elapsed, figures=figures_line(status))
+
+            outcome = supervise(
+                config,
+                group,
+                duration,
+                update,
+                lambda text: bar.console.print(text, markup=False, highlight=False, soft_wrap=True),
+                folder,
+                lambda o: figures(config, o),
+                begun_at,
+                token,
+                channels,
+                truth_of(config, file),
+            )
+    except BaseException:
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # of a run that never was, if it is empty
+        raise
+    finally:
+        group.call_off()
+    return config, outcome, folder

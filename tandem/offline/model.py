@@ -1,0 +1,316 @@
+"""A machine in one's own hands: stepped, run over arrays, linearised, without processes and without a clock.
+
+It is the very step that the loop and a replay make (sim_service/step_kernel.py calls it too): the same state, inputs
+and parameters give the same bits.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service.commands import fault_of
+from sim_service.contract.machine import Machine, Parameter, Quantity
+from sim_service.contract.scene import poses
+from sim_service.registry import MachineFiles, configured, gather, known_machines, make_machine, recorded
+from sync.compile.jit import compiling
+from sync.config.config import Config, load
+from sync.config.toml import check, read_toml
+from sync.errors import ConfigError, TandemError
+from sync.record import open_run
+from sync.record.settings import recorded_files, recorded_settings
+from sync.ring.memory import refuse_too_many
+from tandem.console.compiled import compile_machine, machine_name
+from tandem.console.shipped_configs import CONFIGS, find_config
+from tandem.offline.table import Table
+
+_SMALL = 6e-6  # of the size of a state or an input: where errors of rounding and of the formula are equal
+
+
+class Diverged(TandemError):
+    """A step left its bounds, or is no number; the model stands where it stood before it."""
+
+    code = 3
+
+
+@dataclass(frozen=True)
+class Linear:
+    """x[k+1] = a x[k] + b u[k], y[k] = c x[k] + d u[k], about one state and one set of inputs; y are the outputs of the
+    step that begins with x[k]."""
+
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    d: np.ndarray
+    states: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    step_s: float
+
+
+class Parameters(MutableMapping[str, float]):
+    """By name; a change holds from the next step on, within the limits of the machine."""
+
+    def __init__(self, machine: Machine, values: np.ndarray):
+        self._machine, self._described, self._values = machine, machine.parameters, values
+        self._places = {p.name: i for i, p in enumerate(machine.parameters)}
+
+    def _place(self, name: str) -> int:
+        if name not in self._places:
+            raise KeyError(_unknown("parameter", name, self._places))
+        return self._places[name]
+
+    def __getitem__(self, name: str) -> float:
+        return float(self._values[self._place(name)])
+
+    def __setitem__(self, name: str, value: float) -> None:
+        place = self._place(name)
+        value = value.item() if isinstance(value, np.generic) else value
+        again = f"load it again: load_machine(…, {{{name!r}: {value!r}}})"
+        if fault := fault_of(self._machine, self._places, name, value, False, again):
+            raise ConfigError(fault)
+        self._values[place] = value
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a machine keeps its parameters")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._described)
+
+    def describe(self, name: str) -> Parameter:
+        """Unit, limits, meaning."""
+        return self._described[self._place(name)]
+
+
+def _unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, known, 3) or sorted(known)[:8]
+    return f"{name}: no {what} of this machine; there are {', '.join(near)}"
+
+
+class Model:
+    """One machine and its state. For one thread; `copy` gives another."""
+
+    def __init__(self, machine: Machine, params: np.ndarray):
+        self._machine, self._params = machine, params
+        self.parameters = Parameters(machine, params)
+        self._state = np.zeros(len(machine.states))
+        self._inputs = np.zeros(len(machine.inputs))
+        self._work = np.zeros(machine.work_size)
+        self._at = {q.name: i for i, q in enumerate(machine.inputs)}
+        self._given = np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
+        self.reset()
+
+    # ---- what it is
+
+    @property
+    def name(self) -> str:
+        return self._machine.name
+
+    @property
+    def machine(self) -> Machine:
+        """Its description and its step."""
+        return self._machine
+
+    @property
+    def params(self) -> np.ndarray:
+        """A copy of the vector of parameters, as a step takes it."""
+        return self._params.copy()
+
+    @property
+    def inputs(self) -> tuple[Quantity, ...]:
+        return self._machine.inputs
+
+    @property
+    def states(self) -> tuple[Quantity, ...]:
+        return self._machine.states
+
+    @property
+    def outputs(self) -> tuple[Quantity, ...]:
+        return self._machine.outputs
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.inputs)} inputs, {len(self.states)} states, {len(self.outputs)} outputs"
+        return f"<tandem.Model {self.name}: {sizes}, {len(self.parameters)} parameters>"
+
+    # ---- where it stands
+
+    @property
+    def state(self) -> np.ndarray:
+        """A copy; assign one to go there."""
+        return self._state.copy()
+
+    @state.setter
+    def state(self, values: np.ndarray) -> None:
+        given = np.asarray(values, np.float64)
+        if given.shape != self._state.shape or not np.isfinite(given).all():
+            raise ConfigError(f"state: {len(self._state)} finite numbers are expected, one for each of `states`")
+        self._state[:] = given
+        self._work[:] = 0.0  # a step goes on from zeros just the same
+
+    def reset(self) -> None:
+        """As it stands at the start, with the parameters as they are."""
+        self._machine.initial(self._state, self._params, self._machine.tables, self._work)
+
+    def copy(self) -> "Model":
+        other = Model(self._machine, self._params.copy())
+        other._state[:], other._work[:] = self._state, self._work
+        return other
+
+    def description(self) -> tuple[Machine, np.ndarray]:
+        """The machine, and the values of its parameters as they are now; for those who make something of it."""
+        return self._machine, self._params.copy()
+
+    def frames(self) -> dict[str, np.ndarray]:
+        """Where its solids are: origin, and the directions ahead, left and up, four rows; {} if it has no looks."""
+        scene = self._machine.scene
+        if scene is None:
+            return {}
+        out = poses(scene.frames)
+        self._machine.frames(self._state, self._params, out)
+        return {solid.name: out[solid.frame].copy() for solid in scene.solids}
+
+    # ---- what it does
+
+    def step(self, inputs: Mapping[str, float] | None = None, step_s: float = 0.005) -> dict[str, float]:
+        """On by one step; what is not given is 0, or computed by the machine where that is its way. Returns the
+        outputs. Raises Diverged where it left its bounds, and stays where it stood."""
+        self._take(inputs or {})
+        self._advance(step_s)
+        return dict(zip((q.name for q in self.outputs), self._work.tolist(), strict=False))
+
+    def run(
+        self, inputs: Mapping[str, np.ndarray | float] | None = None, steps: int | None = None, step_s: float = 0.005
+    ) -> Table:
+        """So many steps; an input is one number for all of them, or an array with one for each. Columns: `t` (s, the
+        end of each step), the inputs as they were used, the outputs."""
+        given = {name: np.asarray(value, np.float64) for name, value in (inputs or {}).items()}
+        lengths = {name: len(value) for name, value in given.items() if value.ndim == 1}
+        wrong = [name for name, value in given.items() if value.ndim > 1]
+        if wrong or len(set(lengths.values()) | ({steps} if steps is not None else set())) > 1:
+            shown = ", ".join(f"{name} {given[name].shape}" for name in given)
+            raise ConfigError(f"inputs: a number each, or arrays as long as `steps`; these are {shown}")
+        count = steps if steps is not None else next(iter(lengths.values()), None)
+        if count is None or count < 0:
+            raise ConfigError(f"steps = {count!r}: say how many, or give an array for an input")
+        self._take(dict.fromkeys(given, 0.0))
+        varying = [(self._at[name], value) for name, value in given.items()]
+        n, m = len(self.inputs), len(self.outputs)
+        refuse_too_many("steps", count, 16 * (n + m))  # and once more as columns
+        rows = np.zeros((count, n + m))
+        for k in range(count):
+            self._inputs[:] = self._given
+            for place, value in varying:
+                self._inputs[place] = value[k] if value.ndim else value
+            try:
+                self._advance(step_s)
+            except Diverged as error:
+                raise Diverged(f"{error} (step {k} of {count})") from None
+            rows[k, :n], rows[k, n:] = self._inputs, self._work[:m]
+        quantities = (Quantity("t", "s", "End of the step"), *self.inputs, *self.outputs)
+        columns = [step_s * np.arange(1, count + 1), *rows.T.copy()]
+        return Table(
+            {q.name: column for q, column in zip(quantities, columns, strict=True)},
+            {q.name: q.unit for q in quantities},
+            {q.name: q.text for q in quantities},
+        )
+
+    def linearise(self, inputs: Mapping[str, float] | None = None, step_s: float = 0.005) -> Linear:
+        """The step about the present state and these inputs, by central differences of it; the model does not move."""
+        self._take(inputs or {})
+        here, work = self._state.copy(), self._work.copy()
+        n, p, m = len(here), len(self._given), len(self.outputs)
+        both = np.zeros((n + m, n + p))
+        for j in range(n + p):
+            about = here[j] if j < n else self._given[j - n]
+            if np.isnan(about):
+                continue  # the machine computes that input itself
+            small = _SMALL * max(abs(about), 1.0)
+            ends = []
+            for sign in (1.0, -1.0):
+                self._state[:], self._work[:], self._inputs[:] = here, work, self._given
+                if j < n:
+                    self._state[j] += sign * small
+                else:
+                    self._inputs[j - n] += sign * small
+                self._advance(step_s)
+                ends.append(np.concatenate([self._state, self._work[:m]]))
+            both[:, j] = (ends[0] - ends[1]) / (2.0 * small)
+        self._state[:], self._work[:] = here, work
+        states, inputs_, outputs = (tuple(q.name for q in group) for group in (self.states, self.inputs, self.outputs))
+        return Linear(both[:n, :n], both[:n, n:], both[n:, :n], both[n:, n:], states, inputs_, outputs, step_s)
+
+    def _take(self, given: Mapping[str, Any]) -> None:
+        self._given[:] = [np.nan if q.optional else 0.0 for q in self.inputs]
+        for name, value in given.items():
+            if name not in self._at:
+                raise KeyError(_unknown("input", name, self._at))
+            self._given[self._at[name]] = value
+        self._inputs[:] = self._given
+
+    def _advance(self, step_s: float) -> None:
+        if not 0.0 < step_s < np.inf:
+            raise ConfigError(f"step_s = {step_s!r}: must be positive, in seconds")
+        before = self._state.copy()
+        self._machine.step(self._state, self._inputs, self._params, self._machine.tables, self._work, step_s)
+        for quantities, values in ((self.states, self._state), (self.outputs, self._work)):
+            sound = np.abs(values[: len(quantities)]) <= self._machine.bound
+            if not sound.all():
+                first = quantities[int(np.argmin(sound))].name
+                value = values[int(np.argmin(sound))]
+                self._state[:], self._work[:] = before, 0.0
+                raise Diverged(f"{self.name}: {first} became {value:g}; it stands where it stood before this step")
+
+
+def load_machine(machine: str | Path, parameters: Mapping[str, float] | None = None) -> Model:
+    """A machine by its name ("mass_spring"), by its file ("configs/omni/bench.toml"), or as a configuration has it
+    ("configs/wall.toml"), or as a recorded run has it ("runs/…"); files are also found among those that
+    tandem ships. `parameters` differ from the file.
+
+    Raises TandemError that names what is wrong. The first time it compiles, which takes up to a minute.
+    """
+    changed = {name: float(value) for name, value in (parameters or {}).items()}
+    with compiling("library"):
+        sources, configured_values = machine_files(machine)
+        return Model(*make_machine(sources, {**configured_values, **changed}))
+
+
+def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFiles, dict[str, float]]:
+    """What a machine is made from, by its name, its file, a configuration or a recorded run, and the parameters that
+    the configuration gives. Files are looked for in `folder` first."""
+    if isinstance(machine, str) and machine in known_machines():
+        compile_machine(machine)
+        return gather(machine), {}
+    if (folder / machine).suffix == ".mcap" or (folder / machine).is_dir():
+        run = open_run(folder / machine)
+        settings = check(Config, recorded_settings(run), f"{run.path} (config.json)")
+        sources = recorded(recorded_files(run), str(run.path))
+        compile_machine(sources.toml().get("machine"))
+        return sources, dict(settings.sim.parameters)
+    path = found_file(Path(machine), folder)
+    described = read_toml(path)
+    if "machine" in described:
+        compile_machine(described["machine"])
+        return gather(path), {}
+    config = load(path)
+    compile_machine(machine_name(config, path.parent))
+    return configured(config, path.parent), dict(config.sim.parameters)
+
+
+def found_file(path: Path, first: Path = Path()) -> Path:
+    """As it is, from this folder, or among the shipped ones, with or without its suffix."""
+    try:
+        found = next((p for p in (first / path, first / f"{path}.toml") if p.is_file()), None) or find_config(path)
+    except ConfigError:
+        found = path
+    if found.is_file():
+        return found
+    raise ConfigError(
+        f"{path}: no such file, here or in {CONFIGS}, and no machine of that name; machines:"
+        f" {', '.join(known_machines())}"
+    )

@@ -1,0 +1,172 @@
+"""A twin against the "real" machine it ran beside (`source.truth`), from both records: errors of what is watched.
+
+A step of the twin used a block, whose instant is that of the step of the real machine it was made of: both are steps
+of the same length from the same instant, and what they come to is compared. Estimated quantities are compared with the
+real machine's parameters of their names, where it has such.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sync.record import Run, RunError, open_run
+from sync.record.settings import recorded_number, recorded_parameters, recorded_settings
+
+FOLDER = "truth"  # in a run's own: where the "real" machine beside it is recorded
+
+_OUT_S = 1.0  # a reading older than this is of a sensor that is out; its latency is far less
+_NEVER_S = 3999.0  # the age of what has not come yet is more
+ESTIMATED, SIGMA, AGE = "estimated_", "sigma_", "age_"
+
+
+def truth_folder(run: Path) -> Path | None:
+    """Where the record of the real machine is; None if the run had none."""
+    folder = (run if run.is_dir() else run.parent) / FOLDER
+    return folder if folder.is_dir() else None
+
+
+def against_truth(path: Path) -> dict[str, Any] | None:
+    """Figures of the run in this folder or file; None if it ran beside no other, or nothing of that was recorded."""
+    folder = truth_folder(path)
+    if folder is None:
+        return None
+    try:
+        run, truth = (open_run(each, ("/step",)) for each in (path, folder))
+        if not (_has_steps(run, {"input_t_ns", "input_seq"}) and _has_steps(truth, set())):
+            return None
+        return compare(run, truth)
+    except RunError:
+        return None
+
+
+def _has_steps(run: Run, names: set[str]) -> bool:
+    topic = run.topics.get("/step")
+    return topic is not None and len(topic) > 0 and names <= {*topic.layout.names}
+
+
+def paired(steps: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of every step of the twin the number of the real machine's step, and whether it is of the same instant."""
+    order = np.argsort(true["t_ns"], kind="stable")
+    at = np.searchsorted(true["t_ns"][order], steps["input_t_ns"])
+    at = order[np.minimum(at, len(order) - 1)]
+    # of steps that had the same block only the first is of its instant
+    fresh = np.concatenate([[True], steps["input_seq"][1:] != steps["input_seq"][:-1]])
+    return at, (true["t_ns"][at] == steps["input_t_ns"]) & fresh
+
+
+def watched_truth(path: Path) -> dict[str, np.ndarray]:
+    """What `source.watch` names, of the real machine's record, for every step of the run; NaN: not known,
+    or before `source.settle_s`."""
+    folder = truth_folder(path)
+    if folder is None:
+        return {}
+    try:
+        run, truth = (open_run(each, ("/step",)) for each in (path, folder))
+    except RunError:
+        return {}
+    if not (_has_steps(run, {"input_t_ns", "input_seq"}) and _has_steps(truth, set())):
+        return {}
+    steps, true = run.topics["/step"].blocks, truth.topics["/step"].blocks
+    at, known = paired(steps, true)
+    source = recorded_settings(run).get("source")
+    source = source if isinstance(source, dict) else {}
+    watch, settle_ns = source.get("watch"), 1e9 * (_number(source.get("settle_s")) or 0.0)
+    known &= steps["t_ns"] - steps["t_ns"][0] >= settle_ns
+    names = {*(true.dtype.names or ())} & {*(steps.dtype.names or ())}
+    return {
+        name: np.where(known, true[name][at], np.nan)
+        for name in (watch if isinstance(watch, list) else ()) if name in names
+    }  # fmt: skip
+
+
+def compare(run: Run, truth: Run) -> dict[str, Any]:
+    steps, true = run.topics["/step"].blocks, truth.topics["/step"].blocks
+    at, known = paired(steps, true)
+    steps, true = steps[known], true[at[known]]
+    source = recorded_settings(run).get("source")
+    source = source if isinstance(source, dict) else {}
+    watch, settle_s = source.get("watch"), _number(source.get("settle_s")) or 0.0
+    seconds = (steps["t_ns"] - steps["t_ns"][0]) * 1e-9 if len(steps) else np.zeros(0)
+    settled = seconds >= settle_s
+    names = true.dtype.names or ()
+    out = np.zeros(len(true), bool)
+    for name in names:
+        if name.startswith(AGE):
+            out |= (true[name] > _OUT_S) & (true[name] < _NEVER_S)
+    units = {c.name: c.unit for c in run.topics["/step"].layout.channels}
+    parts = {"outside": settled & ~out, "outage": settled & out}
+    watched: dict[str, Any] = {}
+    unknown: list[str] = []
+    for name in watch if isinstance(watch, list) else ():
+        if name not in names or name not in (steps.dtype.names or ()):
+            unknown.append(str(name))
+            continue
+        error = steps[name] - true[name]
+        if units.get(name) == "rad":
+            error = np.remainder(error + np.pi, 2.0 * np.pi) - np.pi
+        watched[name] = {
+            "unit": units.get(name, ""),
+            **{part: float(np.sqrt(np.mean(error[where] ** 2))) for part, where in parts.items() if where.any()},
+            "worst": float(np.abs(error[settled]).max()) if settled.any() else None,
+            "outage_end": float(abs(error[np.flatnonzero(parts["outage"])[-1]])) if parts["outage"].any() else None,
+            "mean_true": float(np.mean(np.abs(true[name][settled]))) if settled.any() else None,
+        }
+    real = recorded_parameters(truth)
+    estimated = {
+        name.removeprefix(ESTIMATED): {
+            "estimate": float(steps[name][-1]),
+            "sigma": float(steps[SIGMA + name.removeprefix(ESTIMATED)][-1]),
+            "truth": _number(real.get(name.removeprefix(ESTIMATED))),
+        }
+        for name in (steps.dtype.names or ())
+        if name.startswith(ESTIMATED) and len(steps) and SIGMA + name.removeprefix(ESTIMATED) in steps.dtype.names
+    }
+    readings = {
+        key: int(steps[key][-1]) for key in ("readings_used", "readings_gated", "readings_late")
+        if len(steps) and key in (steps.dtype.names or ())
+    }  # fmt: skip
+    return {
+        "record": str(truth.path), "compared": len(steps), "not_compared": int((~known).sum()),
+        "settle_s": settle_s, "outage_s": float(np.sum(parts["outage"]) * _period(seconds)),
+        "watched": watched, "unknown": unknown, "estimated": estimated, **readings,
+    }  # fmt: skip
+
+
+def _period(seconds: np.ndarray) -> float:
+    return float(np.median(np.diff(seconds))) if len(seconds) > 1 else 0.0
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, dict):
+        value = value.get("value")
+    return recorded_number(value)
+
+
+def print_against_truth(console: Console, found: dict[str, Any]) -> None:
+    table = Table(
+        title=f"Against the truth, from {found['settle_s']:g} s on: rms", title_justify="left", box=SIMPLE_HEAD
+    )
+    for k, heading in enumerate(("", "outside", "in outages", "at their end", "worst", "unit")):
+        table.add_column(heading, justify="left" if k in (0, 5) else "right", no_wrap=True)
+    for name, row in found["watched"].items():
+        cells = [row.get(key) for key in ("outside", "outage", "outage_end", "worst")]
+        shown = ("" if cell is None else f"{cell:.4g}" for cell in cells)
+        table.add_row(escape(name), *shown, escape(row["unit"]))
+    console.print(table)
+    if found["unknown"]:
+        names = escape(", ".join(found["unknown"]))
+        console.print(f"not outputs of both, so not compared: {names}", soft_wrap=True, highlight=False)
+    for name, row in found["estimated"].items():
+        true = "" if row["truth"] is None else f"; truth {row['truth']:.4g}"
+        console.print(f"{escape(name)}: {row['estimate']:.4g} ± {row['sigma']:.2g}{true}", highlight=False)
+    counted = ", ".join(f"{found[key]} {key.removeprefix('readings_')}" for key in found if key.startswith("readings_"))
+    console.print(
+        f"{found['compared']} steps compared, {found['not_compared']} had no instant of their own"
+        + f"; readings: {counted}" * bool(counted),
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip

@@ -1,0 +1,79 @@
+"""Physical values back into raw counts: the inverse of sim_service/inputs, by the same rows."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sync.config.input_rows import Encoder, Row, of_channel
+from sync.ring.block import Channel
+from tandem.records.exchange.errors import ExchangeError
+from tandem.records.exchange.tables import whole
+from tandem.records.exchange.units import Unit, known, unit
+
+Rows = dict[str, Row]
+
+
+def calibration(channel: str, rows: Rows) -> tuple[str, float, float] | None:
+    """(what the channel measures, counts per SI unit of it, counts at zero); None for a channel that no row converts
+    alone, or into a unit that is not known here."""
+    found = of_channel(rows, channel)
+    measured = unit(found[1].unit) if found else None
+    if found is None or measured is None:
+        return None
+    row = found[1]
+    if isinstance(row, Encoder):
+        return measured.dimension, row.sign / (row.per_count * measured.factor), row.zero_counts
+    return measured.dimension, row.full_counts / (row.full * measured.factor), row.zero_counts
+
+
+def usual_unit(channel: Channel, rows: Rows) -> str:
+    """For examples."""
+    found = of_channel(rows, channel.name)
+    return {"1": "%"}.get(found[1].unit, found[1].unit) if found else channel.unit
+
+
+def acceptable(channel: Channel, rows: Rows) -> str:
+    """Which units a column for that channel may have."""
+    own = unit(channel.unit)
+    found = [known(own.dimension) if own else channel.unit]
+    calibrated = calibration(channel.name, rows)
+    if calibrated:
+        found.append(known(calibrated[0]))
+    return ", ".join(found)
+
+
+def conversion(channel: Channel, rows: Rows, given: Unit) -> tuple[float, float] | None:
+    """(counts per one of the given unit, counts at zero); None if it measures something else."""
+    own = unit(channel.unit)
+    if given.symbol == channel.unit:
+        return 1.0, 0.0
+    if own and own.dimension == given.dimension:
+        return given.factor / own.factor, 0.0
+    calibrated = calibration(channel.name, rows)
+    if calibrated and calibrated[0] == given.dimension:
+        return given.factor * calibrated[1], calibrated[2]
+    return None
+
+
+def to_counts(values: np.ndarray, channel: Channel, rows: Rows, given: Unit, where: Callable[[int], str]) -> np.ndarray:
+    """Counts as they would have been read. What is in counts already must be whole; the rest is rounded."""
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ExchangeError(f"{where(int(bad[0]))}: {values[bad[0]]!s} is not a number; {given.symbol} are expected")
+    kind = np.dtype(channel.type)
+    if given.symbol == channel.unit:
+        return whole(values, kind, where)
+    converted = conversion(channel, rows, given)
+    assert converted is not None  # the mapping was checked before
+    per_unit, zero = converted
+    counts = np.rint(values * per_unit + zero)
+    limits = np.iinfo(kind)
+    beyond = np.flatnonzero((counts < limits.min) | (counts > limits.max))
+    if len(beyond):
+        row = int(beyond[0])
+        ends = sorted(((limits.min - zero) / per_unit, (limits.max - zero) / per_unit))
+        raise ExchangeError(
+            f"{where(row)}: {values[row]!s} {given.symbol} would be {counts[row]:.0f} counts; {channel.name} is of type"
+            f" {channel.type}, which holds {ends[0]:.6g} … {ends[1]:.6g} {given.symbol}"
+        )
+    return counts.astype(kind)

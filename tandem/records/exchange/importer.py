@@ -1,0 +1,325 @@
+"""`tandem import`: someone else's measurement, or an exported run, as a run that can be replayed.
+
+What travels are raw counts in blocks of the configuration's layout. Instants are those of the file; a file whose time
+begins below zero is shifted to begin at zero. Columns of a row count as sampled together: the skews of the layout are
+the real DAQ's and mean nothing for the file.
+"""
+
+import functools
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from sync.config.config import Config, load
+from sync.files.private import by_default, rename
+from sync.record import CompleteRun, CompleteTopic, new_folder, write_complete
+from sync.record.batch import NAME_OF_RUN, NAME_RULE
+from sync.record.utc import KEY as UTC_OFFSET
+from sync.record.utc import derived, utc_stamp
+from sync.ring.streams import BLOCK_TOPICS
+from tandem.records.exchange import csv
+from tandem.records.exchange.counts import to_counts
+from tandem.records.exchange.errors import ExchangeError
+from tandem.records.exchange.exporter import kind_of_file
+from tandem.records.exchange.mapping import Mapped, mapped, samples
+from tandem.records.exchange.resample import Series, onto_blocks
+from tandem.records.exchange.tables import (
+    Measurement,
+    Progress,
+    Sheet,
+    attachments_of,
+    blocks_from,
+    is_block_table,
+    layout_of,
+)
+from tandem.records.provenance import attachments, start_facts
+
+_NOT_COPIED = ("format", "monotonic_ns")  # the writer sets them itself
+_ENDINGS = {
+    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
+    ".mf4": "mf4", ".mdf": "mf4", ".dat": "mf4",
+}  # fmt: skip
+
+
+@dataclass
+class Asked:
+    """What the command line asks for."""
+
+    file: Path
+    config: Path  # the configuration to import for
+    config_given: bool = False  # False: an exported run brings its own
+    maps: list[str] = field(default_factory=list)
+    time: str | None = None
+    rate_hz: float | None = None
+    overrides: list[str] = field(default_factory=list)
+    runs: Path = Path("runs")
+
+
+@dataclass
+class _Content:
+    """A run to be written."""
+
+    name: str
+    start: dict[str, str]
+    attachments: dict[str, bytes]
+    topics: dict[str, CompleteTopic]
+    begun_ns: int  # on the clock of the instants; where the start's wall clock belongs
+    reason: str
+    figures: dict[str, Any]
+
+
+def import_file(asked: Asked, progress: Progress = lambda *_: None) -> dict[str, Any]:
+    """Write the run; returns its figures."""
+    progress("reading", 0.0)
+    measurement = open_measurement(asked.file)
+    try:
+        content = _content(asked, measurement)
+    finally:
+        measurement.close()
+    return _write(content, asked, progress)
+
+
+def open_measurement(path: Path) -> Measurement:
+    if not path.exists():
+        near = sorted(p.name for p in path.parent.glob("*") if p.suffix.lower() in _ENDINGS)[:5]
+        raise ExchangeError(f"{path}: no such file" + f"; beside it: {', '.join(near)}" * bool(near))
+    if path.is_dir():
+        if (path / csv.MANIFEST).exists():
+            return csv.read(path)
+        if any(path.glob("*.parquet")):
+            return _reader("parquet")(path)
+        raise ExchangeError(f"{path}: a folder, but none of an export; give a file")
+    kind = _ENDINGS.get(path.suffix.lower())
+    if kind is None:
+        hint = "; it is a run already: tandem replay" if path.suffix == ".mcap" else ""
+        raise ExchangeError(f"{path}: unknown type of file {path.suffix!r}; must be one of {', '.join(_ENDINGS)}{hint}")
+    return _reader(kind)(path)
+
+
+def _reader(kind: str) -> Callable[[Path], Measurement]:
+    read: Callable[[Path], Measurement] = kind_of_file(kind).read
+    return read
+
+
+# ---- what the run holds ----------------------------------------------------------------------------------------------
+
+
+def _content(asked: Asked, measurement: Measurement) -> _Content:
+    ours = not asked.maps and asked.time is None
+    if ours and measurement.passport is not None:
+        return _exported(asked, measurement, measurement.passport)
+    settings = [*asked.overrides, *([f"daq.rate_hz={asked.rate_hz!r}"] if asked.rate_hz is not None else [])]
+    config = load(asked.config, settings)
+    if ours:
+        # an exported table without its passport is known by its names and units
+        sheet = next((s for s in measurement.sheets if is_block_table(s, config.daq.layout)), None)
+        if sheet is not None and asked.rate_hz is None:
+            topic = blocks_from(measurement.path, sheet, config.daq.layout)
+            begun = max(int(config.daq.layout.view(topic.words)["t_ns"][0]), 0)
+            return _of_config(asked, config, measurement, topic, begun, {"instants": "exported"})
+    return _foreign(asked, config, measurement)
+
+
+def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) -> _Content:
+    """The same run again; with another configuration, if one is given."""
+    path = measurement.path
+    for option, given in (("--rate-hz", asked.rate_hz is not None), ("--set", bool(asked.overrides))):
+        if given and not asked.config_given:
+            raise ExchangeError(
+                f"{option}: {path} is an exported run with its own configuration; give a configuration after it to"
+                " import it for another, or change settings when you replay it"
+            )
+    topics = {
+        sheet.name: blocks_from(_file(measurement, sheet), sheet, layout_of(passport, sheet.name, str(path)))
+        for sheet in measurement.sheets
+        if sheet.name in passport["topics"]
+    }
+    inputs = [name for name in BLOCK_TOPICS if name in topics]
+    if not inputs:
+        raise ExchangeError(
+            f"{path}: holds {', '.join(topics) or 'none of its topics'}, but no blocks of inputs; give the file of"
+            " /daq, or the whole export"
+        )
+    start = {key: value for key, value in passport["start"].items() if key not in _NOT_COPIED}
+    attached = {name: data for name, data in attachments_of(passport).items() if name != "summary.json"}
+    if asked.config_given:
+        config = load(asked.config, asked.overrides)
+        layout = topics[inputs[0]].layout
+        if config.daq.layout != layout:
+            raise ExchangeError(
+                f"{path}: its blocks are {layout.text}, {asked.config} has {config.daq.layout.text}; leave that"
+                " configuration out"
+            )
+        here = {key: value for key, value in start_facts(config).items() if key != UTC_OFFSET}
+        start = {**start, **here, "recorded_utc": start.get("utc", "")}
+        attached = attachments(config, asked.config)
+    start["imported_from"] = path.name
+    start |= derived(passport["start"])
+    try:
+        begun = max(int(passport["start"].get("monotonic_ns", "0")), 0)
+    except ValueError:
+        begun = 0
+    ended = (passport.get("end") or {}).get("reason", "unknown")
+    reason = f"imported from {path.name}; had ended: {ended}"
+    figures = {"instants": "exported", "channels": {}}
+    name = start.setdefault("name", "imported")
+    if not NAME_OF_RUN.fullmatch(name):
+        raise ExchangeError(f"{path}: start.name = {name[:80]!r}: becomes the name of a folder, {NAME_RULE}")
+    return _Content(name, start, attached, topics, begun, reason, figures)
+
+
+def _file(measurement: Measurement, sheet: Sheet) -> Path:
+    """For messages: the sheet's own file, if the measurement is a folder."""
+    if not measurement.path.is_dir():
+        return measurement.path
+    found = sorted(measurement.path.glob(f"{sheet.name.strip('/').replace('/', '_')}.*"))
+    return found[0] if found else measurement.path
+
+
+def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content:
+    layout, path = config.daq.layout, measurement.path
+    sources = mapped(measurement, asked.maps, layout, config.inputs)
+    series = _series(asked, config, measurement, sources)
+    if not series:
+        raise ExchangeError(f"{path}: every channel is mapped to a number; at least one must be a column")
+    try:
+        blocks = onto_blocks(list(series.values()), config.period_ns)
+    except ExchangeError as error:
+        raise ExchangeError(f"{path}: {error}") from None
+    words = np.zeros((len(blocks.t_ns), layout.words), np.int64)
+    records = layout.view(words)
+    shift = max(-int(blocks.t_ns[0]), 0)
+    records["seq"] = np.arange(len(words))
+    records["epoch"] = blocks.epoch
+    records["t_ns"] = records["pushed_ns"] = blocks.t_ns + shift
+    for name, counts in zip(series, blocks.counts, strict=True):
+        records[name] = counts
+    for m in sources:
+        if m.sheet is None:
+            value = np.array([m.constant])
+            option = functools.partial("--map {0}={1}".format, m.channel.name, m.column)
+            records[m.channel.name] = to_counts(value, m.channel, config.inputs, m.unit, option)[0]
+    figures = {
+        "instants": "kept" if blocks.unchanged else "resampled",
+        "samples": max(len(s.t_ns) for s in series.values()),
+        "superseded": blocks.superseded,
+        "shift_ns": shift,
+        "channels": {m.channel.name: f"{m.column} [{m.unit.symbol}]" for m in sources},
+    }
+    topic = CompleteTopic(layout, words, np.arange(len(words), dtype=np.int64))
+    # a file that says when its time was zero
+    begun = int(records["t_ns"][0]) if measurement.utc is None else shift
+    return _of_config(asked, config, measurement, topic, begun, figures)
+
+
+def _series(asked: Asked, config: Config, measurement: Measurement, sources: list[Mapped]) -> dict[str, Series]:
+    """By channel; a sheet is loaded once."""
+    found = {}
+    for sheet in measurement.sheets:
+        mine = [m for m in sources if m.sheet is sheet]
+        if not mine:
+            continue
+        loaded = samples(measurement, sheet, list(dict.fromkeys(m.column for m in mine)), asked.time)
+        for m in mine:
+            t_ns, values = loaded[m.column]
+            where = functools.partial(_where, measurement, sheet, m.column)
+            counts = to_counts(values, m.channel, config.inputs, m.unit, where)
+            found[m.channel.name] = Series(m.column, t_ns, counts)
+    return found
+
+
+def _where(measurement: Measurement, sheet: Sheet, column: str, row: int) -> str:
+    return f"{measurement.path}: {sheet.where(row)}, column {column}"
+
+
+def _of_config(
+    asked: Asked, config: Config, measurement: Measurement, topic: CompleteTopic, begun_ns: int, figures: dict[str, Any]
+) -> _Content:
+    start = start_facts(config) | {"imported_from": measurement.path.name}
+    del start[UTC_OFFSET]  # of this computer's clock, on which nothing was measured
+    if measurement.utc is not None:
+        start |= {"recorded_utc": measurement.utc, **derived({"utc": measurement.utc, "monotonic_ns": str(begun_ns)})}
+    attached = attachments(config, asked.config)
+    reason = f"imported from {measurement.path.name}"
+    return _Content(config.name, start, attached, {"/daq": topic}, begun_ns, reason, {"channels": {}, **figures})
+
+
+# ---- writing it ------------------------------------------------------------------------------------------------------
+
+
+def _write(content: _Content, asked: Asked, progress: Progress) -> dict[str, Any]:
+    """Under another name first, so that a run is there whole or not at all."""
+    runs = asked.runs
+    part: Path | None = None
+    made = [folder for folder in (runs, *runs.parents) if not folder.exists()]
+    folder: Path | None = None
+    done = False
+    try:
+        if runs == Path("runs"):
+            by_default(runs / "run")
+        part = new_folder(runs, ".importing", utc_stamp())
+        figures = _write_run(part, content, asked, progress)
+        folder = new_folder(runs, utc_stamp(), content.name)
+        rename(part, folder)
+        done = True
+    except OSError as error:
+        raise ExchangeError(f"{runs}: cannot be written: {error.strerror or error}") from None
+    finally:
+        if not done:
+            for left in (part, folder):
+                if left is not None:
+                    shutil.rmtree(left, ignore_errors=True)
+            for empty in made:
+                try:
+                    empty.rmdir()
+                except OSError:
+                    break
+    return {"run": str(folder), **figures}
+
+
+def _write_run(folder: Path, content: _Content, asked: Asked, progress: Progress) -> dict[str, Any]:
+    figures = {**_summary(content), "from": str(asked.file)}
+    last_ns = max(int(topic.layout.view(topic.words)["t_ns"][-1]) for topic in content.topics.values())
+    ended_ns = max(last_ns, content.begun_ns)
+    run = CompleteRun(
+        content.start, content.attachments, content.topics, content.begun_ns, ended_ns, content.reason, figures
+    )
+    write_complete(folder, run, lambda share: progress("writing", share))
+    return figures
+
+
+def _summary(content: _Content) -> dict[str, Any]:
+    name = next(name for name in BLOCK_TOPICS if name in content.topics)
+    topic = content.topics[name]
+    blocks = topic.layout.view(topic.words)
+    return {
+        "rows": {name: len(t.words) for name, t in content.topics.items()},
+        "columns": {name: len(t.layout.names) for name, t in content.topics.items()},
+        "seconds": round((int(blocks["t_ns"][-1]) - int(blocks["t_ns"][0])) * 1e-9, 9),
+        "gaps": int(np.count_nonzero(np.diff(blocks["epoch"].astype(np.int64)))),
+        **content.figures,
+    }
+
+
+def print_import(console: Console, figures: dict[str, Any]) -> None:
+    counts = ", ".join(f"{rows} rows of {name}" for name, rows in figures["rows"].items())
+    console.print(f"{counts}; {figures['seconds']:.3f} s, {figures['gaps']} gaps")
+    how = {
+        "kept": "every sample is a block, at its own instant",
+        "resampled": "put on the DAQ's period: the newest sample at or before each block",
+        "exported": "an exported run: blocks, instants and numbers as they were",
+    }
+    console.print(how[figures["instants"]])
+    if figures.get("superseded"):
+        console.print(f"{figures['superseded']} samples are in no block: newer ones came before the next block was due")
+    if figures.get("shift_ns"):
+        console.print(f"the file's time begins below zero: shifted by {figures['shift_ns'] * 1e-9:g} s")
+    for channel, source in figures["channels"].items():
+        console.print(f"  {channel} ← {source}", markup=False)
+    console.print(f"run: {figures['run']}", soft_wrap=True, markup=False)
+    console.print(f"try: tandem replay {figures['run']} --mode ideal", soft_wrap=True, markup=False)

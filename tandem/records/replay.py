@@ -1,0 +1,535 @@
+"""`tandem replay`: a recorded run again, as it was, or as it would have been.
+
+exact     every step gets the block it used on board, and must give the same bits.
+ideal     every step gets the newest block by sample instant, as if there were no transport: what latency cost.
+--delay-ms, --jitter-ms   ideal, but a block is there only so much after its sampling: what milliseconds cost in metres.
+
+Times of steps are those of the record; a record without steps (an imported one) gets them at its own rhythm.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sim_service import replay as replay_flags
+from sim_service import step_record
+from sim_service.command_record import LAYOUT as COMMANDS
+from sim_service.command_record import RESET
+from sim_service.commands import checked_commands
+from sim_service.contract.machine import Machine
+from sim_service.contract.recorded_parameters import made_words, recorded_machine
+from sim_service.registry import FILE, check_step, configured_machine, make_machine, recorded
+from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
+from sim_service.simulation import Simulation
+from sim_service.step_record import STEP_CHANNELS, output_layout
+from sim_service.step_result import DIVERGED
+from sync.clock import now_ns, sleep_until
+from sync.config.config import Config, assembled, load
+from sync.config.toml import check
+from sync.errors import ConfigError
+from sync.record import Run, RunError, Topic, open_run
+from sync.record.settings import recorded_files, recorded_parameters, recorded_settings
+from sync.ring.memory import refuse_too_large
+from sync.ring.ring import RingWriter, push
+from sync.ring.streams import LOOK_AHEAD
+from tandem.console.compiled import compile_machine, machine_name
+from tandem.console.terminal import single_lines
+from tandem.records import replay_look_ahead
+from tandem.records.provenance import other_facts
+from tandem.records.replay_efforts import efforts_again, in_words
+from tandem.records.replay_look_ahead import PredictionsAgain
+from tandem.reports.deviation import deviation, sentence
+
+MODES = ("exact", "ideal")
+_MOST_DELAY_MS = 3.6e6  # an hour
+_PARAMETERS = {"recorded": "of the record", "made here": "made here, not those of the record"}
+_MOST_STEPS = 20_000_000  # a day at 5 ms
+_ASKED = (
+    "step",
+    "status",
+    "taken_ns",
+    "input_seq",
+    "input_epoch",
+    "input_received_ns",
+    "input_age_ns",
+)  # of every recorded step
+
+
+@dataclass
+class Asked:
+    """What the command line asks for."""
+
+    mode: str = "exact"
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    seed: int = 1
+    speed: float | None = None  # None: as fast as it goes
+    config: Path | None = None
+    overrides: list[str] = field(default_factory=list)
+    halved: bool = False  # each step also in two halves, extrapolated
+    predictions: int = 100  # of the record, at most so many computed again, evenly spread: each takes some ms
+    remake: bool = False  # the vector of parameters is made here even if the record has it
+
+    @property
+    def changed(self) -> bool:
+        return self.config is not None or bool(self.overrides)
+
+
+@dataclass
+class Replayed:
+    run: Run
+    config: Config
+    model: Machine
+    params: np.ndarray
+    plan: Plan
+    results: np.ndarray
+    reported: np.ndarray  # what each step reported, as in sim_service/replay.py
+    instants: np.ndarray  # of the steps
+    figures: dict[str, Any]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return named(self.model, self.results)
+
+
+Progress = Callable[[str, float], None]
+
+
+def named(model: Machine, results: np.ndarray) -> dict[str, np.ndarray]:
+    return {q.name: results[:, i] for i, q in enumerate((*model.inputs, *model.outputs))}
+
+
+def configuration(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
+    """The configuration of the record, or another file's, with what was set on the command line; the model of it."""
+    config, model, params = _made(run, asked)
+    check_step(config, model, str(asked.config or run.path))
+    return config, *(_recorded(run, asked, model, params) or (model, params))
+
+
+def _recorded(run: Run, asked: Asked, model: Machine, params: np.ndarray) -> tuple[Machine, np.ndarray] | None:
+    """With the recorded words, if nothing was changed and their layout is that of here."""
+    if asked.changed or asked.remake:
+        return None
+    return recorded_machine(model, params, run.json("parameters.json").get("made"))
+
+
+def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
+    if asked.config is not None:
+        config = load(asked.config, asked.overrides)
+        compile_machine(machine_name(config, asked.config.parent))
+        return (config, *configured_machine(config, asked.config.parent))
+    settings = recorded_settings(run)
+    if not settings:
+        raise RunError(f"{run.path}: holds no configuration; give one after it")
+    where = f"{run.path} (config.json)"
+    was = check(Config, settings, where)
+    # its fragments are in it already, whatever has become of their files; new ones go over it
+    config = assembled(settings, [], asked.overrides, Path(), where)
+    if (config.sim.machine, config.sim.files) != (was.sim.machine, was.sim.files):
+        compile_machine(machine_name(config, Path()))
+        return (config, *configured_machine(config, Path()))
+    sources = recorded(recorded_files(run), str(run.path))
+    try:
+        name = sources.toml().get("machine")
+    except ConfigError:
+        raise RunError(f"{run.path}: its {FILE} is missing or damaged; give a configuration after it") from None
+    for key, file in config.sim.files.items():
+        if file and not any(
+            recorded_name == key or recorded_name.startswith(f"{key}:") for recorded_name in sources.files
+        ):
+            raise RunError(f"{run.path}: the files of its {key} {file} are missing; give a configuration after it")
+    compile_machine(name)
+    return (config, *make_machine(sources, config.sim.parameters))
+
+
+def _same_layout(run: Run, topic: Topic, config: Config) -> None:
+    if topic.layout != config.daq.layout:
+        raise RunError(
+            f"{run.path}: {topic.name} holds {topic.layout.text}, the configuration expects {config.daq.layout.text};"
+            " replay it with the channels it was recorded with"
+        )
+
+
+@dataclass
+class Watch:
+    """Callbacks that see the model itself while it is replayed: after so many steps each, with how many are done."""
+
+    every: Callable[[int, Machine], int]  # of so many steps of this model
+    look: Callable[[int, Simulation], None]
+
+
+def refuse_contradictions(asked: Asked) -> None:
+    """What no record can be asked for."""
+    if asked.mode not in MODES:
+        raise ConfigError(f"--mode {asked.mode}: must be one of {', '.join(MODES)}")
+    for key, value in (("--delay-ms", asked.delay_ms), ("--jitter-ms", asked.jitter_ms)):
+        if not 0 <= value <= _MOST_DELAY_MS:
+            raise ConfigError(f"{key} {value:g}: must be from 0 to {_MOST_DELAY_MS:.0f}")
+        if value and asked.mode == "exact":
+            raise ConfigError(
+                f"{key} {value:g}: the blocks of an exact replay are those of the record; use --mode ideal"
+            )
+    if asked.mode == "exact" and asked.halved:
+        raise ConfigError("--halved: an exact replay repeats the steps of the record; use --mode ideal")
+
+
+def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, watch: Watch | None = None) -> Replayed:
+    refuse_contradictions(asked)
+    begun = now_ns()
+    run = open_run(path, progress=lambda share: progress("reading", share))
+    read_ns = now_ns() - begun
+    _known_steps(run)
+    config, made, made_params = _made(run, asked)
+    as_then = _recorded(run, asked, made, made_params)
+    model, params = as_then or (made, made_params)
+    if asked.mode == "exact":
+        topic = run.need(run.input_topic)
+        steps = run.need("/step").blocks
+        _same_layout(run, topic, config)
+        if config.step_ns != _recorded_step_ns(run):
+            raise ConfigError(
+                f"sim.step_ms = {config.sim.step_ms:g}: an exact replay has the record's steps of"
+                f" {_recorded_step_ns(run) / 1e6:g} ms; use --mode ideal"
+            )
+        plan = as_recorded(steps, topic.blocks, topic.words, topic.begins)
+        if len(plan) == 0:
+            middle = run.deleted.sentence(run.begun) if run.deleted else "it begins in the middle of a run"
+            raise RunError(
+                f"{run.path}: {plan.stopped or f'{middle}, after the first step'}; an exact"
+                " replay needs every step and block from the first on. --mode ideal does not"
+            )
+        instants = steps["taken_ns"][plan.first : plan.first + len(plan)]
+    else:
+        topic = run.need(run.source_topic)
+        _same_layout(run, topic, config)
+        instants = _instants(run, topic, config)
+        plan = _available(run, topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed)
+    left_out = _command(plan, run, config, model, instants, asked.changed)
+    predictions = None
+    as_it_was = asked.mode == "exact" and not asked.changed and asked.speed is None
+    if LOOK_AHEAD.topic in run.topics and as_it_was and watch is None:
+        predictions = PredictionsAgain(run, config, model, params, plan, asked.predictions)
+        watch = Watch(predictions.every, predictions.look)
+    simulated_s = len(plan) * config.step_ns * 1e-9
+    begun_steps = now_ns()
+    reported = np.zeros((len(plan), len(replay_flags.REPORTED)), np.int64)
+    results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress, watch, reported)
+    step_ns = now_ns() - begun_steps
+    wall_s = (now_ns() - begun) * 1e-9
+    n = len(results)
+    done = Replayed(run, config, model, params, plan, results, reported[:n], instants[:n], {})
+    done.figures = {
+        "mode": asked.mode,
+        "run": str(run.path),
+        "steps": len(results),
+        "recorded_steps": len(run.topics["/step"]) if "/step" in run.topics else 0,
+        "steps_before": plan.first,  # recorded, but from a simulator that had begun before the record
+        "stopped": plan.stopped,
+        "diverged": len(results) < len(plan),
+        "diverged_steps": int(np.count_nonzero(done.reported[:, replay_flags.REPORTED.index(DIVERGED)])),
+        "simulated_s": round(simulated_s, 6),
+        "wall_s": round(wall_s, 4),
+        "read_s": round(read_ns * 1e-9, 4),
+        "step_s": round(step_ns * 1e-9, 4),
+        "real_time_factor": round(simulated_s / wall_s, 1),
+        "missing_blocks": topic.missing,
+        "commands_left_out": left_out,
+        "record_ended": run.ended,
+        "record_damage": run.losses,
+        "deleted": run.deleted.sentence(run.begun) if run.deleted else None,
+        "delay_ms": asked.delay_ms,
+        "jitter_ms": asked.jitter_ms,
+        "parameters": "made here" if as_then is None else "recorded",
+        "parameters_differ": int(
+            np.count_nonzero(made_words(model, params).view(np.int64) != made_words(made, made_params).view(np.int64))
+        ),
+        "other_facts": other_facts(run),
+        **_compare(done),
+        "efforts": efforts_again(run, config),
+        "look_ahead": predictions.figures() if predictions is not None else None,
+    }
+    if "step_error" in (columns := done.columns()) and n:
+        done.figures["step_error"] = float(columns["step_error"].max()) or None  # zero all along: not estimated
+    if asked.mode == "ideal":
+        done.figures["against"] = _against(done, topic, asked)
+    return done
+
+
+def _known_steps(run: Run) -> None:
+    """Steps must have the channels that a replay needs, with the types of this program."""
+    topic = run.topics.get("/step")
+    if topic is None or not len(topic):
+        return
+    types = {c.name: c.type for c in topic.layout.channels}
+    wrong = [
+        c.name for c in STEP_CHANNELS if types.get(c.name, "" if c.name in _ASKED else c.type) != c.type
+    ]  # fmt: skip
+    if wrong or ("commands" in types) != ("command_epoch" in types):
+        raise RunError(
+            f"{run.path}: /step does not have {', '.join(wrong) or 'commands'} as this program does; use the version"
+            f" that recorded it ({run.start.get('software', 'unknown')})"
+        )
+
+
+def _recorded_step_ns(run: Run) -> int:
+    """The step of the simulator that made the record; 0 if it has no steps."""
+    if "/step" not in run.topics or not len(run.topics["/step"]):
+        return 0
+    return check(Config, recorded_settings(run), f"{run.path} (config.json)").step_ns
+
+
+def _instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
+    """When the steps were; with another step, or in a record without steps, one every step from the first on."""
+    step_ns = _recorded_step_ns(run)
+    t = topic.blocks["t_ns"]
+    if step_ns:
+        t = np.maximum.accumulate(run.topics["/step"].blocks["taken_ns"])
+        if step_ns == config.step_ns:
+            return t
+    seconds = (int(t[-1]) - int(t[0])) * 1e-9
+    if seconds * 1e9 > _MOST_STEPS * config.step_ns:
+        raise RunError(
+            f"{run.path}: its instants span {seconds:.3g} s, too long for a replay: at most {_MOST_STEPS} steps of"
+            f" {config.sim.step_ms:g} ms; is one of them wrong?"
+        )
+    return np.arange(int(t[0]), int(t[-1]) + 1, config.step_ns, dtype=np.int64)
+
+
+def _available(
+    run: Run, topic: Topic, instants: np.ndarray, config: Config, delay_ms: float, jitter_ms: float, seed: int
+) -> Plan:
+    t = topic.blocks["t_ns"]
+    jitter = np.random.default_rng(seed).uniform(0.0, jitter_ms * 1e6, len(t)) if jitter_ms else 0.0
+    available = (t + delay_ms * 1e6 + jitter).astype(np.int64)
+    begins = run.topics["/step"].blocks["step"] == 0 if _recorded_step_ns(run) == config.step_ns else None
+    return as_available(instants, topic.words, topic.blocks, available, begins)
+
+
+def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.ndarray, other: bool) -> int:
+    """What was commanded on board is commanded again, before the same steps; how many commands are left out, because
+    they are none of this machine, which may be another one."""
+    topic = run.topics.get("/command")
+    if topic is None or not len(topic):
+        return 0
+    if topic.layout != COMMANDS:
+        raise RunError(f"{run.path}: /command holds {topic.layout.text}, this program knows {COMMANDS.text}")
+    # by name: another machine may have the parameter at another place, or not at all
+    named = list(recorded_parameters(run))
+    try:
+        plan.commands, left_out = checked_commands(topic.words, named, model, other)
+    except ConfigError as error:
+        raise RunError(f"{run.path}: {error}") from None
+    if _recorded_step_ns(run) == config.step_ns:
+        steps = run.topics["/step"].blocks[plan.first : plan.first + len(plan)]
+        plan.obeyed = obeyed_as_recorded(steps, topic.blocks)
+    else:
+        plan.obeyed = obeyed_by_time(instants, topic.blocks)
+    plan.flags[resets(plan)] |= replay_flags.RESTART  # as on board
+    return left_out
+
+
+def status_bits(reported: np.ndarray) -> np.ndarray:
+    """The bits of the status word that follow from what the steps reported."""
+    stages, beyond, diverged = reported.T
+    found: np.ndarray = (
+        np.where(stages, step_record.STALE, 0)
+        | np.where(beyond, step_record.CLIPPED, 0)
+        | np.where(diverged, step_record.DIVERGED, 0)
+    )
+    return found
+
+
+def resets(plan: Plan) -> np.ndarray:
+    """Steps before which the model was put back to its start."""
+    if plan.obeyed is None:
+        return np.zeros(0, np.int64)
+    kinds = COMMANDS.view(plan.commands)["kind"]
+    before = np.concatenate([[0], np.cumsum(kinds == RESET)])
+    found: np.ndarray = np.flatnonzero(before[plan.obeyed[:, 1]] > before[plan.obeyed[:, 0]])
+    return found
+
+
+def _run_plan(
+    simulation: Simulation,
+    plan: Plan,
+    config: Config,
+    asked: Asked,
+    progress: Progress,
+    watch: Watch | None,
+    reported: np.ndarray,
+) -> np.ndarray:
+    if watch is not None:
+        shown = 0.0
+
+        def look(done: int, _: np.ndarray) -> None:
+            nonlocal shown
+            watch.look(done, simulation)
+            if done / len(plan) >= shown:
+                shown += 0.01
+                progress("stepping", done / len(plan))
+
+        return replay(simulation, plan, watch.every(len(plan), simulation.model), look, reported)
+    if asked.speed is None:
+        return replay(simulation, plan, each=lambda done, _: progress("stepping", done / len(plan)), reported=reported)
+    return _paced(simulation, plan, config, asked.speed, progress, reported)
+
+
+def _paced(
+    simulation: Simulation, plan: Plan, config: Config, speed: float, progress: Progress, reported: np.ndarray
+) -> np.ndarray:
+    """At so many times real time, each result into the simulator's ring, where the view finds it."""
+    layout = output_layout(simulation.model)
+    refuse_too_large("the run", "sim.ring_blocks", config.ring("sim"), layout, config.sim.ring_blocks)
+    ring = RingWriter(config.ring("sim"), layout, config.sim.ring_blocks)
+    begun = now_ns()
+    record = np.zeros(1, layout.dtype)
+    first_input = len(layout.names) - len(simulation.model.inputs) - len(simulation.model.outputs)
+
+    def show(done: int, results: np.ndarray) -> None:
+        due = begun + round(done * config.step_ns / speed)
+        sleep_until(due)
+        record["seq"], record["epoch"], record["t_ns"], record["pushed_ns"] = ring.head, ring.epoch, due, now_ns()
+        record["step"], record["time"] = done - 1, done * config.step_ns * 1e-9
+        record["status"], record["input_stages"] = status_bits(reported[done - 1 : done])[0], reported[done - 1, 0]
+        for name, value in zip(layout.names[first_input:], results[done - 1], strict=True):
+            record[name] = value
+        push(ring.words, record.view(np.int64))
+        if done % 20 == 0:
+            progress("stepping", done / len(plan))
+
+    try:
+        return replay(simulation, plan, batch=1, each=show, reported=reported)
+    finally:
+        ring.close()
+
+
+def recorded_columns(run: Run, model: Machine) -> dict[str, np.ndarray]:
+    if "/step" not in run.topics:
+        return {}
+    steps = run.topics["/step"]
+    known = {c.name for c in steps.layout.channels if c.type == "f8"}
+    return {q.name: steps.blocks[q.name] for q in (*model.inputs, *model.outputs) if q.name in known}
+
+
+def _compare(done: Replayed) -> dict[str, Any]:
+    """Bit by bit with what the run recorded. Identical is only what was done again as a whole."""
+    recorded = recorded_columns(done.run, done.model)
+    if not recorded or _recorded_step_ns(done.run) != done.config.step_ns:
+        return {"identical": None, "first_difference": None, "differing_channels": []}
+    first_step = done.plan.first
+    numbers = done.run.topics["/step"].blocks["step"][first_step:]
+    n = min(len(done.results), len(numbers))
+    first: tuple[int, str] | None = None
+    differing = []
+    new = done.columns()
+    for name, values in recorded.items():
+        old, again = values[first_step : first_step + n], np.ascontiguousarray(new[name][:n])
+        unequal = np.flatnonzero(old.view(np.int64) != again.view(np.int64))
+        if len(unequal):
+            with np.errstate(invalid="ignore"):
+                differing.append({"channel": name, "max": float(np.abs(old - again).max())})
+            if first is None or unequal[0] < first[0]:
+                first = (int(unequal[0]), name)
+    difference = None
+    if first is not None:
+        k, name = first
+        old_value = float(recorded[name][first_step + k])
+        difference = {"step": int(numbers[k]), "channel": name, "recorded": old_value, "replayed": float(new[name][k])}
+    whole = len(done.results) == len(numbers)
+    return {"identical": whole and first is None, "first_difference": difference, "differing_channels": differing}
+
+
+def all_identical(figures: dict[str, Any]) -> bool:
+    """Steps, and efforts and predictions where there are any."""
+    others = [figures.get("efforts"), figures.get("look_ahead")]
+    return bool(figures["identical"]) and not any(other and other["differing"] for other in others)
+
+
+def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
+    """What the change did: against the run on board, and with a delay also against none at all."""
+    found: dict[str, Any] = {}
+    on_board = recorded_columns(done.run, done.model)
+    if on_board:
+        if _recorded_step_ns(done.run) != done.config.step_ns:
+            taken = done.run.topics["/step"].blocks["taken_ns"]
+            on_board = {name: np.interp(done.instants, taken, values) for name, values in on_board.items()}
+        found["on_board"] = deviation(on_board, done.columns())
+    if asked.delay_ms or asked.jitter_ms:
+        instants = _instants(done.run, topic, done.config)
+        plan = _available(done.run, topic, instants, done.config, 0.0, 0.0, asked.seed)
+        _command(plan, done.run, done.config, done.model, instants, asked.changed)
+        ideal = replay(Simulation(done.config, done.model, done.params.copy()), plan)
+        found["ideal"] = deviation(named(done.model, ideal), done.columns())
+    return found
+
+
+# ---- saying it -------------------------------------------------------------------------------------------
+
+
+def print_replay(console: Console, figures: dict[str, Any]) -> None:
+    figures = single_lines(figures)
+    console.print(
+        f"{figures['steps']} steps, {figures['simulated_s']:.2f} s, in {figures['wall_s']:.2f} s:"
+        f" {figures['real_time_factor']:g} times real time (reading {figures['read_s']:.2f} s, stepping"
+        f" {figures['step_s']:.2f} s)"
+    )
+    if figures["identical"]:
+        console.print("[green]identical[/]: every input and every output of every step, to the bit")
+    elif figures["first_difference"]:
+        first = figures["first_difference"]
+        console.print(
+            f"differs from the record from step {first['step']} on: {escape(first['channel'])} was"
+            f" {first['recorded']!r}, is {first['replayed']!r}"
+        )
+        table = Table(title="Channels that differ from the record", title_justify="left")
+        table.add_column("channel")
+        table.add_column("at most", justify="right")
+        for row in figures["differing_channels"]:
+            table.add_row(escape(row["channel"]), f"{row['max']:.6g}")
+        console.print(table)
+    if figures.get("efforts"):
+        console.print(in_words(figures["efforts"]))
+    if figures.get("look_ahead"):
+        console.print(replay_look_ahead.in_words(figures["look_ahead"]))
+    if figures["identical"] is False and figures["mode"] == "exact":
+        console.print(f"the parameters are those {_PARAMETERS[figures['parameters']]}", soft_wrap=True)
+        for key, (was, here) in figures["other_facts"].items():
+            text = escape(f"recorded with another {key}: {was}, here {here}")
+            console.print(f"[yellow]{text}[/]", soft_wrap=True, highlight=False)
+        if not figures["other_facts"]:
+            console.print("recorded with the same sources, software, processor and libraries as here")
+    elif figures["parameters_differ"]:
+        console.print(
+            f"[yellow]made here, {figures['parameters_differ']} words of the parameters would differ from those of the"
+            " record, which were used[/]",
+            soft_wrap=True,
+        )
+    if figures["steps_before"]:
+        console.print(f"{figures['steps_before']} steps are of a simulator that began before the record: left out")
+    if figures["deleted"]:
+        console.print(f"[yellow]of the record {escape(str(figures['deleted']))}[/]", soft_wrap=True)
+    if figures["stopped"]:
+        left = figures["recorded_steps"] - figures["steps_before"] - figures["steps"]
+        console.print(
+            f"[bold red]{left} recorded steps were not done again[/]: {escape(figures['stopped'])}", soft_wrap=True
+        )
+    if figures["commands_left_out"]:
+        console.print(f"[yellow]{figures['commands_left_out']} recorded commands are left out: they are none here[/]")
+    if figures["missing_blocks"]:
+        console.print(f"[yellow]{figures['missing_blocks']} blocks are missing from the record[/]")
+    asked = f"{figures['delay_ms']:g} ms delay" + f" + up to {figures['jitter_ms']:g} ms jitter" * bool(
+        figures["jitter_ms"]
+    )
+    for what, found in figures.get("against", {}).items():
+        title = {"on_board": "this replay against the run on board", "ideal": f"{asked} against none"}[what]
+        console.print(f"{title}: {sentence(found)}", soft_wrap=True)
+    if "step_error" in figures:
+        found = figures["step_error"]
+        error = "not estimated" if found is None else f"estimated as {found:.1e} m at most"
+        console.print(f"error of a step: {error}")
+    console.print(f"the record ended: {figures['record_ended']}", soft_wrap=True, markup=False)

@@ -1,1 +1,0 @@
-"""Studies of machines offline: manoeuvres, kinematics and compliance, formulations beside other codes."""

@@ -1,0 +1,99 @@
+"""What a run does before anything is started."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from daq_service.devices import refuse_early
+from sim_service.registry import check_effort, load_machine
+from sync.compile import build
+from sync.config import plugins
+from sync.config.config import load
+from sync.errors import ConfigError
+from tandem.console.compiled import compile_machine
+from tandem.live.run import compile_ahead
+
+DRIVE = Path(__file__).resolve().parents[3] / "configs" / "drive.toml"
+MASS_SPRING = DRIVE.with_name("mass_spring.toml")
+EFFORT = "source.effort={channel='steering_torque', gain=1.0, limit=1.0, slew=1.0}"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, ...]]:
+    """What is asked of the compiler, by the name under which it is remembered."""
+    found: dict[str, tuple[str, ...]] = {}
+    monkeypatch.setattr(build, "done", lambda name: name in found)
+    monkeypatch.setattr(build, "ensure", lambda name, *modules: found.update({name: modules}))
+    return found
+
+
+def test_what_a_machine_and_its_device_need_is_compiled_ahead_and_nothing_of_others(
+    asked: dict[str, tuple[str, ...]],
+) -> None:
+    for file in (DRIVE, MASS_SPRING):
+        compile_ahead(load(file), file)
+    car, spring = asked.values()
+    assert {"tandem.machines.car.buggy.dynamics", "daq_service.devices.virtual", "sim_service.service"} <= set(car)
+    assert {"tandem.machines.mass_spring", "daq_service.devices.waves", "sim_service.service"} <= set(spring)
+    assert "tandem.machines.mass_spring" not in car
+    assert not [name for name in spring if name.startswith(("tandem.multibody", "tandem.machines.car.buggy"))]
+    asked_before = dict(asked)
+    compile_ahead(load(MASS_SPRING, ["name=another", "daq.rate_hz=2000"]), MASS_SPRING)
+    assert asked == asked_before  # the same set under the same name
+
+
+def test_the_effort_loop_is_compiled_ahead_where_there_are_efforts(asked: dict[str, tuple[str, ...]]) -> None:
+    compile_ahead(load(DRIVE), DRIVE)
+    compile_ahead(load(DRIVE, [EFFORT]), DRIVE)
+    without, with_efforts = asked.values()
+    assert "daq_service.effort" in with_efforts and "daq_service.effort" not in without
+
+
+@pytest.mark.parametrize("name", ["another", "of-another.org/machine"])
+def test_a_machine_of_another_package_is_left_to_its_import(
+    asked: dict[str, tuple[str, ...]], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "known", lambda group, own: [*own, name])
+    compile_ahead(load(MASS_SPRING, [f'sim.machine="{name}"']), MASS_SPRING)
+    ((compiled, modules),) = asked.items()
+    assert compiled.isprintable() and "/" not in compiled and "sim_service.service" in modules
+
+
+def test_a_machine_that_is_none_is_refused_before_anything_is_compiled(asked: dict[str, tuple[str, ...]]) -> None:
+    with pytest.raises(ConfigError, match=r"sim\.machine = '\.\./x': must be one of buggy, single_track, "):
+        compile_ahead(load(MASS_SPRING, ['sim.machine="../x"']), MASS_SPRING)
+    assert asked == {}
+
+
+def test_only_an_effort_of_the_machine_goes_back_to_a_device() -> None:
+    made, _ = load_machine(DRIVE.parent / "vehicles" / "buggy_single_track.toml")
+    asked = "source.effort={channel='vx', gain=1.0, limit=1.0, slew=1.0}"
+    check_effort(load(DRIVE, [asked]), made, "x.toml")  # to try it
+    with pytest.raises(ConfigError, match=r"x\.toml: source\.effort\.channel = 'vx': .* force_y_front \(N\)$"):
+        check_effort(load(DRIVE, [asked, "source.kind=gamepad"]), made, "x.toml")
+    check_effort(load(DRIVE, ["source.effort.channel=force_y_front", "source.kind=gamepad"]), made, "x.toml")
+
+
+def test_the_table_that_efforts_had_before_is_named_with_its_new_name_and_keys() -> None:
+    config = load(DRIVE, ["source.force={gain=1.0, limit=1.0, slew=1.0}"])
+    with pytest.raises(ConfigError, match=r"source\.force: is called \[source\.effort\] now.* gain, limit, slew, rate"):
+        refuse_early(config, DRIVE)
+
+
+def test_a_machine_under_a_name_that_is_not_its_folders_is_compiled_ahead(asked: dict[str, tuple[str, ...]]) -> None:
+    compile_machine("piano_phases")
+    compile_machine("of-another.org/machine")
+    (modules,) = asked.values()
+    assert "tandem.machines.piano.phases" in modules and "tandem.machines.car.buggy.dynamics" not in modules
+
+
+def test_commands_compile_what_they_need_and_not_everything(asked: dict[str, tuple[str, ...]]) -> None:
+    texts = [file.read_text() for file in (DRIVE.parents[1] / "tandem").rglob("*.py")]
+    named = [
+        re.findall(r'"([^"]+)"', found) for text in texts for found in re.findall(r"ensure_for\((\"[^)]*)\)", text)
+    ]
+    for modules in named:
+        build.ensure_for(*modules)
+    assert len(named) >= 14 and {"tandem.records.replay"} <= {name for modules in named for name in modules}
+    assert not any("tandem.machines.wall.machine" in modules for name, modules in asked.items() if "wall" not in name)
