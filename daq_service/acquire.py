@@ -13,7 +13,7 @@ import numpy as np
 from numba import int64, types
 
 from daq_service.counters import BITS, TOTAL, counter_table, unwrap
-from daq_service.devices import Device
+from daq_service.devices.contract import Device
 from sync.clock import REAL, Clock, for_any_clock, now
 from sync.compile.array_types import WORDS, WORDS_2D
 from sync.config.config import Config
@@ -84,7 +84,7 @@ class Acquisition:
         self._repeat_ns = round(config.daq.idle_repeat_ms * 1e6)
         self._table = ring.layout.table
         self._counters = counter_table(config.daq.channels, config.daq.rate_hz)
-        if getattr(source, "unwrapped", False):
+        if source.unwrapped:
             self._counters[:, BITS] = 0
         most = MOST_BLOCKS
         if every is not None:

@@ -27,12 +27,13 @@ What no program can promise: a device that holds its last value when this proces
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cfunc, float64, from_dtype, int64, types
 
 from daq_service import effort_record as rec
+from daq_service.devices.contract import Actuator
 from daq_service.effort_port import (
     AT_NS,
     LATE_NS,
@@ -547,16 +548,6 @@ NO_STEPS[STATE_WORD] = LIVE
 NO_STEPS.flags.writeable = False
 
 
-class Actuator(Protocol):
-    """A source with a way back. With `compiled_put`, a pair of a C callback of type PUT and the device's numbers, the
-    effort loop hands over itself, and `put` is not called."""
-
-    effort: EffortSettings
-
-    def put(self, value: float) -> None:
-        """Give the device this effort, now. Never raises; while there is no device it does nothing."""
-
-
 class EffortLoop:
     """The effort loop on whatever ring there is, and its figures. Runs in a thread of its own until it is stopped."""
 
@@ -572,10 +563,11 @@ class EffortLoop:
         clock: Clock = REAL,
         port: Port | None = None,
     ):
-        compiled: tuple[Any, np.ndarray] | None = getattr(actuator, "compiled_put", None)
+        compiled = actuator.compiled_put
         self.in_loop = compiled is not None
         self._put: Any = compiled[0] if compiled else keep
         self._device = compiled[1] if compiled else np.zeros(1)
+        assert actuator.effort is not None  # whoever has none gets no loop
         self.effort = actuator.effort
         self.settings = settings_of(self.effort, step_ns, same_clock, self.in_loop)
         self.efforts, self.control = efforts, np.zeros(rec.CONTROL_WORDS, np.int64)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from daq_service import effort_record
-from daq_service.devices import Host
+from daq_service.devices.contract import Host
 from daq_service.devices.haptic import HapticDevice, open_here
 from daq_service.devices.haptic_plant import GIVEN, X, hand_over
 from daq_service.devices.haptic_settings import Settings

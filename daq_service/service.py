@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from daq_service import effort_record
 from daq_service.acquire import Acquisition
-from daq_service.devices import Device, Host, find, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from sync.clock import now_ns
 from sync.config.config import Config
 from sync.process import realtime
@@ -63,10 +64,10 @@ def prepare(config: Config, file: Path) -> Prepared:
     refuse_too_large(file, "daq.ring_blocks", config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
     around = _Surroundings(config)
     source = open_device(config, file, Host(around.feedback, around.say))
-    if getattr(source, "effort", None) is not None:
+    if source.effort is not None:
         importlib.import_module("daq_service.effort")  # compiled before anything starts
-    wants = list(getattr(source, "wants", ()))
-    return Prepared(partial(run, source, around, keys), {"wants": wants}, partial(find, source))
+    wants = list(source.wants)
+    return Prepared(partial(run, source, around, keys), {"wants": wants}, source.find)
 
 
 def run(
@@ -109,8 +110,8 @@ def run(
                 workers.append(
                     Worker("clock", lambda: _serve_clock(server, stop), config, max(times.wire_priority - 5, 1), core)
                 )
-            if wants := getattr(source, "wants", ()):
-                stamps = effort_record.STAMPS if getattr(source, "effort", None) is not None else ()
+            if wants := source.wants:
+                stamps = effort_record.STAMPS if source.effort is not None else ()
                 seen = Layout((*(Channel(name, "f8") for name in wants), *(Channel(name, "i8") for name in stamps)))
                 remove_stale(config.ring("daq_in"))  # skip steps issued before this start
                 seen_ring = RingWriter(config.ring("daq_in"), seen, streams.DAQ_IN.capacity(config))
@@ -127,10 +128,8 @@ def run(
         acquisition = Acquisition(config, source, ring, publisher, every)
         workers.append(Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core))
         efforts: dict[str, EffortLoop] = {}
-        for stream, actuator in zip(
-            (streams.EFFORT, *streams.AXIS_EFFORTS), (source, *getattr(source, "axes", ())), strict=False
-        ):
-            if getattr(actuator, "effort", None) is not None:
+        for stream, actuator in zip((streams.EFFORT, *streams.AXIS_EFFORTS), (source, *source.axes), strict=False):
+            if actuator.effort is not None:
                 efforts[stream.name] = _start_efforts(
                     actuator, stream, around, config, ring, stack, workers, stop, reporter
                 )
@@ -139,7 +138,7 @@ def run(
             guard.warden.watch(*(w for w in workers if w.name in ("clock", "feedback")))
 
         def counts() -> dict[str, Any]:
-            own: dict[str, int] = getattr(source, "counts", dict)()
+            own: dict[str, int] = source.counts()
             return {
                 **acquisition.count.as_dict(),
                 **(guard.count() if guard else {}),
@@ -164,7 +163,7 @@ def run(
                         reporter.say(text)
             for text in guard.news() if guard else ():
                 reporter.say(text)
-            poke(ring.words, BOUND_WORD, getattr(source, "bound_ns", 0))
+            poke(ring.words, BOUND_WORD, source.bound_ns)
             if steps and (lacking := unfit(steps)):
                 reporter.say(lacking, once=True)
             for name, loop in efforts.items():

@@ -28,8 +28,10 @@ from sync.errors import ConfigError
 
 MACHINES = {
     **{name: f"tandem.machines.car.{name}" for name in ("buggy", "single_track", "swerve")},
-    **{name: f"tandem.machines.{name}" for name in ("observer", "sensed", "mass_spring", "kart", "tilting")},
-    **{name: f"tandem.machines.{name}.machine" for name in ("wall", "omni", "fmu")},  # beside their commands
+    **{name: f"tandem.machines.{name}" for name in ("sensed", "mass_spring", "kart", "tilting")},
+    **{
+        name: f"tandem.machines.{name}.machine" for name in ("wall", "omni", "fmu", "observer")
+    },  # beside their commands
     "piano_phases": "tandem.machines.piano.phases",
     "piano_octave": "tandem.machines.piano.octave",
     "piano_multibody": "tandem.machines.piano.multibody",

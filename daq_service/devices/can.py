@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 
-from daq_service.devices import Host
+from daq_service.devices.contract import Device, DeviceSettings, Host
 from daq_service.devices.dbc import (
     Bits,
     Frame,
@@ -41,7 +41,6 @@ from daq_service.devices.dbc import (
 from sync.config.config import Config
 from sync.config.extras import install_extra
 from sync.config.input_rows import of_channel
-from sync.config.toml import Section
 from sync.errors import ConfigError, DeviceError
 from sync.files.limits import Budget, DecodedTooLarge
 from sync.ring.block import AGE
@@ -58,7 +57,7 @@ _MOST_FILTERS = 500  # of a socket: the kernel takes 512
 _FD_LENGTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48, 64)
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     interface: str | None = None
     channel: str | int | None = None
@@ -77,8 +76,11 @@ class Settings(Section):
             raise ValueError('interface and channel must be given, such as "socketcan" and "can0", or a log to replay')
         return self
 
+    def require(self) -> None:
+        _require_packages()
 
-def require(settings: Settings | None) -> None:
+
+def _require_packages() -> None:
     missing = [name for package, name in _PACKAGES.items() if importlib.util.find_spec(package) is None]
     if missing:
         raise DeviceError(f"source.kind = 'can' needs {' and '.join(missing)}: {install_extra('can')}")
@@ -90,7 +92,7 @@ _CAN, _UP = 280, 1  # ARPHRD_CAN, IFF_UP
 
 def devices() -> list[str]:
     """The CAN interfaces of this machine, those of Linux first. Raises DeviceError where the packages are missing."""
-    require(None)
+    _require_packages()
 
     # others would ask drivers that may not be there; a user of one names it in the configuration. python-can asks the
     # program `ip`, and writes a traceback where that is missing: the kernel says the same
@@ -188,7 +190,7 @@ class Player:
 # ---- the source ------------------------------------------------------------------------------------------------------
 
 
-class CanDevice:
+class CanDevice(Device):
     def __init__(
         self,
         config: Config,
@@ -454,7 +456,7 @@ def _text(error: BaseException) -> str:
 
 
 def open_device(config: Config, settings: Settings, file: Path, host: Host) -> CanDevice:
-    require(settings)
+    _require_packages()
     import can
 
     if settings.interface is not None and settings.interface not in can.VALID_INTERFACES:

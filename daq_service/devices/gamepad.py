@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
-from daq_service.devices import Host
+from daq_service.devices.contract import Device, DeviceSettings, Host
 from daq_service.devices.sdl import (
     MOST,
     Motor,
@@ -130,7 +130,7 @@ def _device(value: Any) -> Any:
     raise ValueError("must be part of a name, a GUID or the number of a joystick")
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     device: Annotated[str | int, PlainValidator(_device)] = ""  # the first one there
     axes: Axes
@@ -143,15 +143,14 @@ class Settings(Section):
             raise ValueError(f"effort.limit = {self.effort.limit:g}: is a share of the full force, 1 at most")
         return self
 
-
-def require(settings: Settings) -> None:
-    load()
+    def require(self) -> None:
+        load()
 
 
 # ---- the source ------------------------------------------------------------------------------------------------------
 
 
-class GamepadDevice:
+class GamepadDevice(Device):
     def __init__(self, config: Config, settings: Settings, host: Host):
         from daq_service.sample_hold import SampleHold
         from sync.clock import RealClock

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numba import int64, types
 
-from daq_service.devices import Host, haptic_plant
+from daq_service.devices import haptic_plant
+from daq_service.devices.contract import Actuator, Device, Host
 from daq_service.devices.due_scans import NEVER, NEXT, PERIOD, START, begin, stopped, take_due, wait_for_due
 from daq_service.devices.haptic_plant import V, X, hand_force, pass_until
 from daq_service.devices.haptic_sensors import fill_sensors, sensor_rows
@@ -81,7 +82,7 @@ def _sample_axis(scans, t_ns, count, columns, scales, plant, x, a, par, times, l
         _sample(scans[row], t_ns[row], columns, scales, plant, x, a, par, times, lines, rooms, queue)
 
 
-class HapticAxis:
+class HapticAxis(Actuator):
     """An encoder and an actuator, with what moves and the hand on it. An Actuator by itself (daq_service/effort.py)."""
 
     def __init__(self, config: Config, settings: Axis, channel: str, force_sensor: str = "", per_count: float = 1.0):
@@ -115,7 +116,7 @@ class HapticAxis:
         haptic_plant.begin_plant(self.plant, self.x, self.settings, now, began)
 
 
-class HapticDevice:
+class HapticDevice(Device):
     def __init__(self, config: Config, settings: Settings, waves: dict[str, Wave], host: Host):
         self.settings = settings
         self.effort, self.wants = settings.effort, wants_of(settings)
@@ -167,7 +168,7 @@ def wants_of(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for effort in efforts for name in effort.wants))
 
 
-class LinkedAxis:
+class LinkedAxis(Actuator):
     """An axis of a device in another process, which reads what the effort loop writes."""
 
     def __init__(self, channel: str, effort: EffortSettings | None):
@@ -184,7 +185,7 @@ class LinkedAxis:
         """The effort loop hands over itself."""
 
 
-class LinkedDevice:
+class LinkedDevice(Device):
     """The same device, in a process of its own (daq_service/haptic_process.py): its scans, out of its ring. Efforts
     need no way of their own: it reads the ring that the effort loop writes."""
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from daq_service.devices.contract import DeviceSettings
 from daq_service.effort_settings import EffortSettings
 from sync.config.toml import Section
 from sync.ring.streams import AXIS_EFFORTS
@@ -109,7 +110,7 @@ class Coil(_Analogue):
     kappa: float = Field(12.0, gt=0, le=1e6)  # V s/m
 
 
-class Settings(Axis):
+class Settings(Axis, DeviceSettings):
     kind: str
     position: str = ""  # the channel of the encoder; "": the first one
     force_sensor: str = ""  # the channel of a force sensor between hand and device; "": there is none

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from daq_service.devices import Host
+from daq_service.devices.contract import Device, Host
 from daq_service.devices.nidaqmx_driver import Action, Link, action, no_driver, package, server_lost, text
 from daq_service.devices.nidaqmx_settings import INPUTS, AnalogInput, EncoderInput, Settings
 from daq_service.effort_settings import EffortSettings
@@ -83,20 +83,6 @@ class _Ended(Exception):
 
 
 # ---- for a search for devices ----------------------------------------------------------------------------------------
-
-
-def require(settings: Settings) -> None:
-    """The package, and, without a server, the driver."""
-    ni = package()
-    if settings.server:
-        Link(settings.server).options()  # the package's own optional part
-        return
-    try:
-        _ = ni.system.System.local().driver_version
-    except (ni.errors.DaqNotFoundError, ni.errors.DaqNotSupportedError) as error:
-        raise no_driver(error) from None
-    except ni.errors.Error as error:
-        raise DeviceError(f"source.kind = 'nidaqmx': the NI-DAQmx driver fails: {text(error)}") from None
 
 
 def devices(server: str = "", pem: tuple[str, ...] = (), folder: Path = Path()) -> list[str]:
@@ -179,7 +165,7 @@ class _Misaligned(Exception):
     error_code = -200279
 
 
-class NiDevice:
+class NiDevice(Device):
     def __init__(self, config: Config, settings: Settings, file: Path, host: Host):
         from daq_service.sample_clock import SampleClock
         from sync.clock import RealClock

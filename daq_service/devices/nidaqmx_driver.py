@@ -202,3 +202,17 @@ def _deadline(grpc: Any, link: Link) -> Any:
             self.method, self.timeout, self.metadata = method, timeout, metadata
 
     return Deadline()
+
+
+def require(server: str) -> None:
+    """The package, and, without a server, the driver."""
+    ni = package()
+    if server:
+        Link(server).options()  # the package's own optional part
+        return
+    try:
+        _ = ni.system.System.local().driver_version
+    except (ni.errors.DaqNotFoundError, ni.errors.DaqNotSupportedError) as error:
+        raise no_driver(error) from None
+    except ni.errors.Error as error:
+        raise DeviceError(f"source.kind = 'nidaqmx': the NI-DAQmx driver fails: {text(error)}") from None

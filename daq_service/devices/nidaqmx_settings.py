@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from daq_service.devices.nidaqmx_driver import on_loopback
+from daq_service.devices.contract import DeviceSettings
+from daq_service.devices.nidaqmx_driver import on_loopback, require
 from sync.config.toml import CHOICE, Section
 
 _NUMBER = r"(0|[1-9]\d*)"
@@ -69,7 +70,7 @@ Wiring = Annotated[
 ]
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     device: str = "Dev1"
     server: str = Field("", pattern=r"^$|^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$")
@@ -129,6 +130,9 @@ class Settings(Section):
                 " is signed with; server_unencrypted = true does without, on a cable or a network that you trust"
             )
         return self
+
+    def require(self) -> None:
+        require(self.server)
 
 
 # ---- configurations of before ----------------------------------------------------------------------------------------

@@ -23,13 +23,12 @@ import numpy as np
 import zmq
 from pydantic import Field
 
-from daq_service.devices import Host
+from daq_service.devices.contract import Device, DeviceSettings, Host
 from daq_service.sample_hold import SampleHold
 from sync.clock import RealClock
 from sync.config.config import Config
 from sync.config.hand_controls import Controls, HandControl, hand_controls
 from sync.config.input_rows import of_channel
-from sync.config.toml import Section
 from sync.process import realtime
 from sync.transport.message import MALFORMED, STRICT
 from sync.transport.wire import bind, context
@@ -41,7 +40,7 @@ _LEAD_NS = 2_000_000  # values are moved this far ahead, at most a period: a sca
 _NEVER = 2**62
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     controls: Controls = {}
     let_go_ms: float = Field(1000.0, ge=100, le=60_000)
@@ -80,7 +79,7 @@ class _Moving:
         self.wanted = self.control.at_rest if self.control.settings.springs_back else self.value
 
 
-class Page:
+class Page(Device):
     unwrapped = True  # there is no register that wraps
 
     def __init__(self, config: Config, settings: Settings, controls: dict[str, HandControl], host: Host):

@@ -16,10 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from daq_service.devices import Host
+from daq_service.devices.contract import Device, DeviceSettings, Host
 from sync.clock import now_ns, sleep_until
 from sync.config.config import BEYOND_LOOPBACK, Config, tcp
-from sync.config.toml import Section
 from sync.process import realtime
 from sync.process.threads import joined
 from sync.ring.block import EPOCH, RECEIVED, SEQ, T
@@ -32,7 +31,7 @@ _BOUND_HOLDS_NS = 500_000_000  # until it is looked at again, at the latest
 _RATE_FROM, _RATE_TOLERANCE = 200, 0.01
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     host: str
     port: int = Field(5604, ge=1, le=65535)  # its transport.every_port
@@ -141,7 +140,7 @@ class _Link:
         self._context.destroy(0)
 
 
-class RemoteDevice:
+class RemoteDevice(Device):
     unwrapped = True
 
     def __init__(self, config: Config, settings: Settings, keys: Keys | None, host: Host):

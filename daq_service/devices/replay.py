@@ -11,19 +11,18 @@ import numpy as np
 from numba import int64, types
 from pydantic import Field
 
-from daq_service.devices import Host
+from daq_service.devices.contract import Device, DeviceSettings, Host
 from sync.clock import RealClock
 from sync.compile.array_copy import copy
 from sync.compile.array_types import WORDS, WORDS_2D
 from sync.compile.jit import kernel
 from sync.config.config import Config
-from sync.config.toml import Section
 from sync.errors import ConfigError
 from sync.record import Run, open_run
 from sync.ring.streams import BLOCK_TOPICS
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     run: str
     again: bool = False
@@ -63,7 +62,7 @@ def _take(scans, t_ns, now, state, buffer, recorded, offsets, lost_before, turn_
     return count, lost
 
 
-class ReplayDevice:
+class ReplayDevice(Device):
     unwrapped = True
 
     def __init__(self, config: Config, settings: Settings, run: Run, scans: np.ndarray, t_ns: np.ndarray, host: Host):

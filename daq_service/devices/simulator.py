@@ -29,7 +29,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
-from daq_service.devices import Host
+from daq_service.devices.contract import Device, DeviceSettings, Host
 from sync.clock import now_ns, sleep_until
 from sync.config.config import Config, load
 from sync.config.toml import Section
@@ -51,7 +51,7 @@ class Taken(Section):
     age: str = ""
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     truth: str = ""
     truth_set: list[str] = []
@@ -68,7 +68,7 @@ class Settings(Section):
         return self
 
 
-class SimulatorDevice:
+class SimulatorDevice(Device):
     unwrapped = True
 
     def __init__(self, config: Config, settings: Settings, other: str, file: Path, host: Host):

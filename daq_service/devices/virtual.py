@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
-from daq_service.devices import Host
+from daq_service.devices.contract import Device, Host
 from daq_service.devices.due_scans import NEVER, NEXT, OWN, PERIOD, START, begin, stopped, take_due, wait_for_due
 from daq_service.devices.virtual_driver import (
     BEFORE,
@@ -117,7 +117,7 @@ _NO_FEEDBACK = np.zeros(512, np.int64)  # a ring that is for ever empty
 _NO_FEEDBACK.flags.writeable = False
 
 
-class VirtualDevice:
+class VirtualDevice(Device):
     def __init__(self, config: Config, settings: Settings, manoeuvre: Manoeuvre, host: Host):
         layout = config.daq.layout
         self._feedback = host.feedback

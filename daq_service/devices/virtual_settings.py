@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
+from daq_service.devices.contract import DeviceSettings
 from daq_service.effort_settings import EffortSettings
-from sync.config.toml import Section
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     manoeuvre: str
     seed: int = Field(1, ge=1)

@@ -20,7 +20,7 @@ import numpy as np
 from numba import int64, types
 from pydantic import Field
 
-from daq_service.devices import Host
+from daq_service.devices.contract import Device, DeviceSettings, Host
 from daq_service.devices.due_scans import NEVER, NEXT, PERIOD, START, begin, stopped, take_due, wait_for_due
 from daq_service.effort_settings import EffortSettings
 from sync.clock import RealClock
@@ -42,7 +42,7 @@ class Wave(Section):
     phase_turns: float = Field(0.0, ge=-1, le=1)
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     channels: dict[str, Wave] = {}
     buffer_blocks: int = Field(50_000, ge=1)
@@ -97,7 +97,7 @@ def wave_rows(config: Config, waves: dict[str, Wave]) -> np.ndarray:
     return np.array(rows, np.float64)
 
 
-class WavesDevice:
+class WavesDevice(Device):
     def __init__(self, config: Config, settings: Settings, host: Host):
         self._clock = host.clock or RealClock()
         self._state = stopped(config.period_ns, settings.buffer_blocks)

@@ -12,7 +12,8 @@ import numpy as np
 from numba import float64, int64, types
 
 from daq_service.acquire import Acquisition
-from daq_service.devices import Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Host
 from daq_service.devices.haptic import HapticDevice
 from daq_service.devices.haptic_plant import V, X, hand_over
 from daq_service.effort import CURSOR_ROW, SETTINGS, advance_effort, new_cursor, new_past, settings_of

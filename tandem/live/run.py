@@ -205,7 +205,7 @@ def live_run(
         folder = new_run_folder(runs, config.name) if runs is not None and config.record.enabled else None
         duration = seconds
         if duration is None:  # a source that ends by itself ends the run
-            duration = getattr(source, "seconds", None) or config.seconds
+            duration = source.seconds or config.seconds
         with progress_bar() as bar:
             starting = f"{title}: starting (the first time, compiling)"
             task = bar.add_task(starting, total=duration or None, figures="")

@@ -8,8 +8,9 @@ import cantools
 import numpy as np
 from can.interfaces.virtual import VirtualBus
 
-from daq_service.devices import Device, Host, open_device
+from daq_service.devices import open_device
 from daq_service.devices.can import CanDevice
+from daq_service.devices.contract import Device, Host
 from sync.clock import REAL, Clock
 from sync.config.config import Config, load
 from sync.virtual_clock import virtual_clock
@@ -89,7 +90,7 @@ def open_can_device(channel: str, *overrides: str, host: Host | None = None) -> 
     return source
 
 
-class Fed:
+class Fed(Device):
     """For the contract: a source, in virtual time, and a car that sends whenever it is listened to."""
 
     def __init__(self, source: CanDevice, car: Car):

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from daq_service.devices import Device, Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from daq_service.devices.nidaqmx import NiDevice
 from sync.clock import Clock, VirtualClock
 from sync.config.config import Config, load

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from daq_service.acquire import Acquisition
-from daq_service.devices import Device, Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from sync.clock import REAL, Clock
 from sync.config.config import Config
 from sync.ring.ring import RingReader, RingWriter
@@ -100,7 +101,7 @@ def both_keys(folder: Path, *names: str) -> Path:
     return folder
 
 
-class Chained:
+class Chained(Device):
     """The remote source under the contract: its origin runs from each start to the next stop."""
 
     unwrapped = True

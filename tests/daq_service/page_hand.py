@@ -7,7 +7,8 @@ import weakref
 import msgpack
 import zmq
 
-from daq_service.devices import Device, Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from sync.clock import Clock
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import DRIVE, drive_config

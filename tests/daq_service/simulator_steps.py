@@ -7,7 +7,8 @@ import threading
 
 import numpy as np
 
-from daq_service.devices import Device, Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from sync.clock import REAL, Clock, now_ns, sleep_until
 from sync.config.config import Config
 from sync.ring.block import EPOCH, PUSHED, SEQ, Channel, Layout, T
@@ -41,7 +42,7 @@ class Steps:
         push(self.ring.words, block)
 
 
-class SteadySteps:
+class SteadySteps(Device):
     """The source under test, with a thread that makes a step a period from its start to its stop."""
 
     def __init__(self, rate_hz: float, buffer: int):

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daq_service.acquire import MOST_BLOCKS, Acquisition
-from daq_service.devices import Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from sync.clock import REAL, Clock, now_ns
 from sync.config.config import Config
 from sync.ring.ring import RingReader, RingWriter
@@ -28,7 +29,7 @@ Scan = tuple[int, int, int]
 Read = tuple[list[Scan], int]  # what a read finds, and how many scans were lost before
 
 
-class Scripted:
+class Scripted(Device):
     """A source that finds what the script says, read by read, and nothing after its end."""
 
     def __init__(self, script: list[Read], clock: Clock = REAL):

@@ -20,9 +20,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daq_service.acquire import Acquisition
-from daq_service.devices import Host, find, open_device, require
 from daq_service.devices import can as can_source
+from daq_service.devices import open_device, require
 from daq_service.devices.can import CanDevice
+from daq_service.devices.contract import Host
 from daq_service.devices.dbc import Frame, bits, calibration, disagrees
 from sim_service.inputs import oldest
 from sim_service.inputs.table import rows as input_rows
@@ -74,7 +75,7 @@ class Bench:
         self._scans = np.zeros((4096, len(self.config.daq.channels)), np.int64)
         self._t_ns = np.zeros(4096, np.int64)
         self.lost = 0
-        find(source)
+        source.find()
         source.start()
 
     def read(self, seconds: float = 0.02) -> list[dict[str, int]]:
@@ -174,7 +175,7 @@ def test_blocks_carry_raw_values_with_their_ages_through_the_ring(rings: Rings) 
     config = can_config(channel := unique(), "daq.rate_hz=1000")
     clock = virtual_clock(look_ns=100)
     source = open_device(config, CAN, Host(clock=clock))
-    find(source)
+    source.find()
     writer, reader = rings.pair(config.daq.layout, config.daq.ring_blocks)
     acquisition = Acquisition(config, source, writer, None, clock=clock)
     source.start()
@@ -445,7 +446,7 @@ def test_a_log_plays_in_its_own_time(suffix: str, tmp_path: Path) -> None:
     config = load(CAN, [f"source={{kind='can', replay='{file}', dbc='can/example.dbc', {MAPPED}}}"])
     source = open_device(config, CAN, Host(clock=clock))
     assert source.seconds == pytest.approx(0.29, abs=1e-3)  # type: ignore[attr-defined]
-    find(source)
+    source.find()
     scans, t_ns = np.zeros((4096, len(COLUMNS)), np.int64), np.zeros(4096, np.int64)
     began = clock.now_ns()
     source.start()
@@ -514,13 +515,13 @@ def test_a_log_without_our_frames_or_not_of_our_bus_is_a_wrong_setting(tmp_path:
 def test_an_interface_that_is_not_there_is_named_with_what_would_bring_it_up(pluggable: type[Pluggable]) -> None:
     pluggable.unplugged.add("can7")
     with pytest.raises(DeviceError, match=r"socketcan can7: .*No such device.*`ip -br link`") as error:
-        find(open_can_device("can7", "source.interface=socketcan"))
+        open_can_device("can7", "source.interface=socketcan").find()
     assert error.value.code == 7
 
 
 def test_the_kernels_own_can_is_missing_or_down_or_not_there() -> None:
     with pytest.raises(DeviceError, match=r"socketcan nocan0: .*(modprobe|ip )"):
-        find(open_can_device("nocan0", "source.interface=socketcan"))
+        open_can_device("nocan0", "source.interface=socketcan").find()
 
 
 @pytest.mark.parametrize("package", ["can", "cantools"])
@@ -558,12 +559,12 @@ def test_what_is_wrong_is_said_with_what_would_be_right(override: str) -> None:
 
 def test_an_option_that_cannot_be_one_is_a_wrong_setting() -> None:
     with pytest.raises(ConfigError, match=r"source\.options: interface 'virtual'"):
-        find(open_can_device("x", "source.options={channel='y'}"))
+        open_can_device("x", "source.options={channel='y'}").find()
 
 
 def test_shipped_calibration_is_that_of_the_shipped_dbc() -> None:
     said: list[str] = []
-    find(open_can_device("x", host=Host(say=said.append)))
+    open_can_device("x", host=Host(say=said.append)).find()
     assert said == []
 
 
@@ -578,7 +579,7 @@ def test_shipped_calibration_is_that_of_the_shipped_dbc() -> None:
 )  # fmt: skip
 def test_a_calibration_that_is_not_the_dbcs_is_said(override: str, expected: str) -> None:
     said: list[str] = []
-    find(open_can_device("x", override, host=Host(say=said.append)))
+    open_can_device("x", override, host=Host(say=said.append)).find()
     assert len(said) == 1 and expected in said[0]
 
 
@@ -587,9 +588,9 @@ def test_a_factor_below_zero_turns_the_sign(tmp_path: Path) -> None:
     (tmp_path / "turned.dbc").write_text(text.replace("(0.1,0) [-3276.7", "(-0.1,0) [-3276.7"))
     said: list[str] = []
     turned = f"source.dbc='{tmp_path / 'turned.dbc'}'"
-    find(open_can_device("x", turned, "inputs.steering.sign=1", host=Host(say=said.append)))
+    open_can_device("x", turned, "inputs.steering.sign=1", host=Host(say=said.append)).find()
     assert len(said) == 1 and "sign = -1" in said[0]
-    find(open_can_device("x", turned, "inputs.steering.sign=-1", host=Host(say=said.append)))
+    open_can_device("x", turned, "inputs.steering.sign=-1", host=Host(say=said.append)).find()
     assert len(said) == 1
 
 
@@ -642,7 +643,7 @@ def test_whatever_numbers_a_dbc_holds_they_say_something_or_nothing(
 
 def test_a_calibrated_zero_is_no_disagreement() -> None:
     said: list[str] = []
-    find(open_can_device("x", "inputs.steering.zero_counts=-31.5", host=Host(say=said.append)))
+    open_can_device("x", "inputs.steering.zero_counts=-31.5", host=Host(say=said.append)).find()
     assert said == []
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from daq_service.acquire import Acquisition
-from daq_service.devices import Device, Host, find, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from sync.clock import REAL, Clock, now_ns
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.can_bus import open_can
@@ -152,7 +153,7 @@ def device(request: pytest.FixtureRequest, patient_client: None) -> Iterator[Cal
     def make(rate_hz: float = 1000.0, buffer_scans: int = 50_000, most: int = 4096) -> Device:
         source, clock = DEVICES[request.param](rate_hz, buffer_scans)
         opened.append(source)
-        find(source)
+        source.find()
         return Device(source, clock, request.param, rate_hz, most)
 
     yield make

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daq_service.devices import Host, find, gamepad, open_device, require
+from daq_service.devices import gamepad, open_device, require
 from daq_service.devices import sdl as joysticks
+from daq_service.devices.contract import Host
 from daq_service.devices.gamepad import Centred, GamepadDevice, Pedal
 from daq_service.devices.sdl import MOST, devices, watch
 from sync.config.extras import install_extra
@@ -181,7 +182,7 @@ def seat() -> Iterator[Callable[..., Seat]]:
 
     def take(*overrides: str) -> Seat:
         made.append(Seat(*overrides))
-        find(made[-1].source)
+        made[-1].source.find()
         made[-1].source.start()
         return made[-1]
 

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from daq_service.devices import Host, haptic_plant, open_device
+from daq_service.devices import haptic_plant, open_device
+from daq_service.devices.contract import Host
 from daq_service.devices.haptic import HapticDevice
 from daq_service.devices.haptic_plant import FORCE, GIVEN, MODE, STICKS, V, X, hand_over
 from sync.errors import ConfigError

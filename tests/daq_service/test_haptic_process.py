@@ -3,7 +3,8 @@
 import numpy as np
 
 from daq_service import effort_record as rec
-from daq_service.devices import Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Host
 from daq_service.devices.haptic import HapticDevice, LinkedDevice, open_here
 from daq_service.devices.haptic_plant import GIVEN, LAST
 from daq_service.devices.haptic_settings import Settings

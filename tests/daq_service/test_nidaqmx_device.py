@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from daq_service.acquire import Acquisition
-from daq_service.devices import Host, nidaqmx, open_device
+from daq_service.devices import nidaqmx, open_device
+from daq_service.devices.contract import Host
 from daq_service.devices.nidaqmx import NiDevice
 from daq_service.devices.nidaqmx_driver import ACTIONS, Action
 from daq_service.devices.nidaqmx_settings import Settings
@@ -599,18 +600,18 @@ def test_a_server_that_is_not_there_is_a_refusal() -> None:
 
 def test_missing_software_is_said_at_once_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
-        nidaqmx.require(Settings(kind="nidaqmx"))
+        Settings(kind="nidaqmx").require()
     except DeviceError as error:
         assert "ni.com/downloads" in str(error) and "source.server" in str(error)  # noqa: PT017 (or there is a driver)
-    nidaqmx.require(Settings(kind="nidaqmx", server="elsewhere:31763", server_unencrypted=True))
+    Settings(kind="nidaqmx", server="elsewhere:31763", server_unencrypted=True).require()
     monkeypatch.setitem(sys.modules, "nidaqmx", None)
     with pytest.raises(DeviceError, match=re.escape(install_extra("ni"))):
-        nidaqmx.require(Settings(kind="nidaqmx"))
+        Settings(kind="nidaqmx").require()
 
 
 def test_a_drive_without_the_driver_ends_at_once_and_says_what_to_install() -> None:
     try:
-        nidaqmx.require(Settings(kind="nidaqmx"))
+        Settings(kind="nidaqmx").require()
     except DeviceError:
         command = [sys.executable, "-m", "tandem", "daq", str(ONBOARD)]
         run = subprocess.run(command, cwd=ONBOARD.parents[1], capture_output=True, text=True, check=False)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import zmq
 
-from daq_service.devices import Device, Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from daq_service.devices.page import Page, decoded
 from sim_service.inputs import make_inputs
 from sim_service.inputs.table import rows

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import zmq
 
-from daq_service.devices import Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Host
 from daq_service.devices.remote import RemoteDevice
 from sync.clock import now_ns
 from sync.config.config import load

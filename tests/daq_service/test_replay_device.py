@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from daq_service.acquire import Acquisition
-from daq_service.devices import Device, Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from sync.clock import VirtualClock
 from sync.errors import ConfigError
 from sync.record import RunError

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from daq_service.counters import TOTAL, counter_table, unwrap
-from daq_service.devices import Device, Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Device, Host
 from daq_service.devices.virtual import POSE as NAMES
 from sync.config.config import Config
 from sync.errors import ConfigError

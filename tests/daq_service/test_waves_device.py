@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from daq_service.devices import Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Host
 from sync.errors import ConfigError
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import DRIVE, drive_config

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daq_service.devices import find, open_device
+from daq_service.devices import open_device
 from sync.config.config import load
 from sync.errors import ConfigError, DeviceError
 from tests.ports import free_port
@@ -37,7 +37,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_device_of_the_page_gives_whole_scans_and_numbers_what_is_lost(config: Path) -> None:
     port = free_port()
     device = open_device(load(config, [f"source.port={port}"]), config)
-    find(device)
+    device.find()
     device.start()
     scans, t_ns = np.zeros((8, 1), np.int64), np.zeros(8, np.int64)
     assert device.read(scans, t_ns, 1000) == (0, 0)
@@ -52,7 +52,7 @@ def test_the_device_of_the_page_gives_whole_scans_and_numbers_what_is_lost(confi
     assert scans[0, 0] == 100
     taken = open_device(load(config, [f"source.port={port}"]), config)
     with pytest.raises(DeviceError, match=rf"hand\.toml: source\.host, source\.port = .*{port}"):
-        find(taken)
+        taken.find()
     device.stop()
     device.stop()
 

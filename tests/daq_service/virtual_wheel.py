@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from daq_service.devices import Device, Host, open_device
+from daq_service.devices import open_device
 from daq_service.devices import sdl as joysticks
+from daq_service.devices.contract import Device, Host
 from sync.clock import Clock
 from sync.config.config import Config, load
 from sync.errors import DeviceError

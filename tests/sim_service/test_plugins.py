@@ -37,24 +37,20 @@ MACHINE = Machine(
 )
 """
 DEVICE = """
-from sync.config.toml import Section
+from daq_service.devices.contract import Device, DeviceSettings
 
 
-class Settings(Section):
+class Settings(DeviceSettings):
     kind: str
     amplitude: int = 1
 
 
-class Still:
+class Still(Device):
     def __init__(self, amplitude):
         self.amplitude = amplitude
 
-    def start(self): ...
-
     def read(self, scans, t_ns, wait_ns):
         return 0, 0
-
-    def stop(self): ...
 
 
 def open_device(config, settings, file, host):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import Machine
-from tandem.machines.observer import files
+from tandem.machines.observer.machine import files
 
 __all__ = ["files", "make"]
 

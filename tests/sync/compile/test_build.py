@@ -39,11 +39,11 @@ def _write(tree: Path, module: str, imports: str, value: str) -> None:
 def tree(tmp_path: Path) -> Path:
     """A small tree of its own: two of its modules wait for the first, one for those."""
     tree = tmp_path / "tree"
-    for package in ("sync", "daq_service", "sim_service"):
+    for package in ("sync", "sync/compile", "sync/files", "daq_service", "sim_service"):
         (tree / package).mkdir(parents=True)
         (tree / package / "__init__.py").touch()
-    needed = ("build", "child_python", "errors", "jit", "kernel_stamps", "numba_shortcuts", "code_dependencies")
-    for file in (f"{name}.py" for name in (*needed, "private_files")):
+    compiling = (f"compile/{name}.py" for name in ("build", "dependencies", "jit", "numba_shortcuts", "stamps"))
+    for file in ("child_python.py", "errors.py", "files/private.py", *compiling):
         shutil.copy(ROOT / "sync" / file, tree / "sync" / file)
     _write(tree, "sync.one", "", "1")
     _write(tree, "daq_service.two", "from sync.one import one", "one(x)")
@@ -95,7 +95,7 @@ def test_a_module_that_cannot_be_imported_or_ends_its_process_is_left_to_who_nee
 
 def test_what_few_need_is_compiled_only_where_it_is_asked_for_by_name(tree: Path) -> None:
     _write(tree, "sim_service.four", "from sim_service import three\nCOMPILED_WHEN_ASKED = True", "three.three(x)")
-    program = "from sync import build; print([len(build.missing(*names)) for names in ((), ('sync.one', {0}))])"
+    program = "from sync.compile import build; print([len(build.missing(*names)) for names in ((), ('sync.one', {0}))])"
     assert _run(tree, "-c", program.format("'sim_service.three'")).stdout.strip() == "[3, 2]"
     assert _run(tree, "-c", program.format("'sim_service.four'")).stdout.strip() == "[3, 3]"
 
@@ -103,8 +103,8 @@ def test_what_few_need_is_compiled_only_where_it_is_asked_for_by_name(tree: Path
 def test_what_is_imported_only_by_what_few_need_does_not_keep_everybody_waiting(tree: Path) -> None:
     _write(tree, "sim_service.four", "COMPILED_WHEN_ASKED = True\nfrom sim_service import three", "three.three(x)")
     _write(tree, "sim_service.five", "def later():\n    from sim_service import four", "1")
-    names = "sorted(file.stem for file in build.needed_by(code_dependencies.file_of('sim_service.five')))"
-    program = f"from sync import build, code_dependencies; print({names})"
+    names = "sorted(file.stem for file in build.needed_by(dependencies.file_of('sim_service.five')))"
+    program = f"from sync.compile import build, dependencies; print({names})"
     assert _run(tree, "-c", program).stdout.strip() == "['five', 'jit']"
 
 
@@ -137,7 +137,7 @@ def test_every_module_comes_after_those_it_needs() -> None:
 def test_modules_that_run_each_other_are_one_job(tree: Path) -> None:
     """Two workers would otherwise compile the same kernels at the same time."""
     (tree / "sim_service" / "__init__.py").write_text("from sim_service.four import four\n")
-    program = "from sync import build; print(sorted(len(job) for job in build.order(build.missing())))"
+    program = "from sync.compile import build; print(sorted(len(job) for job in build.order(build.missing())))"
     assert _run(tree, "-c", program).stdout.strip() == "[1, 1, 2]"
     _built(tree)
     assert set(_misses(tree).values()) == {0}

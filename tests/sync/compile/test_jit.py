@@ -93,7 +93,11 @@ def asked(root: Path, program: str, cache: str = "/somewhere", **more: str) -> A
     env = {**environment(TANDEM_CACHE=cache, **more), "PYTHONPATH": str(root)}
     if not cache:
         del env["TANDEM_CACHE"]
-    command = [sys.executable, "-c", f"import json\nfrom sync import code_dependencies\nprint(json.dumps({program}))"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import json\nfrom sync.compile import dependencies\nprint(json.dumps({program}))",
+    ]
     return json.loads(subprocess.run(command, check=True, env=env, cwd=root, capture_output=True, text=True).stdout)
 
 
@@ -185,7 +189,7 @@ def test_the_cache_is_where_the_environment_says(copied: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_refused_in_words(copied: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from sync import jit; jit.kernel()"], check=False, cwd=copied,
+        [sys.executable, "-c", "from sync.compile import jit; jit.kernel()"], check=False, cwd=copied,
         env=environment(TANDEM_CACHE="/proc/nowhere"), stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert done.returncode != 0
@@ -202,14 +206,14 @@ def test_what_nobody_has_used_for_a_week_is_swept_away_and_nothing_else(tmp_path
         used = time.time() - age  # noqa: TID251  (it is about files)
         os.utime(base / name, (used, used))
         os.utime(base / f"{name}.cached", (used, used))
-    program = "from sync import jit\nwith jit.compiling('test'): pass"
+    program = "from sync.compile import jit\nwith jit.compiling('test'): pass"
     subprocess.run([sys.executable, "-c", program], check=True, env=environment(TANDEM_CACHE=str(tmp_path)))
     left = {path.name for path in base.iterdir() if path.name.startswith("of_")}
     assert left == {"of_yesterday", "of_last_week", "of_yesterday.cached", "of_last_week.cached"}
 
 
 def test_what_is_compiled_does_not_wait_for_another_that_compiles(tmp_path: Path) -> None:
-    program = "from sync import jit\nwith jit.compiling('test'): pass"
+    program = "from sync.compile import jit\nwith jit.compiling('test'): pass"
 
     def code() -> int:
         command = [sys.executable, "-c", program]

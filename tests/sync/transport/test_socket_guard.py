@@ -260,7 +260,7 @@ def test_compiled_code_is_taken_only_from_a_folder_that_nobody_else_writes(
         if os.geteuid() != 0:
             pytest.skip("only root gives away")
         os.chown(folder, 12345, -1)
-    program = "from sync import jit; jit.kernel()"
+    program = "from sync.compile import jit; jit.kernel()"
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment(TANDEM_CACHE=str(tmp_path)),
         stderr=subprocess.PIPE, text=True, check=False,

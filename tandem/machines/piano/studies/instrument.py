@@ -9,7 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from daq_service.devices import Host, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Host
 from sim_service.inputs import make_inputs, observe_block
 from sim_service.inputs.table import rows as input_rows
 from sim_service.registry import load_machine

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from daq_service.devices import Host, find, open_device
+from daq_service.devices import open_device
+from daq_service.devices.contract import Host
 from sim_service import step_record
 from sim_service.contract.machine import Machine
 from sim_service.notices import divergence_message
@@ -38,7 +39,7 @@ def test_a_platform_is_driven_with_the_sticks_of_a_game_pad(pad: VirtualWheel) -
     source = open_device(live.config, GAMEPAD, Host(clock=clock))
     names = live.config.daq.layout.names
     room, t_ns, scans = np.zeros((4096, len(names)), np.int64), np.zeros(4096, np.int64), []
-    find(source)
+    source.find()
     source.start()
     try:
         for axes, until in (({0: 0, 1: 0, 3: 0}, 100), ({0: -6553, 1: -13107, 3: -4096}, 1600), ({1: 0}, 2000)):

@@ -17,7 +17,7 @@ from tandem.multibody.ground.grid import parse_grid
 from tests.examples import few
 from tests.tandem.multibody.ground.crg_files import crg_bytes
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SHIPPED = sorted((ROOT / "configs" / "roads").glob("*.toml"))
 
 

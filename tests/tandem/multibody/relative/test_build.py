@@ -96,14 +96,14 @@ def test_what_was_loaded_writes_its_functions_when_they_are_asked_for(folder: Pa
 
 def test_every_source_that_generates_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = dependencies.ROOT
-    package = root / "sim_service" / "multibody" / "relative"
+    package = root / "tandem" / "multibody" / "relative"
     system = package / "system.py"
     assert builder.generator_stamp() == dependencies.stamp(system)
     names = {file.name for file in dependencies.dependencies(system) if file.parent == package}
     assert {"build.py", "generate.py", "graph.py", "links.py", "equations.py", "llvm.py", "spanning.py"} <= names
     stamps = []
     for copy, edit in (("as it is", ""), ("edited", "\nLANES = 2\n")):
-        for part in ("sim_service", "sync"):
+        for part in ("sim_service", "sync", "tandem/multibody"):
             shutil.copytree(root / part, tmp_path / copy / part, ignore=shutil.ignore_patterns("__pycache__"))
         with open(tmp_path / copy / "tandem/multibody/relative/vectors.py", "a") as file:
             file.write(edit)

@@ -1,0 +1,87 @@
+"""What a source is to the acquisition: classes to derive from. What is optional has here what holds if a source says
+nothing of it.
+
+A source delivers whole scans, oldest first, as raw register readings: a row a scan, a column a channel of the
+configuration, int64. It never splits a scan, never invents one, and reports how many it knows to be lost.
+
+Opening a source reads files and checks the configuration, nothing else: the supervisor does it too. Only the process
+that samples looks for the device (`find`), and it alone touches it afterwards.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from daq_service.effort_settings import EffortSettings
+from sync.config.toml import Section
+
+if TYPE_CHECKING:  # this module is imported before anything is compiled
+    from sync.clock import RealClock, VirtualClock
+    from sync.ring.ring import RingReader
+
+
+class DeviceSettings(Section):
+    """The table `[source]` of one kind of source; its module has one under the name `Settings`."""
+
+    def require(self) -> None:
+        """Raises DeviceError where it needs software that is not installed. Quick, and compiles nothing."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a source has of the process it runs in."""
+
+    # the simulator's output, with the channels the source `wants`; None while there is none
+    feedback: "Callable[[], RingReader | None]" = lambda: None
+    say: Callable[[str], None] = lambda _: None  # what a person should read; kept in the record's summary
+    clock: "RealClock | VirtualClock | None" = None  # that the source lives by; None: the host's own
+
+
+class Actuator:
+    """A way back to the device."""
+
+    effort: EffortSettings | None = None  # how an output of the simulator goes back; None: none does
+
+    @property
+    def compiled_put(self) -> tuple[Any, np.ndarray] | None:
+        """A C callback of type PUT (daq_service/effort.py) and the device's numbers: with these the effort loop hands
+        over itself, and `put` is not called."""
+        return None
+
+    def put(self, value: float) -> None:
+        """Give the device this effort, now. Never raises; while there is no device it does nothing."""
+
+
+class Device(Actuator):
+    unwrapped = False  # whether its counters are running counts already
+    seconds: float | None = None  # when it ends by itself
+    wants: Sequence[str] = ()  # names of simulator outputs that it looks at (`Host.feedback`)
+    axes: Sequence[Actuator] = ()  # further ones, in the order of their names (`source.axes`), each with its own effort
+
+    @property
+    def bound_ns(self) -> int:
+        """How far its instants may be off, where they are another clock's; the simulator adds it to every age."""
+        return 0
+
+    def find(self) -> None:
+        """Look for the device and try whether it can do what is asked; raises DeviceError. Once, before `start`."""
+
+    def start(self) -> None:
+        """Begin sampling. Nothing is sampled before."""
+
+    def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+        """Take all whole scans there are, at most `len(scans)`; wait at most `wait_ns` for the first.
+
+        Fills `scans` and the sample instants `t_ns`. Returns (how many, how many were lost just before them). No scan
+        at all is a normal answer. Lost scans are a gap: what follows is not the continuation of what came before.
+        """
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End sampling and let go of the device. May be called twice."""
+
+    def counts(self) -> dict[str, int]:
+        """Counters of its own, for the report."""
+        return {}
