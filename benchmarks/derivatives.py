@@ -29,10 +29,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from daq_service.devices.virtual_driver import Profile, evaluate, profile_tables, read_manoeuvre
 from sync.clock import now_ns
 from sync.compile.jit import kernel
 from sync.signals.estimators import MEMORY, estimate, observe, parameters
+from tandem.machines.car.device.driver import Profile, evaluate, profile_tables, read_manoeuvre
 
 MANOEUVRES = Path(__file__).resolve().parents[1] / "configs" / "manoeuvres"
 DEG_PER_COUNT = 0.18

@@ -389,7 +389,8 @@ def sources(folder: Path) -> Target:
 
 
 def manoeuvre(folder: Path) -> Target:
-    from daq_service.devices.virtual_driver import (
+    from sync.errors import ConfigError
+    from tandem.machines.car.device.driver import (
         MEMORY,
         drive_along,
         evaluate,
@@ -398,7 +399,6 @@ def manoeuvre(folder: Path) -> Target:
         profile_tables,
         read_manoeuvre,
     )
-    from sync.errors import ConfigError
 
     files = sorted((CONFIGS / "manoeuvres").glob("*.toml"))
 

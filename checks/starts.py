@@ -28,7 +28,7 @@ LEAST_STAGES = 3
 PACKAGES = ("sync", "daq_service", "sim_service", "tandem", "configs")
 EDITED = (
     "daq_service/acquire.py",
-    "daq_service/devices/virtual.py",
+    "tandem/machines/car/device/virtual.py",
     "tandem/machines/car/buggy/build.py",
     "sync/ring/watch.py",
     "tandem/live/recorder/tap.py",

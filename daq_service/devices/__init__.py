@@ -17,8 +17,11 @@ from sync.config.toml import check
 from sync.errors import ConfigError
 
 DEVICES = {
-    kind: f"daq_service.devices.{kind}"
-    for kind in ("virtual", "waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page", "haptic", "simulator")
+    "virtual": "tandem.machines.car.device.virtual",
+    **{
+        kind: f"daq_service.devices.{kind}"
+        for kind in ("waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page", "haptic", "simulator")
+    },
 }
 # their drivers (NI-DAQmx, gRPC, SDL) do not survive a fork: such a DAQ is a process that imported everything itself
 OWN_PROCESS = frozenset({"nidaqmx", "gamepad"})
@@ -32,7 +35,7 @@ def felt(config: Config) -> bool:
 
 # settings that can be checked without the compiled code of their source
 QUICKLY_CHECKED = {
-    "virtual": "daq_service.devices.virtual_settings",
+    "virtual": "tandem.machines.car.device.settings",
     "haptic": "daq_service.devices.haptic_settings",
 }
 

@@ -77,6 +77,7 @@ _MODULE = re.compile(r"[a-z]\w{0,39}", re.ASCII)  # what a machine or a device o
 
 def compile_ahead(config: "Config", file: Path) -> None:
     """On all cores, with progress, where something is still to be compiled. Quick where nothing is."""
+    from daq_service.devices import DEVICES
     from sync.compile import build, dependencies
 
     name = compiled_set(config, file)
@@ -84,7 +85,7 @@ def compile_ahead(config: "Config", file: Path) -> None:
         return
     refuse_early(config, file)  # reported before the compiler has its minute
     refuse_unknown_machine(config, file)
-    modules = [*_COMPILED, *_ours(f"daq_service.devices.{config.source.get('kind')}", dependencies.runs)]
+    modules = [*_COMPILED, *_ours(DEVICES.get(str(config.source.get("kind")), ""), dependencies.runs)]
     # a machine may import what makes it only when it is made
     for module in machine_modules(machine_name(config, file.parent)):
         modules += _ours(module, build.needed_by)

@@ -283,7 +283,7 @@ def test_an_empty_file_lacks_everything_that_has_no_default(file: Callable[[byte
 
 
 def test_every_file_we_ship_can_be_read() -> None:
-    from daq_service.devices.virtual_driver import read_manoeuvre
+    from tandem.machines.car.device.driver import read_manoeuvre
 
     names = [load(path).name for path in (ROOT / "configs").glob("*.toml")]
     assert {"tandem", "two_hosts", "onboard", "can", "remote", "page"} <= set(names)

@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from daq_service.devices.virtual_driver import evaluate, profile_tables, read_manoeuvre
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
 from sync.config.config import Config, load
@@ -22,6 +21,7 @@ from sync.record import CompleteRun, CompleteTopic, Run, RunError, RunWriter, op
 from sync.ring.block import SEQ, Channel, Layout
 from sync.ring.ring import RingReader
 from tandem.commands.cli import app
+from tandem.machines.car.device.driver import evaluate, profile_tables, read_manoeuvre
 from tandem.records.inspect.info import info, print_info
 from tandem.records.provenance import attachments, start_facts
 from tandem.records.replay import Asked, all_identical, replay_run

@@ -10,12 +10,12 @@ import pytest
 from daq_service.counters import TOTAL, counter_table, unwrap
 from daq_service.devices import open_device
 from daq_service.devices.contract import Device, Host
-from daq_service.devices.virtual import POSE as NAMES
 from sync.config.config import Config
 from sync.errors import ConfigError
 from sync.ring.block import Channel, Layout
 from sync.ring.ring import RingReader, push
 from sync.virtual_clock import virtual_clock
+from tandem.machines.car.device.virtual import POSE as NAMES
 from tests.daq_service.conftest import DRIVE, Rings, drive_config
 
 POSE = Layout(tuple(Channel(name, "f8") for name in NAMES))

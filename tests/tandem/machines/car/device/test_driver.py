@@ -11,7 +11,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from daq_service.devices.virtual_driver import (
+from sim_service.contract.machine import index
+from sim_service.registry import load_machine
+from sync.errors import ConfigError
+from tandem.machines.car.device.driver import (
     BRAKE,
     MEMORY,
     STEERING,
@@ -25,9 +28,6 @@ from daq_service.devices.virtual_driver import (
     profile_tables,
     read_manoeuvre,
 )
-from sim_service.contract.machine import index
-from sim_service.registry import load_machine
-from sync.errors import ConfigError
 from tests.daq_service.conftest import CONFIGS
 from tests.examples import few
 

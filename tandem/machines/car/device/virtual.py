@@ -15,7 +15,14 @@ from numba import float64, int64, types
 
 from daq_service.devices.contract import Device, Host
 from daq_service.devices.due_scans import NEVER, NEXT, OWN, PERIOD, START, begin, stopped, take_due, wait_for_due
-from daq_service.devices.virtual_driver import (
+from sync.clock import RealClock
+from sync.compile.array_types import READ_ONLY, WORDS, WORDS_2D
+from sync.compile.jit import kernel
+from sync.config.config import Config
+from sync.errors import ConfigError
+from sync.ring.block import PUSHED, RECEIVED
+from sync.ring.ring import newest
+from tandem.machines.car.device.driver import (
     BEFORE,
     BRAKE,
     MEMORY,
@@ -29,14 +36,7 @@ from daq_service.devices.virtual_driver import (
     profile_tables,
     read_manoeuvre,
 )
-from daq_service.devices.virtual_settings import Settings
-from sync.clock import RealClock
-from sync.compile.array_types import READ_ONLY, WORDS, WORDS_2D
-from sync.compile.jit import kernel
-from sync.config.config import Config
-from sync.errors import ConfigError
-from sync.ring.block import PUSHED, RECEIVED
-from sync.ring.ring import newest
+from tandem.machines.car.device.settings import Settings
 
 POSE = ("x", "y", "yaw", "vx")
 _POSE_FRESH_NS = 300_000_000

@@ -1,0 +1,1 @@
+from tests.daq_service.conftest import manoeuvre_file, rings  # noqa: F401
