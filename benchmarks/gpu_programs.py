@@ -63,14 +63,15 @@ def car(kind: str) -> tuple[dict[str, Any], Any]:
         outputs.append(work[: len(machine.outputs)].copy())
     data = {
         "starts": state[None, :], "inputs": every, "params": params[None, :], "expected": np.array(outputs),
-        "fallen": fallen, "names": np.array([q.name for q in machine.outputs]), "h": CAR_STEP, "bound": machine.bound,
+        "fallen": fallen, "names": np.array([q.name for q in machine.outputs]), "h": CAR_STEP,
+        "bound": machine.stepping.bound,
     }  # fmt: skip
     return data, machine
 
 
 def chain(rods: int) -> tuple[dict[str, Any], Any]:
     """The same of a chain, as a machine without inputs whose outputs are its coordinates."""
-    from sim_service.contract.machine import Machine, Quantity, tables
+    from sim_service.contract.machine import DeviceCode, Machine, Quantity, tables
     from sync.compile.jit import inner
     from tandem.mechanism.bench.problems import chain as described
     from tandem.multibody.natural.augmented import step
@@ -114,9 +115,16 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
     constants = tables(system.ints, system.reals)
     named = [Quantity(f"{k}", "", "") for k in range(max(len(starts[0]), count))]
     machine = Machine(
-        "chain", (named[0],), tuple(named[: len(starts[0])]), tuple(named[:count]), (), None, tables=constants,
-        work_size=count + room, device=lambda: DeviceSource(advance, constants.ints, constants.floats),
-    )  # fmt: skip
+        "chain",
+        (named[0],),
+        tuple(named[: len(starts[0])]),
+        tuple(named[:count]),
+        (),
+        None,
+        tables=constants,
+        work_size=count + room,
+        capabilities=(DeviceCode(lambda: DeviceSource(advance, constants.ints, constants.floats)),),
+    )
     data = {
         "starts": np.array(starts), "inputs": np.zeros((1, 1)), "params": np.zeros((1, 0)), "h": CHAIN_STEP,
         "expected": np.array(expected), "fallen": np.zeros(32, np.int64), "bound": 1e9,
@@ -127,7 +135,7 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
 
 def recursion(links: int) -> tuple[dict[str, Any], Any]:
     """The same of links by the articulated-body recursion, in steps of Runge and Kutta's method of order 4."""
-    from sim_service.contract.machine import Machine, Quantity, tables
+    from sim_service.contract.machine import DeviceCode, Machine, Quantity, tables
     from sync.compile.jit import inner, numba
     from tandem.mechanism.bench.trees import chain as described
     from tandem.multibody.code.source import DeviceSource
@@ -182,9 +190,20 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
     print(f"recursion, {links} links: {1e3 * (time.perf_counter() - begun):.2f} us a step on one core", flush=True)
     named = [Quantity(f"{k}", "", "") for k in range(n)]
     machine = Machine(
-        "recursion", (named[0],), tuple(named), tuple(named), (), None, tables=constants, work_size=4 * n + room,
-        device=lambda: DeviceSource(advance, np.array(constants.ints), np.array(constants.floats), inline=False),
-    )  # fmt: skip
+        "recursion",
+        (named[0],),
+        tuple(named),
+        tuple(named),
+        (),
+        None,
+        tables=constants,
+        work_size=4 * n + room,
+        capabilities=(
+            DeviceCode(
+                lambda: DeviceSource(advance, np.array(constants.ints), np.array(constants.floats), inline=False)
+            ),
+        ),
+    )
     data = {
         "starts": starts, "inputs": np.zeros((1, 1)), "params": np.zeros((1, 0)), "h": RECURSION_STEP,
         "expected": expected, "fallen": np.zeros(CHECKED, np.int64), "bound": 1e9,

@@ -156,7 +156,7 @@ def machine_words(name: str, guard: bool) -> Subject:
 
         def sound() -> bool:
             both = (state, room[: len(model.outputs)])
-            return all(bool(np.all(np.abs(part) <= model.bound)) for part in both)
+            return all(bool(np.all(np.abs(part) <= model.stepping.bound)) for part in both)
 
         return _judged(step, sound)
 

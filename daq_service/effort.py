@@ -663,6 +663,7 @@ class DeviceThread:
     """Hands the newest effort over to a device whose `put` is Python, at the device's own rate."""
 
     def __init__(self, actuator: Actuator, efforts: np.ndarray, ledger: np.ndarray, clock: Clock = REAL):
+        assert actuator.effort is not None
         self._actuator, self._efforts, self._ledger, self._clock = actuator, read_only(efforts), ledger, clock
         self._period_ns = max(round(1e9 / actuator.effort.rate_hz), _LEAST_PYTHON_NS)
         self._hung_ns = round(1e6 * actuator.effort.zero_within_ms)

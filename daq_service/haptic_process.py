@@ -92,10 +92,10 @@ class DeviceLoop:
         self.efforts = Efforts(config.ring("effort"), device.queue, watchdog_ms)
         self.axes = [
             Efforts(config.ring(stream.name), axis.queue, watchdog_ms)
-            for stream, axis in zip(streams.AXIS_EFFORTS, device.axes, strict=False)
+            for stream, axis in zip(streams.AXIS_EFFORTS, device.parts[1:], strict=False)
             if axis.effort
         ]
-        self._states = [device.x, *(axis.x for axis in device.axes)]
+        self._states = [axis.x for axis in device.parts]
         self._channels = len(config.daq.channels)
         self._scans = np.zeros((_MOST_SCANS, self._channels), np.int64)
         self._t_ns = np.zeros(_MOST_SCANS, np.int64)

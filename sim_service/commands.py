@@ -41,7 +41,7 @@ from sim_service.command_record import (
     SLOWNESS,
     STEPS_LEFT,
 )
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import Machine, Reshape
 from sim_service.shapes import SLOTS, Shaping, change_shape
 from sync.clock import now_ns
 from sync.compile.array_copy import copy
@@ -116,7 +116,7 @@ def fault_of(
     if name not in places:
         return f"{name}: no parameter of {model.name}"
     p = model.parameters[places[name]]
-    if not p.live and not (p.shapes and reshapes and model.reshape is not None):
+    if not p.live and not (p.shapes and reshapes and model.of(Reshape) is not None):
         return f"{name}: shapes the model; {instead or f'set sim.parameters.{name} and start again'}"
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not p.low <= value <= p.high:  # NaN is not within
@@ -229,7 +229,8 @@ class CommandServer:
         self._first = params[: len(model.parameters)].copy()
         self._wanted = self._first.copy()  # as commanded, obeyed or not yet
         self._shapes, self._shape_at = shapes, [0] * SLOTS  # where in the ring the command for each row stands
-        self._shaping = None if shapes is None or model.reshape is None else Shaping(model, self._first)
+        reshape = model.of(Reshape)
+        self._shaping = None if shapes is None or reshape is None else Shaping(model, reshape)
         self._places = {p.name: i for i, p in enumerate(model.parameters)}
         self._block = np.zeros(LAYOUT.words, np.int64)
         self.requests = self.refused = self._made = 0

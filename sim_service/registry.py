@@ -132,10 +132,10 @@ def check_effort(config: Config, machine: Machine, file: str) -> None:
 
 def check_step(config: Config, machine: Machine, file: str) -> None:
     """A machine that counts time in steps is wrong in a loop with others than it was made for."""
-    if machine.step_ms not in (0.0, config.sim.step_ms):
+    if machine.stepping.step_ms not in (0.0, config.sim.step_ms):
         raise ConfigError(
-            f"{file}: sim.step_ms = {config.sim.step_ms:g}: must be {machine.step_ms:g}, which {config.sim.machine} is"
-            " made for (its step_ms)"
+            f"{file}: sim.step_ms = {config.sim.step_ms:g}: must be {machine.stepping.step_ms:g}, which"
+            f" {config.sim.machine} is made for (its step_ms)"
         )
 
 

@@ -418,6 +418,6 @@ def _motion(view: RingReader, model: Machine) -> dict[str, Any]:
     if block is None:
         return {}
     shown = {}
-    for tile in model.display.figures[:1]:
+    for tile in model.shown.display.figures[:1]:
         shown["shown"] = f"{tile.factor * float(block[tile.channel]):.{tile.digits}f} {tile.unit}"
     return {"time": round(float(block["time"]), 3), **shown}

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, SHAPE, SHAPED
-from sim_service.contract.machine import FIT, Machine, Tables
+from sim_service.contract.machine import FIT, Machine, Reshape, Tables
 from sync.compile.array_types import read_only
 from sync.compile.jit import kernel
 from sync.errors import ConfigError
@@ -49,32 +49,30 @@ def change_shape(row, fit, machine):
     fit(machine.first_state, moved, machine.params, machine.tables, machine.work)  # which a reset goes back to
 
 
-def _row_size(model: Machine) -> int:
-    assert model.reshape is not None
-    first, behind = model.remade
-    return _HEAD + len(model.tables.floats) - (behind - first) + len(model.parameters) + 4 * len(model.reshape.columns)
+def _row_size(model: Machine, reshape: Reshape) -> int:
+    first, behind = model.placed.remade
+    return _HEAD + len(model.tables.floats) - (behind - first) + len(model.parameters) + 4 * len(reshape.columns)
 
 
 def changeable(model: Machine) -> tuple[Tables, np.ndarray, np.ndarray]:
     """Tables whose numbers may be changed, these numbers, and room for rows; of a machine with one shape its own."""
-    if model.reshape is None:
+    if (reshape := model.of(Reshape)) is None:
         return model.tables, np.zeros(0), np.zeros((1, _HEAD))
     floats = model.tables.floats.copy()
-    return Tables(model.tables.ints, read_only(floats)), floats, np.zeros((SLOTS, _row_size(model)))
+    return Tables(model.tables.ints, read_only(floats)), floats, np.zeros((SLOTS, _row_size(model, reshape)))
 
 
 class Shaping:
     """A machine's shape as commanded."""
 
-    def __init__(self, model: Machine, params: np.ndarray):
-        assert model.reshape is not None
-        self._model, self._reshape = model, model.reshape
-        self._drawn = model.reshape.drawn
+    def __init__(self, model: Machine, reshape: Reshape):
+        self._model, self._reshape = model, reshape
+        self._drawn = reshape.drawn
 
     def row(self, values: np.ndarray) -> np.ndarray:
         """To the shape of these parameters, from the one before. Raises ConfigError, and stays with that."""
         made, drawn = self._reshape.make(values)
-        first, behind = self._model.remade
+        first, behind = self._model.placed.remade
         moved = np.column_stack([self._reshape.columns, drawn - self._drawn])
         self._drawn = drawn
         given = values[: len(self._model.parameters)]
@@ -90,17 +88,17 @@ def shapes_of(
     if not len(asked):
         return commands, np.zeros((1, _HEAD))
     commands = commands.copy()
-    if model.reshape is None:
+    if (reshape := model.of(Reshape)) is None:
         commands[asked, AT_KIND] = 0
         commands[commands[:, AT_KIND] == SHAPED, AT_KIND] = PARAMETER
         return commands, np.zeros((1, _HEAD))
-    refuse_too_many("changes of shape", len(asked), 8 * _row_size(model))
+    refuse_too_many("changes of shape", len(asked), 8 * _row_size(model, reshape))
     rows: list[Any] = []
-    shaping, values, epoch = Shaping(model, params), params.copy(), -1
+    shaping, values, epoch = Shaping(model, reshape), params.copy(), -1
     for command in commands:
         if command[EPOCH] != epoch and (anew or epoch == -1):
             epoch = command[EPOCH]
-            shaping, values = Shaping(model, params), params.copy()
+            shaping, values = Shaping(model, reshape), params.copy()
         if command[AT_KIND] in (PARAMETER, SHAPED):
             values[command[AT_INDEX]] = command.view(np.float64)[AT_VALUE]
         elif command[AT_KIND] == SHAPE:

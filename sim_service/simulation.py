@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sim_service import command_record, loop, step_record
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import Machine, Reshape
 from sim_service.inputs.table import rows
 from sim_service.loop_data import (
     CURSOR,
@@ -41,13 +41,14 @@ class Simulation:
         self.work = np.zeros(self.model.work_size)
         self.model.initial(self.state, self.params, self.model.tables, self.work)
         self.tables, self._floats, self.shapes = changeable(model)
-        self.fit = model.reshape.fit if model.reshape else no_fit
+        reshape = model.of(Reshape)
+        self.fit = no_fit if reshape is None else reshape.fit
         self.rows = rows(
             config.inputs, config.daq.layout, model.inputs, config.step_ns * 1e-9,
             config.period_ns * 1e-9, config.sim.stale_after_ms,
         )  # fmt: skip
         previous = np.zeros(len(model.states) + len(model.outputs))
-        bounds = limits(model.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
+        bounds = limits(model.stepping.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
         self.divergence = Divergence(bounds, previous, np.zeros(RESULT_WORDS, np.int64), np.zeros(len(self.inputs)))
         self.settings = _settings(config, model)
         self.control = np.zeros(step_record.CONTROL_WORDS, np.int64)

@@ -125,8 +125,14 @@ class HapticDevice(Device):
         self._channels, self._sensors = wave_rows(config, waves), sensor_rows(config, settings)
         position = settings.position or config.daq.channels[0].name
         self._first = HapticAxis(config, settings, position, settings.force_sensor, settings.force_per_count)
-        self.axes = tuple(HapticAxis(config, settings.axes[name], name) for name in sorted(settings.axes))
+        self._further = [HapticAxis(config, settings.axes[name], name) for name in sorted(settings.axes)]
+        self.axes = self._further
         self.queue, self.plant, self.x = self._first.queue, self._first.plant, self._first.x
+
+    @property
+    def parts(self) -> list[HapticAxis]:
+        """All its axes, the first one first."""
+        return [self._first, *self._further]
 
     @property
     def compiled_put(self) -> tuple[Any, np.ndarray]:
@@ -134,7 +140,7 @@ class HapticDevice(Device):
 
     def start(self) -> None:
         begin(self._state, self._clock)
-        for axis in (self._first, *self.axes):
+        for axis in self.parts:
             axis.start(self._clock.now_ns(), int(self._state[START]))
 
     def lean(self, position: float, velocity: float, effort: float) -> None:
@@ -146,7 +152,7 @@ class HapticDevice(Device):
         if now is None:
             return 0, 0
         count, lost = _make_scans(scans, t_ns, now, self._state, self._channels, self._sensors, *self._first.data)
-        for axis in self.axes:
+        for axis in self._further:
             _sample_axis(scans, t_ns, count, *axis.data)
         return int(count), int(lost)
 
@@ -159,7 +165,7 @@ class HapticDevice(Device):
             "efforts_missed": haptic_plant.MISSED,
             "steps_with_too_many_events": haptic_plant.EXCEEDED,
         }
-        plants = [axis.plant for axis in (self._first, *self.axes)]
+        plants = [axis.plant for axis in self.parts]
         return {name: sum(int(plant[place]) for plant in plants) for name, place in places.items()}
 
 

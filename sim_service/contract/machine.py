@@ -17,9 +17,9 @@ same. It allocates nothing, raises nothing and uses nothing but its arguments, s
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import float64, types
@@ -27,6 +27,8 @@ from numba import float64, types
 from sim_service.contract.display import AS_IT_IS, Display
 from sim_service.contract.scene import Scene
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR, group, read_only
+
+Kind = TypeVar("Kind")
 
 
 class Tables(NamedTuple):
@@ -87,9 +89,47 @@ def still(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
     """Frames that do not move."""
 
 
+# ---- what a machine may have besides: its capabilities --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of it, and what it looks like."""
+
+    display: Display = AS_IT_IS
+    scene: Scene | None = None
+    frames: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = still  # (state, params, out), see scene.py
+
+
+@dataclass(frozen=True)
+class Efforts:
+    """Outputs that may go back to a device, see [source.effort]."""
+
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What stands where in its tables."""
+
+    layout: str = ""  # a hash of it
+    remade: tuple[int, int] = (0, 0)  # of `tables.floats`: what its files give as it is, such as a map: not recorded
+    addresses: tuple[int, ...] = ()  # of `tables.floats`: addresses of code, which hold for this process alone
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """What its step asks of whoever calls it."""
+
+    bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
+    step_ms: float = 0.0  # the length of step it was made for, and no other is right; 0: any
+    one_at_a_time: bool = False  # it has memory of its own, of others' making: no two threads may call it
+
+
 @dataclass(frozen=True)
 class Reshape:
-    """How parameters that shape a machine are changed while it runs (sim_service/shapes.py)."""
+    """How parameters that shape a machine are changed while it runs (sim_service/shapes.py). Without it they need a
+    new start."""
 
     # of all parameters: the numbers of its tables, places of which are the same, and its coordinates as drawn, rows of
     # x, y, z. Raises ConfigError where there is no such machine
@@ -97,6 +137,27 @@ class Reshape:
     fit: Any  # nopython, signature FIT
     drawn: np.ndarray  # as the machine was made
     columns: tuple[int, ...]  # of each row of it, the first coordinate
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """Its step with derivatives."""
+
+    module: str  # whose `tangent` it is, signature TANGENT
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a look ahead asks of it."""
+
+    make: Callable[[np.ndarray], Any]  # of its parameters: an Outlook (contract/outlook.py), when one is asked for
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """What steps it on a GPU, where that is not its `step`."""
+
+    make: Callable[[], Any]  # a DeviceSource (tandem/multibody/code/source.py)
 
 
 @dataclass(frozen=True)
@@ -110,29 +171,47 @@ class Machine:
     initial: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray], None] = at_rest  # state and work at the start
     tables: Tables = NO_TABLES
     work_size: int = 0  # at least that of the outputs
-    efforts: tuple[str, ...] = ()  # outputs that may go back to a device, see [source.effort]
-    display: Display = AS_IT_IS  # what is shown of it
-    scene: Scene | None = None  # what it looks like
-    frames: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = still  # (state, params, out), see scene.py
-    layout: str = ""  # a hash of what stands where in `tables`
-    # of `tables.floats`: what its files give as it is, such as a map, and is not recorded
-    remade: tuple[int, int] = (0, 0)
-    # of `tables.floats`: addresses of code made for this machine; they hold for this process alone
-    addresses: tuple[int, ...] = ()
-    one_at_a_time: bool = False  # its step has memory of its own, of others' making: no two threads may call it
-    bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
-    # of its parameters: what a look ahead asks of it (contract/outlook.py), made when one is asked for; None: nothing
-    outlook: Callable[[np.ndarray], Any] | None = None
-    step_ms: float = 0.0  # the length of step it was made for, and no other is right; 0: any
-    tangent: str = ""  # the module whose `tangent` is its step with derivatives (signature TANGENT), if there is one
-    reshape: Reshape | None = None  # None: parameters that shape it need a new start
-    # what steps it on a GPU (tandem/multibody/code/source.py), where that is not `step`
-    device: Callable[[], Any] | None = None
+    capabilities: tuple[Any, ...] = ()  # at most one of each class; those above, or others' own
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "work_size", max(self.work_size, len(self.outputs)))
+        kinds = [type(each) for each in self.capabilities]
+        if twice := {kind.__name__ for kind in kinds if kinds.count(kind) > 1}:
+            raise ValueError(f"{self.name}: capabilities: {', '.join(sorted(twice))} more than once")
         for name in self.efforts:
             index(self.outputs, name)
+
+    def of(self, kind: type[Kind]) -> Kind | None:
+        """Its capability of that class, if it has one."""
+        return next((each for each in self.capabilities if type(each) is kind), None)
+
+    def having(self, *capabilities: Any) -> "Machine":
+        """The same machine with these in the place of those of their classes."""
+        kinds = {type(each) for each in capabilities}
+        others = (each for each in self.capabilities if type(each) not in kinds)
+        return replace(self, capabilities=(*others, *capabilities))
+
+    def without(self, kind: type) -> "Machine":
+        return replace(self, capabilities=tuple(each for each in self.capabilities if type(each) is not kind))
+
+    @property
+    def shown(self) -> Shown:
+        return self.of(Shown) or _SHOWN
+
+    @property
+    def placed(self) -> Placed:
+        return self.of(Placed) or _PLACED
+
+    @property
+    def stepping(self) -> Stepping:
+        return self.of(Stepping) or _STEPPING
+
+    @property
+    def efforts(self) -> tuple[str, ...]:
+        return (self.of(Efforts) or _EFFORTS).names
+
+
+_SHOWN, _PLACED, _STEPPING, _EFFORTS = Shown(), Placed(), Stepping(), Efforts()  # of a machine that says nothing of it
 
 
 def index(quantities: tuple[Quantity, ...], name: str) -> int:

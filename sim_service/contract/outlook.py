@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from sim_service.contract.machine import TABLES, Machine
+from sim_service.contract.machine import TABLES, Machine, Prediction
 from sync.compile.array_types import CONSTANTS, VECTOR
 from sync.errors import ConfigError
 
@@ -54,10 +54,10 @@ class Outlook:
 
 def outlook_of(machine: Machine, params: np.ndarray, file: str) -> Outlook:
     """What the machine says of itself; ConfigError if it says nothing."""
-    if machine.outlook is None:
+    if (own := machine.of(Prediction)) is None:
         raise ConfigError(
             f"{file}: look_ahead.enabled = true: {machine.name} does not say when control of it is lost (its"
-            " `outlook`, docs/look_ahead.md); it must be false, or the machine another one"
+            " `Prediction`, docs/look_ahead.md); it must be false, or the machine another one"
         )
-    made: Outlook = machine.outlook(params)
+    made: Outlook = own.make(params)
     return made

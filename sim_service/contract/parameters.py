@@ -66,6 +66,6 @@ def described(model: Machine, params: np.ndarray) -> dict[str, Any]:
 
 def _shown(model: Machine) -> list[dict[str, Any]]:
     """What a plot of a record begins with, as the machine has it shown: its inputs, and what its charts show."""
-    plotted = {channel for pair in model.display.plots for channel in pair}
-    tiles = [*model.display.hands, *(tile for tile in model.display.figures if tile.channel in plotted)]
+    plotted = {channel for pair in model.shown.display.plots for channel in pair}
+    tiles = [*model.shown.display.hands, *(tile for tile in model.shown.display.figures if tile.channel in plotted)]
     return [{"channel": t.channel, "title": t.label, "unit": t.unit or "1", "factor": t.factor} for t in tiles]

@@ -30,8 +30,8 @@ def layout_id(model: Machine, params: np.ndarray) -> str:
     """A hash of what every word of the vector means."""
     names = [[q.name for q in of] for of in (model.inputs, model.states, model.outputs, model.parameters)]
     ints, floats = model.tables
-    layout = model.layout + (hashlib.sha256(ints.tobytes()).hexdigest()[:16] if len(ints) else "")
-    content = [model.name, names, model.work_size, len(params) + len(floats), list(model.remade), layout]
+    layout = model.placed.layout + (hashlib.sha256(ints.tobytes()).hexdigest()[:16] if len(ints) else "")
+    content = [model.name, names, model.work_size, len(params) + len(floats), list(model.placed.remade), layout]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
@@ -51,7 +51,7 @@ def unpacked(text: Any, count: int) -> np.ndarray | None:
 
 def made_vector(model: Machine, params: np.ndarray) -> dict[str, Any]:
     """What a record keeps."""
-    first, behind = model.remade
+    first, behind = model.placed.remade
     return {
         "layout": layout_id(model, params),
         "words": len(params) + len(model.tables.floats),
@@ -76,15 +76,15 @@ def with_words(model: Machine, params: np.ndarray, words: np.ndarray) -> tuple[M
     if not within or not np.all(np.isfinite(words) | (words == made)):
         return None
     values, floats = words[: len(params)], words[len(params) :]
-    first, behind = model.remade
+    first, behind = model.placed.remade
     floats = np.concatenate([floats[:first], model.tables.floats[first:behind], floats[first:]])
-    floats[list(model.addresses)] = model.tables.floats[list(model.addresses)]
+    floats[list(model.placed.addresses)] = model.tables.floats[list(model.placed.addresses)]
     return replace(model, tables=tables(model.tables.ints, floats)), values
 
 
 def made_words(model: Machine, params: np.ndarray) -> np.ndarray:
     """What is kept: the parameters, and the floats but for those that are remade."""
-    first, behind = model.remade
+    first, behind = model.placed.remade
     floats = model.tables.floats.copy()
-    floats[list(model.addresses)] = 0.0
+    floats[list(model.placed.addresses)] = 0.0
     return np.concatenate([params, floats[:first], floats[behind:]])

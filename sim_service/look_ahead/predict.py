@@ -138,7 +138,7 @@ class Predictor:
         names = [q.name for q in copy.inputs]
         given = {name for row in config.inputs.values() for name in row.to}
         self._unknown = [i for i, q in enumerate(copy.inputs) if q.optional and q.name not in given]
-        self._still = [names.index(name) for name in copy.display.still if name in names]
+        self._still = [names.index(name) for name in copy.shown.display.still if name in names]
         self._rates = [(names.index(value), names.index(rate)) for value, rate in self.outlook.rates]
         self._place = [index(copy.outputs, name) for name in self.outlook.place]
         self._state, self._work = np.zeros(len(copy.states)), np.zeros(copy.work_size)
@@ -204,7 +204,7 @@ class Predictor:
         self._work[:] = 0.0
         common = (
             copy.step, outlook.judge, self._state, self._inputs, params, copy.tables, self._work, self.h, self.rows,
-            len(copy.outputs), copy.bound, outlook.numbers, *self._place, self.judged, self.path,
+            len(copy.outputs), copy.stepping.bound, outlook.numbers, *self._place, self.judged, self.path,
         )  # fmt: skip
         if kind == record.PATH:
             pose = np.array([outputs[at] for at in (*self._place, *self._places[2:])])

@@ -89,7 +89,7 @@ def on_device(worker: Worker, image: bytes) -> Start:
     class Copies:
         def __init__(self, states: np.ndarray, inputs: np.ndarray, params: np.ndarray):
             machine = worker.machine
-            self._copies = device.Copies(gpu, states, inputs, params, len(machine.outputs), machine.bound)
+            self._copies = device.Copies(gpu, states, inputs, params, len(machine.outputs), machine.stepping.bound)
             self.states, self.outputs = self._copies.states, self._copies.outputs
             self.put, self.made = self._copies.put, self._copies.made
 
@@ -159,7 +159,9 @@ def _step_here(
         state = states[n].copy()
         machine.step(state, row.copy(), params[n], machine.tables, work, h)
         out = work[: outputs.shape[1]]
-        sound.append(bool((np.abs(state) <= machine.bound).all() and (np.abs(out) <= machine.bound).all()))
+        sound.append(
+            bool((np.abs(state) <= machine.stepping.bound).all() and (np.abs(out) <= machine.stepping.bound).all())
+        )
         if sound[-1]:
             states[n], outputs[n] = state, out
     copies.put(states=states)

@@ -9,7 +9,7 @@ from importlib import import_module
 import numpy as np
 from numba import float64, int64, types
 
-from sim_service.contract.machine import TABLES, TANGENT, Machine
+from sim_service.contract.machine import TABLES, TANGENT, Machine, Tangent
 from sim_service.many_steps import within
 from sync.compile.array_types import MATRIX, VECTOR, WORDS
 from sync.compile.jit import kernel
@@ -56,7 +56,8 @@ def tangents(
 
     `which`: at most eight places of parameters. `logged` as in `run_steps`.
     """
-    assert machine.tangent and len(which) <= LANES
+    own = machine.of(Tangent)
+    assert own is not None and len(which) <= LANES
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     by_params = np.zeros((len(params), LANES))
     by_params[which, np.arange(len(which))] = 1.0
@@ -64,10 +65,10 @@ def tangents(
     machine.initial(state, params, machine.tables, work)
     inputs, by_inputs = np.zeros(len(machine.inputs)), np.zeros(LANES * len(machine.inputs))
     log, slopes = np.zeros((len(rows), len(logged))), np.zeros((len(rows), LANES * len(logged)))
-    tangent = import_module(machine.tangent).tangent
+    tangent = import_module(own.module).tangent
     made = run_tangents(
         tangent, state, by_state.ravel(), inputs, by_inputs, params.copy(), by_params.ravel(), work,
-        by_work.ravel(), machine.tables, h, rows, logged, log, slopes, len(machine.outputs), machine.bound,
+        by_work.ravel(), machine.tables, h, rows, logged, log, slopes, len(machine.outputs), machine.stepping.bound,
     )  # fmt: skip
     return log, slopes.reshape(len(rows), len(logged), LANES)[:, :, : len(which)], int(made)
 

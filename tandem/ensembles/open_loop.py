@@ -58,7 +58,7 @@ class OpenLoop:
         log = np.zeros((len(rows), len(self.places)))
         done = run_steps(
             machine.step, state, np.zeros(len(machine.inputs)), params, machine.tables, work, self.step_s, rows,
-            self.places, log, len(machine.outputs), machine.bound,
+            self.places, log, len(machine.outputs), machine.stepping.bound,
         )  # fmt: skip
         self._complete(int(done), len(rows))
         columns = {name: log[:, k] for k, name in enumerate(self.channels)}

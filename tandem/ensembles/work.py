@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.contract.machine import Tangent
 from sim_service.registry import MachineFiles, make_machine
 from sync.errors import TandemError
 from sync.files.consent import ConsentMissing
@@ -71,8 +72,8 @@ class Worker:
     @property
     def has_slopes(self) -> bool:
         """Whether a run's derivatives by its values can be had from the steps themselves."""
-        alone = self.machine.one_at_a_time
-        return self.live and not alone and bool(self.machine.tangent) and hasattr(self.manoeuvre, "slopes")
+        alone = self.machine.stepping.one_at_a_time
+        return self.live and not alone and self.machine.of(Tangent) is not None and hasattr(self.manoeuvre, "slopes")
 
     def slopes(self, case: int, values: Sequence[float], which: Sequence[int]) -> dict[str, np.ndarray]:
         """Of every logged channel by these of the values, at most eight: a row a step, a column a value.

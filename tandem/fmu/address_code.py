@@ -13,18 +13,18 @@ from sync.errors import ConfigError
 from tandem.fmu.object_code import kernel_object
 from tandem.fmu.platforms import HOST, Platform
 from tandem.multibody.relative import store
-from tandem.multibody.relative.code_parts import CODE_OF, CodeParts
+from tandem.multibody.relative.code_parts import CodeParts
 
 KERNEL = "tandem_code_{}"
 
 
 def parts_of(machine: Machine) -> CodeParts | None:
     """None for a machine without addresses; raises ConfigError where they cannot be served."""
-    if not machine.addresses:
+    if not machine.placed.addresses:
         return None
-    parts = CODE_OF.get(machine.initial)
+    parts = machine.of(CodeParts)
     x86 = platform.machine() in ("x86_64", "AMD64")
-    if parts is None or x86 or len(machine.addresses) != len(parts.names) + len(parts.kernels):
+    if parts is None or x86 or len(machine.placed.addresses) != len(parts.names) + len(parts.kernels):
         where = " on x86" if parts is not None and x86 else ""
         raise ConfigError(
             f"{machine.name}: its step calls code that was generated in this process, by its address; no FMU can be"

@@ -20,7 +20,7 @@ from tandem.fmu.address_code import parts_of, symbols
 from tandem.fmu.description import Model, data, description, identifier
 from tandem.fmu.object_code import RATES, STEP, TANGENT, object_file
 from tandem.fmu.platforms import HOST, Platform, compiler, find_platform
-from tandem.multibody.relative.code_parts import CODE_OF
+from tandem.multibody.relative.code_parts import CodeParts
 from tandem.offline.model import Model as LoadedMachine
 from tandem.records.exchange.atomic_files import written_atomically
 
@@ -79,7 +79,7 @@ def _put(archive: zipfile.ZipFile, inside: str, content: bytes) -> None:
 
 def no_rates_because(machine: Machine, exchange: Exchange | None) -> str:
     """Why one without rates of change has none."""
-    parts = CODE_OF.get(machine.initial)
+    parts = machine.of(CodeParts)
     why = exchange.missing if exchange is not None else parts.no_rates if parts is not None else ""
     return why or "its step says where it is after a while, and nothing beside it says how fast its states change"
 

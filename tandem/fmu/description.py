@@ -25,7 +25,7 @@ class Model:
     has_tangent: bool = False  # and directional derivatives
     continuous: int = 0  # of its states, the first, which are integrated then
     time_at: int = -1  # of its states: the instant, where its rates depend on it
-    code: tuple[str, ...] = ()  # symbols whose addresses belong into the tables, at `machine.addresses`
+    code: tuple[str, ...] = ()  # symbols whose addresses belong into the tables, at `machine.placed.addresses`
 
     @property
     def live(self) -> list[int]:
@@ -62,7 +62,7 @@ def _numbers(name: str, values: np.ndarray, kind: str = "const ") -> str:
 def data(model: Model, token: str) -> str:
     machine, live = model.machine, model.live
     ints, floats = machine.tables.ints.tolist() or [0], machine.tables.floats.copy()
-    floats[list(machine.addresses)] = 0.0
+    floats[list(machine.placed.addresses)] = 0.0
     sizes = {
         "INPUTS": len(machine.inputs), "OUTPUTS": len(machine.outputs), "PARAMS": len(model.params), "LIVE": len(live),
         "STATES": len(machine.states), "WORK": machine.work_size, "INTS": machine.tables.ints.size,
@@ -77,14 +77,14 @@ def data(model: Model, token: str) -> str:
         f"#define N_CONTINUOUS {model.continuous}",
         f"#define TIME_AT {model.time_at}",
         f"#define STEP_SIZE {float(model.step_s).hex()}",
-        f"#define BOUND {float(machine.bound).hex()}",
+        f"#define BOUND {float(machine.stepping.bound).hex()}",
         f'#define TOKEN "{token}"',
         f"static const int32_t model_ints[] = {{{', '.join(map(str, ints))}}};",
         f"static const int model_live[] = {{{', '.join(map(str, live or [0]))}}};",
         f"#define N_CODE {len(model.code)}",
         *(f"extern char {symbol}[];" for symbol in model.code),
         f"static char *const model_code[] = {{{', '.join(model.code) or 'NULL'}}};",
-        f"static const int model_code_at[] = {{{', '.join(map(str, machine.addresses)) or 0}}};",
+        f"static const int model_code_at[] = {{{', '.join(map(str, machine.placed.addresses)) or 0}}};",
         _numbers("model_floats", floats, "" if model.code else "const "),
         _numbers("model_params", model.params),
         _numbers("model_state", model.state),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Quantity, Tables, tables
+from sim_service.contract.machine import Machine, Placed, Quantity, Tables, tables
 from sync.errors import ConfigError
 from tandem.fmu import mechanism_step
 from tandem.fmu.build import Exchange
@@ -23,7 +23,7 @@ from tandem.multibody.natural.linear import Linear
 from tandem.multibody.natural.tables import EXTERNAL, VALUE
 from tandem.multibody.relative import ode
 from tandem.multibody.relative.calls import address_of, as_word
-from tandem.multibody.relative.code_parts import CODE_OF, CodeParts
+from tandem.multibody.relative.code_parts import CodeParts
 from tandem.multibody.relative.run import METHODS, Runner
 from tandem.multibody.relative.system import NAMES, P, System, rates, rates_and_jacobian
 from tandem.offline.model import Model
@@ -169,11 +169,11 @@ class Equation:
             assert code.address  # what the addresses point to must not be collected
 
         y = self.continuous
-        CODE_OF[initial] = CodeParts(code, NAMES, kernels)
+        addresses = (*range(first, first + len(NAMES)), *range(last, last + len(kernels)))
+        constants = tables(np.concatenate([np.asarray(i, np.int64) for i in ints]), np.concatenate(reals))
         return Machine(
-            name, tuple(inputs), tuple(states), tuple(outputs), (), mechanism_step.step, initial,
-            tables(np.concatenate([np.asarray(i, np.int64) for i in ints]), np.concatenate(reals)), int(room[-1]),
-            addresses=(*range(first, first + len(NAMES)), *range(last, last + len(kernels))),
+            name, tuple(inputs), tuple(states), tuple(outputs), (), mechanism_step.step, initial, constants,
+            int(room[-1]), (Placed(addresses=addresses), CodeParts(code, NAMES, kernels)),
         )  # fmt: skip
 
     def _terms(self, columns: dict[int, float], inputs: dict[int, float]) -> list[tuple[int, float]]:

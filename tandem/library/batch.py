@@ -87,7 +87,7 @@ class Batch(Described):
         machine = self.machine
         step_copies(
             machine.step, self.states, self.inputs, self.params, machine.tables, work, used, before, self.step_s, steps,
-            first, last, self.outputs, self.diverged, machine.bound,
+            first, last, self.outputs, self.diverged, machine.stepping.bound,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ class Described:
         if not 0.0 < step_s < np.inf:
             raise ConfigError(f"step_s = {step_s!r}: must be positive, in seconds")
         machine = model.machine
-        if machine.one_at_a_time:
+        if machine.stepping.one_at_a_time:
             raise ConfigError(
                 f"{machine.name}: its step has memory of its own, so that no two copies are stepped at once"
             )

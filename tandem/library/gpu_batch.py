@@ -68,7 +68,9 @@ class GpuBatch(Described):
         self.by_cpu = 0  # steps that a GPU does not make, all in all
         self._gpu, self._program = gpu, program
         states, params = np.zeros((copies, len(machine.states))), np.tile(model.params, (copies, 1))
-        self._copies = device.Copies(gpu, states, self._no_inputs(), params, len(machine.outputs), machine.bound)
+        self._copies = device.Copies(
+            gpu, states, self._no_inputs(), params, len(machine.outputs), machine.stepping.bound
+        )
         self.states, self.inputs, self.params, self.outputs = (Shared(v) for v in self._copies.vectors[:4])
         self.reset()
 
@@ -121,7 +123,7 @@ class GpuBatch(Described):
         for n in which:
             step_copies(
                 machine.step, states, inputs, params, machine.tables, work, used, before, self.step_s, steps[n],
-                n, n + 1, outputs, self.diverged, machine.bound,
+                n, n + 1, outputs, self.diverged, machine.stepping.bound,
             )  # fmt: skip
         self.by_cpu += int(steps[which].sum())
         self.states.put(states)

@@ -168,11 +168,11 @@ class Model:
 
     def frames(self) -> dict[str, np.ndarray]:
         """Where its solids are: origin, and the directions ahead, left and up, four rows; {} if it has no looks."""
-        scene = self._machine.scene
+        scene = self._machine.shown.scene
         if scene is None:
             return {}
         out = poses(scene.frames)
-        self._machine.frames(self._state, self._params, out)
+        self._machine.shown.frames(self._state, self._params, out)
         return {solid.name: out[solid.frame].copy() for solid in scene.solids}
 
     # ---- what it does
@@ -259,7 +259,7 @@ class Model:
         before = self._state.copy()
         self._machine.step(self._state, self._inputs, self._params, self._machine.tables, self._work, step_s)
         for quantities, values in ((self.states, self._state), (self.outputs, self._work)):
-            sound = np.abs(values[: len(quantities)]) <= self._machine.bound
+            sound = np.abs(values[: len(quantities)]) <= self._machine.stepping.bound
             if not sound.all():
                 first = quantities[int(np.argmin(sound))].name
                 value = values[int(np.argmin(sound))]

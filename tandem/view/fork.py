@@ -35,7 +35,7 @@ def held_inputs(model: Machine, frame: Frame) -> np.ndarray:
     there = frame.step.dtype.names or ()
     return np.array(
         [
-            0.0 if q.name in model.display.still or q.name not in there else float(frame.step[q.name])
+            0.0 if q.name in model.shown.display.still or q.name not in there else float(frame.step[q.name])
             for q in model.inputs
         ]
     )

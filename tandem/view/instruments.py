@@ -25,7 +25,7 @@ _GENERIC = 12  # figures of a machine that names none
 
 def tiles(machine: Machine) -> tuple[tuple[Tile, ...], tuple[Tile, ...]]:
     """(inputs, with bars; outputs), as the machine has them shown; else its inputs, and the first of its outputs."""
-    shown = machine.display
+    shown = machine.shown.display
     hands = shown.hands or tuple(_plain(q) for q in machine.inputs if not q.optional)
     return hands, shown.figures or tuple(_plain(q) for q in machine.outputs[:_GENERIC])
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Quantity
+from sim_service.contract.machine import Machine, Quantity, Shown
 from tandem.multibody.natural.drawn import scene_of, upright
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
 from tandem.reports.html.markup import markup, paragraphs, show
@@ -34,7 +34,15 @@ class MechanismData:
         system = bench.system
         scene, frames = scene_of(system)
         states = tuple(Quantity(f"s{i}", "1", "") for i in range(system.state_size))
-        self.model = Machine(title, (), states, (), (), None, scene=scene, frames=frames)
+        self.model = Machine(
+            title,
+            (),
+            states,
+            (),
+            (),
+            None,
+            capabilities=(Shown(scene=scene, frames=frames),),
+        )
         self.params = np.zeros(0)
         self.into = upright(system.mechanism.g)
 

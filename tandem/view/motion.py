@@ -14,7 +14,7 @@ class Motion:
     """Of one machine; `move` takes it to a step."""
 
     def __init__(self, model: Machine, params: np.ndarray):
-        self.scene: Scene = model.scene or Scene()
+        self.scene: Scene = model.shown.scene or Scene()
         self._model, self._params = model, params
         self._world = poses(self.scene.frames)
         self.poses = self._world.copy()
@@ -30,7 +30,7 @@ class Motion:
         if len(state) != len(self._model.states) or not np.isfinite(state).all():
             return False
         self.poses[:] = self._world
-        self._model.frames(state, self._params, self.poses)
+        self._model.shown.frames(state, self._params, self.poses)
         if not np.isfinite(self.poses).all():
             return False
         self._turn_wheels(step)

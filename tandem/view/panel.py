@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.contract.machine import Reshape
 from sim_service.look_ahead.record import HELD
 from sync.clock import now_ns
 from tandem.reports.html.markup import show
@@ -54,7 +55,7 @@ class Panel:
             if feed.live and feed.config.source.get("kind") == "page":
                 with gui.add_folder("by hand"):
                     self._by_hand = HandControls(gui, feed.config, self._watched)
-            self._curves = Curves(gui, feed.model.display.curves)
+            self._curves = Curves(gui, feed.model.shown.display.curves)
             self._sounds = Sounds(gui, feed.model, feed.params)
             if self.commander is not None:
                 with gui.add_folder("simulation"):
@@ -66,7 +67,7 @@ class Panel:
             starts = {p.name: float(v) for p, v in zip(feed.model.parameters, feed.params, strict=False)}
             with self._tabs.add_tab("tune"):
                 # as the simulator decides it (sim_service/service.py)
-                shaping = feed.model.reshape is not None and not feed.config.look_ahead.enabled
+                shaping = feed.model.of(Reshape) is not None and not feed.config.look_ahead.enabled
                 self._tuning = Tuning(gui, feed.model, starts, feed.config.name, self.commander, saves, shaping)
 
     def tab(self, name: str) -> Any:

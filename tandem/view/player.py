@@ -176,7 +176,7 @@ class _Comparison:
         self._units = {q.name: q.unit for q in (*one.model.outputs, *one.model.inputs)}
         self._apart = self._distances()
         self._cursor = -1.0
-        shown = [tile.channel for tile in one.model.display.figures]
+        shown = [tile.channel for tile in one.model.shown.display.figures]
         self._channel = next((c for c in (*shown, *names) if c in names), "")
         self._changed = True
         gui = server.gui

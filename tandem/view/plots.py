@@ -34,7 +34,7 @@ class Choice:
 def choices(model: Machine) -> dict[str, Choice]:
     """By what the list shows: `group / name`, in the order of the description."""
     made: list[Choice] = [Choice(f"input / {q.name}", [q.name], q.unit) for q in model.inputs]
-    families = model.display.families
+    families = model.shown.display.families
     ends = "|".join(re.escape(end) for _, members in families for end in members)
     ending = re.compile(f"^(.+)_({ends})$" if ends else "(?!)")
     together: dict[tuple[str, str], list[str]] = {}
@@ -151,7 +151,7 @@ class Plots:
         there = choices(model)
         label = {c.names[0]: key for key, c in there.items() if len(c.names) == 1}
         usual = tuple((q.name, "") for q in (*model.inputs[:1], *model.outputs[:1]))
-        names = [(label.get(a, ""), label.get(b, "")) for a, b in model.display.plots or usual]
+        names = [(label.get(a, ""), label.get(b, "")) for a, b in model.shown.display.plots or usual]
         self._hold = gui.add_checkbox("hold", False, hint="stop drawing to look, or to zoom by dragging")
         self._charts = [_Chart(gui, there, first, second, height) for first, second in names]
 

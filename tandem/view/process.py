@@ -126,7 +126,9 @@ def live_feed(config: Config, file: Path) -> LiveData:
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         sources = configured(config, file.parent)
         model, params = make_machine(sources, config.sim.parameters)
-        surface = ("tandem.multibody.ground.field",) if model.scene is not None and model.scene.ground else ()
+        surface = (
+            ("tandem.multibody.ground.field",) if model.shown.scene is not None and model.shown.scene.ground else ()
+        )
         for needed in (*surface, "viser", "tandem.view.panel", "tandem.view.scene_view"):
             with contextlib.suppress(ImportError):  # reported when the page is opened
                 importlib.import_module(needed)

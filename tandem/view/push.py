@@ -21,7 +21,7 @@ _HINT = "draw the arrows away from the body"
 
 
 def can_push(model: Machine) -> bool:
-    return model.scene is not None and model.scene.push is not None
+    return model.shown.scene is not None and model.shown.scene.push is not None
 
 
 def within_limits(names: tuple[str, ...], values: Iterable[float], model: Machine) -> dict[str, float]:
@@ -116,7 +116,7 @@ class Push:
         """The hand goes along."""
         root = self._root
         if root is not None and frame.state is not None and self._body.value in self._numbers:
-            self._model.frames(frame.state, self._params, self._poses)
+            self._model.shown.frames(frame.state, self._params, self._poses)
             at = self._by.points[self._numbers[self._body.value]][1].where(self._poses)
             if np.isfinite(at).all():
                 root.position = at

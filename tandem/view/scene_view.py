@@ -43,7 +43,7 @@ class SceneView:
         self._server, self._feed, self._prefix, self._ghost = server, feed, prefix.rstrip("/"), ghost
         self._opacity = 0.3 if ghost else None
         self._colour = colour
-        self.scene: Scene = feed.model.scene or Scene()
+        self.scene: Scene = feed.model.shown.scene or Scene()
         files = getattr(feed, "files", {})
         self.ground = Ground.of(files, self.scene.ground)
         self._renewed: np.ndarray | None = None

@@ -20,7 +20,7 @@ _MOST_AGE_S = 1.0  # of a strike that is still played: a page that was hidden do
 
 class Sounds:
     def __init__(self, gui: Any, model: Machine, params: np.ndarray):
-        self._sounds = model.display.sounds
+        self._sounds = model.shown.display.sounds
         pitches = {p.name: round(float(value)) for p, value in zip(model.parameters, params, strict=False)}
         self._pitch = [min(max(pitches.get(sound.pitch, 60) + sound.above, 0), 127) for sound in self._sounds]
         self._last: list[float | None] = [None] * len(self._sounds)

@@ -248,7 +248,7 @@ class Tuning:
         self._search = gui.add_text("search", "", hint="words of a name or its description; overrides the group")
         self._group = gui.add_dropdown(
             "group", (*live_groups, ALL, CHANGED, *fixed_groups),
-            initial_value=_first_shown(self._groups, model.display.tuned),
+            initial_value=_first_shown(self._groups, model.shown.display.tuned),
         )  # fmt: skip
         wide = gui.add_checkbox(
             "all limits", False, hint="sliders reach all there may be, not only what is near the start"

@@ -10,7 +10,7 @@ import pytest
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
 from sim_service.contract.display import Display
-from sim_service.contract.machine import STEP, Machine, Parameter, Quantity
+from sim_service.contract.machine import STEP, Machine, Parameter, Prediction, Quantity, Shown, Stepping
 from sim_service.contract.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
 from sim_service.look_ahead import record as rec
 from sim_service.look_ahead.hindsight import Hindsight, Warnings
@@ -53,8 +53,13 @@ def _q(*names: str, optional: bool = False) -> tuple[Quantity, ...]:
 
 
 BALL = Machine(
-    "ball", (*_q("push", "push_rate"), *_q("wind", optional=True)), _q("x", "v"), _q("x", "y"),
-    (Parameter("hill", "1", 1.0, -10.0, 10.0, ""),), _roll, display=Display(still=("push_rate",)), outlook=_outlook,
+"ball",
+(*_q("push", "push_rate"), *_q("wind", optional=True)),
+_q("x", "v"),
+_q("x", "y"),
+(Parameter("hill", "1", 1.0, -10.0, 10.0, ""),),
+_roll,
+capabilities=(Shown(display=Display(still=("push_rate",))), Prediction(_outlook),),
 )  # fmt: skip
 PARAMS = np.array([1.0])
 
@@ -124,9 +129,9 @@ def test_each_threshold_warns_by_itself(state: tuple[float, float], overrides: t
 
 
 def test_a_copy_that_diverges_is_a_warning_and_no_exception() -> None:
-    found, _ = predict((1.0, 1.0), machine=replace(BALL, bound=3.0))
+    found, _ = predict((1.0, 1.0), machine=BALL.having(Stepping(bound=3.0)))
     assert found["status"] & rec.DIVERGED and found["status"] & rec.WARN_LOSS and 0 < found["steps"] < 400
-    at_once, _ = predict((1.0, 1.0), machine=replace(BALL, bound=0.5))
+    at_once, _ = predict((1.0, 1.0), machine=BALL.having(Stepping(bound=0.5)))
     assert at_once["steps"] == 0 and at_once["x_1"] == at_once["x_20"] == 1.0
 
 
@@ -233,10 +238,15 @@ def _never(work, params, tables, numbers, out):
 
 
 CART = Machine(
-    "cart", _q("turn", "turn_rate"), _q("x", "y", "yaw", "vx"), _q("x", "y", "yaw", "vx"), (), _cart,
-    outlook=lambda params: Outlook(
+"cart",
+_q("turn", "turn_rate"),
+_q("x", "y", "yaw", "vx"),
+_q("x", "y", "yaw", "vx"),
+(),
+_cart,
+capabilities=(Prediction(lambda params: Outlook(
         _never, read_only(np.zeros(1)), rates=(("turn", "turn_rate"),), follow=Following("turn", 1.0, rate="turn_rate")
-    ),
+    )),),
 )  # fmt: skip
 AWAY = "look_ahead.path={points=[[0, 2], [30, 2], [30, 60]], hand_rate=5.0}"
 

@@ -29,8 +29,8 @@ ALONE = "body * { visibility: hidden } canvas { visibility: visible !important }
 
 def pixels(machine: Machine, out: np.ndarray, canvas: dict[str, float]) -> dict[str, np.ndarray]:
     """Where the origin of each solid is in a picture of the page, by its first camera, of a platform not turned."""
-    assert machine.scene is not None
-    camera, origin = machine.scene.cameras[0], out[machine.scene.solids[0].frame, 0]
+    assert machine.shown.scene is not None
+    camera, origin = machine.shown.scene.cameras[0], out[machine.shown.scene.solids[0].frame, 0]
     eye, target = origin + np.array(camera.at), origin + np.array(camera.to)
     ahead = (target - eye) / np.linalg.norm(target - eye)
     right = np.cross(ahead, [0.0, 0.0, 1.0])
@@ -38,7 +38,7 @@ def pixels(machine: Machine, out: np.ndarray, canvas: dict[str, float]) -> dict[
     focal = 0.5 * canvas["height"] / tan(0.5 * camera.field_of_view)
     middle = np.array([canvas["x"] + 0.5 * canvas["width"], canvas["y"] + 0.5 * canvas["height"]])
     found = {}
-    for solid in machine.scene.solids:
+    for solid in machine.shown.scene.solids:
         d = out[solid.frame, 0] - eye
         found[solid.name] = middle + focal / (d @ ahead) * np.array([d @ right, -d @ np.cross(right, ahead)])
     return found
@@ -76,13 +76,13 @@ def test_a_platform_is_driven_from_its_page_and_seen_where_it_stopped(
     run = start("tandem", "run", str(file), *options, "--json", "--runs", str(tmp_path / "runs"))
     machine, params = load_machine(ROOT / "configs" / "omni" / "mecanum.toml")
     live = LiveData(load(file, list(settings)), machine, params)
-    assert machine.scene is not None
-    out = poses(machine.scene.frames)
+    assert machine.shown.scene is not None
+    out = poses(machine.shown.scene.frames)
 
     def now() -> Any:
         """The newest step, with the bodies where they are after it."""
         frame = until(live.look, "no step")
-        machine.frames(frame.state, params, out)
+        machine.shown.frames(frame.state, params, out)
         return frame.step
 
     with browser() as opened:

@@ -50,8 +50,8 @@ def distances(run: Path) -> np.ndarray:
 def places_of(prediction: Any, step: Any, canvas: dict[str, float]) -> np.ndarray:
     """Where the path's places are in a picture by the chase camera, which looks along the heading."""
     machine, _ = load_machine(ROOT / "configs" / "observers" / "buggy_live.toml")
-    assert machine.scene is not None
-    camera = machine.scene.cameras[0]
+    assert machine.shown.scene is not None
+    camera = machine.shown.scene.cameras[0]
     c, s = np.cos(step["yaw"]), np.sin(step["yaw"])
     origin, turned = np.array([step["x"], step["y"], step["z"]]), np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
     eye, target = (origin + turned @ np.array(place) for place in (camera.at, camera.to))

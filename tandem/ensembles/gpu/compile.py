@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import types
 
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import DeviceCode, Machine
 from sim_service.registry import load_machine, make_machine
 from sync.compile.jit import inner
 from sync.files.private import rewrite
@@ -30,8 +30,8 @@ def sizes_of(machine: Machine) -> dict[str, int]:
 
 def source_of(machine: Machine) -> DeviceSource:
     """What the machine gives for a GPU; its own step where that is all."""
-    if machine.device is not None:
-        found: DeviceSource = machine.device()
+    if (own := machine.of(DeviceCode)) is not None:
+        found: DeviceSource = own.make()
         return found
     step = machine.step
 

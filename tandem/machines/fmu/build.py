@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Parameter, Quantity, Tables, tables
+from sim_service.contract.machine import Efforts, Machine, Parameter, Placed, Quantity, Stepping, Tables, tables
 from sim_service.contract.parameters import checked
 from sync.errors import ConfigError
 from tandem.machines.fmu import step as stepping
@@ -52,11 +52,11 @@ def build(settings: FmuFile, sources: Any, changed: dict[str, float]) -> tuple[M
         step=stepping.step,
         initial=_initial(name),
         tables=made,
-        efforts=tuple(outputs),
-        layout=f"fmu {code.hash[:16]} {list(inputs)} {list(outputs)}",
-        addresses=tuple(range(len(A))),
-        bound=1e12,
-        one_at_a_time=True,
+        capabilities=(
+            Placed(layout=f"fmu {code.hash[:16]} {list(inputs)} {list(outputs)}", addresses=tuple(range(len(A)))),
+            Stepping(bound=1e12, one_at_a_time=True),
+            Efforts(tuple(outputs)),
+        ),
     )
     return machine, params
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.display import Display, Tile
-from sim_service.contract.machine import STEP, Machine, Quantity, Tables, tables
+from sim_service.contract.machine import STEP, Efforts, Machine, Placed, Quantity, Shown, Tables, tables
 from sim_service.contract.parameters import checked
 from sim_service.contract.scene import Arrow, Camera, Lever, Point, Scene, Wheel, box
 from sync.compile.jit import kernel
@@ -186,10 +186,11 @@ MACHINE = Machine(
     step=step,
     initial=initial,
     work_size=_OUTPUTS + _TYRE_OUTPUTS,
-    efforts=("steering_torque", "cell_y"),
-    display=_display(),
-    frames=frames,
-    layout=hashlib.sha256(json.dumps([t.name for t in T]).encode()).hexdigest()[:16],
+    capabilities=(
+        Shown(display=_display(), frames=frames),
+        Placed(layout=hashlib.sha256(json.dumps([t.name for t in T]).encode()).hexdigest()[:16]),
+        Efforts(("steering_torque", "cell_y")),
+    ),
 )
 
 
@@ -212,5 +213,5 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     params = checked("kart", PARAMETERS, given, changed, path)
     vectors = [vector_from(sources, key) for key in TYRES]
     radius = float(vectors[0][T.UNLOADED_RADIUS])
-    made = replace(MACHINE, tables=tables(floats=np.concatenate(vectors)), scene=scene(params, radius))
-    return made, params
+    made = replace(MACHINE, tables=tables(floats=np.concatenate(vectors)))
+    return made.having(replace(MACHINE.shown, scene=scene(params, radius))), params

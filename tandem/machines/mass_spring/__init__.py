@@ -6,7 +6,7 @@ One step is the trapezoidal rule with the handle as it is now, solved for the ne
 """
 
 from sim_service.contract.display import Display, Tile
-from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, places
+from sim_service.contract.machine import STEP, Efforts, Machine, Parameter, Quantity, Shown, Tangent, places
 from sim_service.contract.scene import Bar, Camera, Point, Scene, box
 from sync.compile.jit import kernel
 
@@ -54,21 +54,25 @@ MACHINE = Machine(
     outputs=OUTPUTS,
     parameters=PARAMETERS,
     step=step,
-    efforts=("hand_force",),
-    display=Display(
-        hands=(Tile("handle", "handle", "mm", 1e3, 1, full=0.1),),
-        figures=(Tile("mass", "position", "mm", 1e3, 1), Tile("force", "hand_force", "N", 1.0, 2)),
-        plots=(("handle", "position"), ("hand_force", "velocity")),
+    capabilities=(
+        Shown(
+            display=Display(
+                hands=(Tile("handle", "handle", "mm", 1e3, 1, full=0.1),),
+                figures=(Tile("mass", "position", "mm", 1e3, 1), Tile("force", "hand_force", "N", 1.0, 2)),
+                plots=(("handle", "position"), ("hand_force", "velocity")),
+            ),
+            scene=Scene(
+                frames=2,
+                solids=(box("mass", 1, (-0.05, -0.05, -0.05), (0.05, 0.05, 0.05)),),
+                bars=(Bar("spring", Point(0), Point(1), "spring", 0.02),),
+                size=0.5,
+                cameras=(Camera("side", (0.0, -1.0, 0.3), (0.0, 0.0, 0.0), "world"),),
+            ),
+            frames=frames,
+        ),
+        Efforts(("hand_force",)),
+        Tangent("tandem.machines.mass_spring.tangent"),
     ),
-    scene=Scene(
-        frames=2,
-        solids=(box("mass", 1, (-0.05, -0.05, -0.05), (0.05, 0.05, 0.05)),),
-        bars=(Bar("spring", Point(0), Point(1), "spring", 0.02),),
-        size=0.5,
-        cameras=(Camera("side", (0.0, -1.0, 0.3), (0.0, 0.0, 0.0), "world"),),
-    ),
-    frames=frames,
-    tangent="tandem.machines.mass_spring.tangent",
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from sim_service.contract.machine import Machine, Quantity, Tables, tables
+from sim_service.contract.machine import Machine, Prediction, Quantity, Tables, tables
 from sync.config.toml import Section, check
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, Observed
 from tandem.estimation.description import Sensors, Walk, read_sensors
@@ -65,19 +65,23 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         initial=_initial(own, sensors, settings.filter, made, h, where),
         tables=made,
         work_size=work_size,
-        outlook=_outlook(base) if base.outlook is not None else None,
-        layout=f"observer {settings.observed} {len(A)}",
-        **like(base, settings.step_ms, range(*made.ints[2 * A.ADDRESSES :][:2]), int(made.ints[2 * A.OWN_FLOATS])),
-    )
+        parameters=base.parameters,
+        capabilities=(
+            *like(
+                base, f"observer {settings.observed} {len(A)}", settings.step_ms,
+                range(*made.ints[2 * A.ADDRESSES :][:2]), int(made.ints[2 * A.OWN_FLOATS]),
+            ),
+            *_prediction(base),
+        ),
+    )  # fmt: skip
     return machine, params
 
 
-def _outlook(base: Machine) -> Any:
-    def outlook(params: np.ndarray) -> Any:
-        assert base.outlook is not None
-        return replace(base.outlook(params), of=base, params_at=len(base.states))
-
-    return outlook
+def _prediction(base: Machine) -> tuple[Prediction, ...]:
+    own = base.of(Prediction)
+    if own is None:
+        return ()
+    return (Prediction(lambda params: replace(own.make(params), of=base, params_at=len(base.states))),)
 
 
 def make_filter(

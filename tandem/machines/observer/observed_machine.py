@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import Efforts, Machine, Placed, Shown, Stepping
 from sim_service.contract.parameters import make_plain
 from sync.errors import ConfigError
 from tandem.estimation.contract import Observed
@@ -44,20 +44,24 @@ def observed_machine(
     return found, params
 
 
-def like(base: Machine, step_ms: float, addresses: Iterable[int], floats_at: int) -> dict[str, Any]:
-    """What a machine has of the one it is wrapped around, whose state begins its own: its parameters, what is shown
+def like(base: Machine, layout: str, step_ms: float, addresses: Iterable[int], floats_at: int) -> tuple[Any, ...]:
+    """The capabilities that a machine has of the one it is wrapped around, whose state begins its own: what is shown
     and felt of it. `addresses` of its own in its tables, where those of the other begin at `floats_at`."""
-    first, behind = base.remade
-    return {
-        "parameters": base.parameters,
-        "efforts": base.efforts,
-        "display": base.display,
-        "scene": base.scene,
-        "frames": lambda state, params, out: base.frames(state[: len(base.states)], params, out),
-        "addresses": (*addresses, *(floats_at + place for place in base.addresses)),
-        "remade": (floats_at + first, floats_at + behind) if first < behind else (0, 0),
-        "step_ms": step_ms,  # sensors' rates and latencies are counted in steps
-    }
+    first, behind = base.placed.remade
+    return (
+        Shown(
+            base.shown.display,
+            base.shown.scene,
+            lambda state, params, out: base.shown.frames(state[: len(base.states)], params, out),
+        ),
+        Efforts(base.efforts),
+        Placed(
+            layout,
+            (floats_at + first, floats_at + behind) if first < behind else (0, 0),
+            (*addresses, *(floats_at + place for place in base.placed.addresses)),
+        ),
+        Stepping(step_ms=step_ms),  # sensors' rates and latencies are counted in steps
+    )
 
 
 class _Named:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.display import Display, Tile
-from sim_service.contract.machine import Machine, Quantity, Tables, index, tables
+from sim_service.contract.machine import Machine, Placed, Quantity, Shown, Tables, index, tables
 from sim_service.contract.parameters import checked
 from sync.config.toml import check
 from tandem.machines.omni.build import build, checked_wheels
@@ -76,10 +76,10 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
         initial=initial,
         tables=tables(ints, floats),
         work_size=room(len(tree.links), len(tree.contacts), len(outputs)),
-        display=_display(bench),
-        scene=scene(file, tree, wheels),
-        frames=make_frames(tree, wheels),
-        layout=",".join(tree.names),
+        capabilities=(
+            Shown(display=_display(bench), scene=scene(file, tree, wheels), frames=make_frames(tree, wheels)),
+            Placed(layout=",".join(tree.names)),
+        ),
     )
     return machine, params
 

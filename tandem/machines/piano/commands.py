@@ -68,7 +68,7 @@ def midi(
 
         checked = load(config, overrides or [])
         machine, params = configured_machine(checked, config.parent)
-        if not machine.display.sounds:
+        if not machine.shown.display.sounds:
             raise ConfigError(f"{config}: the machine {machine.name} has no strikes; a piano key is expected")
         opened: Port = MidiFile(out) if out is not None else MidoPort(load_mido(), port, virtual)
         values = {p.name: float(value) for p, value in zip(machine.parameters, params, strict=False)}
@@ -76,7 +76,7 @@ def midi(
         set_by_signals(stop, signal.SIGINT, signal.SIGTERM)
         steps = RingFollower(checked.ring("sim"), living=True, from_now=True)
         try:
-            strikes = Strikes(machine.display.sounds, values)
+            strikes = Strikes(machine.shown.display.sounds, values)
             sent = play(steps, strikes, opened, stop, lambda text: print(f"midi: {text}", file=sys.stderr, flush=True))
         finally:
             steps.close()

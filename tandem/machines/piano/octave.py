@@ -4,7 +4,7 @@ become lighter from key to key. See docs/piano.md."""
 import numpy as np
 
 from sim_service.contract.display import Display, Sound, Tile
-from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Tables, places
+from sim_service.contract.machine import STEP, Efforts, Machine, Parameter, Quantity, Shown, Tables, places
 from sync.compile.jit import kernel
 from tandem.machines.piano import action, drawing, geometry, keys, port
 
@@ -70,13 +70,22 @@ MACHINE = Machine(
     step=step,
     initial=initial,
     work_size=_ROOM + action.ROOM,
-    efforts=tuple(f"{name}_tip_force" for name in _NAMES),
-    display=Display(
-        hands=tuple(Tile(name, f"{name}_position", "mm", 1e3, 1, full=0.01) for name in _NAMES),
-        figures=(Tile("felt, key 1", "key1_tip_force", "N", 1.0, 2), Tile("strikes", "key1_strike_count", "", 1.0, 0)),
-        sounds=tuple(Sound(f"{name}_strike_count", f"{name}_strike_speed", "note", k) for k, name in enumerate(_NAMES)),
-        plots=(("key1_tip_force", "key1_position"), ("key1_hammer", "key8_hammer")),
+    capabilities=(
+        Shown(
+            display=Display(
+                hands=tuple(Tile(name, f"{name}_position", "mm", 1e3, 1, full=0.01) for name in _NAMES),
+                figures=(
+                    Tile("felt, key 1", "key1_tip_force", "N", 1.0, 2),
+                    Tile("strikes", "key1_strike_count", "", 1.0, 0),
+                ),
+                sounds=tuple(
+                    Sound(f"{name}_strike_count", f"{name}_strike_speed", "note", k) for k, name in enumerate(_NAMES)
+                ),
+                plots=(("key1_tip_force", "key1_position"), ("key1_hammer", "key8_hammer")),
+            ),
+            scene=drawing.scene(KEYS),
+            frames=frames,
+        ),
+        Efforts(tuple(f"{name}_tip_force" for name in _NAMES)),
     ),
-    scene=drawing.scene(KEYS),
-    frames=frames,
 )

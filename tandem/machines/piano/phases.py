@@ -6,7 +6,7 @@ strike is a count that rises, with its speed and how long before the end of the 
 
 import numpy as np
 
-from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Tables, places
+from sim_service.contract.machine import STEP, Efforts, Machine, Parameter, Quantity, Shown, Tables, places
 from sync.compile.jit import kernel
 from tandem.machines.piano import action, drawing, geometry, keys, port, small
 
@@ -129,8 +129,8 @@ MACHINE = Machine(
     step=step,
     initial=initial,
     work_size=_ROOM + max(action.ROOM, small.ROOM),
-    efforts=("tip_force", "pilot_force"),
-    display=port.DISPLAY,
-    scene=drawing.scene(),
-    frames=frames,
+    capabilities=(
+        Shown(display=port.DISPLAY, scene=drawing.scene(), frames=frames),
+        Efforts(("tip_force", "pilot_force")),
+    ),
 )

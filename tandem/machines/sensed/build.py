@@ -49,9 +49,12 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         initial=_initial(base, sensors, settings.seed, made),
         tables=made,
         work_size=work_size,
-        layout=f"sensed {settings.observed} {len(A)}",
-        **like(base, settings.step_ms, range(*made.ints[2 * A.ADDRESSES :][:2]), int(made.ints[2 * A.OWN_FLOATS])),
-    )
+        parameters=base.parameters,
+        capabilities=like(
+            base, f"sensed {settings.observed} {len(A)}", settings.step_ms,
+            range(*made.ints[2 * A.ADDRESSES :][:2]), int(made.ints[2 * A.OWN_FLOATS]),
+        ),
+    )  # fmt: skip
     return machine, params
 
 

@@ -16,7 +16,7 @@ takes the tangent of the same step.
 from math import atan, cos, isnan, sin
 
 from sim_service.contract.display import Display, Tile
-from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, places
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Shown, places
 from sync.compile.jit import inner, kernel
 
 GRAVITY = 9.81  # m/s2
@@ -161,9 +161,13 @@ MACHINE = Machine(
     parameters=PARAMETERS,
     step=step,
     initial=initial,
-    display=Display(
-        hands=(Tile("steer", "steer", "deg", 57.29577951308232, 1, full=0.3),),
-        figures=(Tile("roll", "roll", "deg", 57.29577951308232, 1), Tile("felt", "felt", "m/s2", 1.0, 2)),
-        plots=(("roll", "roll_wanted"), ("felt", "lateral_acceleration")),
+    capabilities=(
+        Shown(
+            display=Display(
+                hands=(Tile("steer", "steer", "deg", 57.29577951308232, 1, full=0.3),),
+                figures=(Tile("roll", "roll", "deg", 57.29577951308232, 1), Tile("felt", "felt", "m/s2", 1.0, 2)),
+                plots=(("roll", "roll_wanted"), ("felt", "lateral_acceleration")),
+            )
+        ),
     ),
 )

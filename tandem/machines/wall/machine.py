@@ -20,7 +20,7 @@ took from the hand on the way, apart for steps on which the surface was crossed.
 import numpy as np
 
 from sim_service.contract.display import Display, Tile
-from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, places
+from sim_service.contract.machine import STEP, Efforts, Machine, Parameter, Quantity, Shown, places
 from sim_service.contract.scene import Bar, Camera, Point, Scene, box
 from sync.compile.jit import kernel
 from sync.signals.linear_flow import too_stiff
@@ -214,26 +214,31 @@ MACHINE = Machine(
     parameters=PARAMETERS,
     step=step,
     work_size=_ROOM + max(laws.ROOM, bodies.ROOM),
-    efforts=("force",),
-    display=Display(
-        hands=(Tile("port", "position", "mm", 1e3, 2, full=0.02),),
-        figures=(
-            Tile("force", "force", "N", 1.0, 2), Tile("depth", "depth", "mm", 1e3, 3),
-            Tile("given out by hold", "hold_energy", "mJ", 1e3, 2),
-            Tile("and at crossings", "crossing_energy", "mJ", 1e3, 2),
-            Tile("stiffness", "stiffness_used", "N/m", 1.0, 0),
+    capabilities=(
+        Shown(
+            display=Display(
+                hands=(Tile("port", "position", "mm", 1e3, 2, full=0.02),),
+                figures=(
+                    Tile("force", "force", "N", 1.0, 2),
+                    Tile("depth", "depth", "mm", 1e3, 3),
+                    Tile("given out by hold", "hold_energy", "mJ", 1e3, 2),
+                    Tile("and at crossings", "crossing_energy", "mJ", 1e3, 2),
+                    Tile("stiffness", "stiffness_used", "N/m", 1.0, 0),
+                ),
+                plots=(("position", "body_position"), ("force", "speed"), ("hold_energy", "crossing_energy")),
+            ),
+            scene=Scene(
+                frames=3,
+                solids=(
+                    box("port", 1, (-0.01, -0.01, 0.0), (0.01, 0.01, 0.01)),
+                    box("wall", 0, (-0.03, -0.03, -0.02), (0.03, 0.03, 0.0)),
+                ),
+                bars=(Bar("coupler", Point(1), Point(2), "spring", 0.003),),
+                size=0.05,
+                cameras=(Camera("side", (0.0, -0.12, 0.03), (0.0, 0.0, 0.0), "world"),),
+            ),
+            frames=frames,
         ),
-        plots=(("position", "body_position"), ("force", "speed"), ("hold_energy", "crossing_energy")),
+        Efforts(("force",)),
     ),
-    scene=Scene(
-        frames=3,
-        solids=(
-            box("port", 1, (-0.01, -0.01, 0.0), (0.01, 0.01, 0.01)),
-            box("wall", 0, (-0.03, -0.03, -0.02), (0.03, 0.03, 0.0)),
-        ),
-        bars=(Bar("coupler", Point(1), Point(2), "spring", 0.003),),
-        size=0.05,
-        cameras=(Camera("side", (0.0, -0.12, 0.03), (0.0, 0.0, 0.0), "world"),),
-    ),
-    frames=frames,
-)  # fmt: skip
+)

@@ -74,7 +74,7 @@ def _with_scene(path: Path, run: Run, part: Path, progress: Progress, say: Say) 
     except TandemError as error:
         say(f"{error}")
         feed = None
-    if feed is None or feed.model.scene is None or not feed.knows_states:
+    if feed is None or feed.model.shown.scene is None or not feed.knows_states:
         say("no transforms and no markers: the machine has no scene, or its states could not be made again")
     counts = write(run, feed, part, progress)
     columns = {topic: len(run.topics[topic].blocks.dtype.names or ()) for topic in run.topics}

@@ -82,7 +82,7 @@ def _channel(out: McapFile, topic: str) -> int:
 
 def _scene_messages(feed: RecordData | None, offset: int) -> Iterator[tuple[int, str, bytes]]:
     """After every step whose state is known: when it was done, topic and message."""
-    if feed is None or feed.model.scene is None or not feed.knows_states:
+    if feed is None or feed.model.shown.scene is None or not feed.knows_states:
         return
     messages = SceneMessages(feed.model, feed.params, feed.files)
     for step in feed.state_steps.tolist():

@@ -90,7 +90,7 @@ def test_rows_are_those_of_the_cpu(program: HostProgram, tmp_path: Path, stops: 
     worker = worker_of(prepared.job)
     gpu_runs.check(worker, "study")
     rows = gpu_runs.run_chunk(
-        lambda *given: HostCopies(program, worker.machine.bound, *given, stops=stops), worker, items
+        lambda *given: HostCopies(program, worker.machine.stepping.bound, *given, stops=stops), worker, items
     )
     assert [row["key"] for row in rows] == [item[0] for item in items] and all(row["status"] == "ok" for row in rows)
     for name in ("peak", "pulled"):

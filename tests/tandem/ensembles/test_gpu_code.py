@@ -53,7 +53,7 @@ def test_its_text_makes_the_steps_of_the_machine(made) -> None:
     inputs[:, 0], inputs[:, 3] = (-0.3, 0.0, 0.4), 0.5
     inputs[:, [k for k, q in enumerate(machine.inputs) if q.optional]] = np.nan
     states, outputs, steps = HostProgram(**made[1]).advance(
-        np.tile(state, (3, 1)), inputs, np.tile(params, (3, 1)), 0.005, 200, machine.bound
+        np.tile(state, (3, 1)), inputs, np.tile(params, (3, 1)), 0.005, 200, machine.stepping.bound
     )
     assert (steps == 200).all()
     for n in range(3):

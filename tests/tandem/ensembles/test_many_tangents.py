@@ -28,7 +28,7 @@ def log_of(machine: Machine, params: np.ndarray, logged: np.ndarray) -> np.ndarr
     log = np.zeros((STEPS, len(logged)))
     done = run_steps(
         machine.step, state, np.zeros(len(machine.inputs)), params, machine.tables, work, STEP_S, rows_of(machine),
-        logged, log, len(machine.outputs), machine.bound,
+        logged, log, len(machine.outputs), machine.stepping.bound,
     )  # fmt: skip
     assert done == STEPS
     return log

@@ -96,7 +96,7 @@ def test_rosbags_reads_it_and_the_machine_is_where_the_replay_has_it(exported: P
     states: list[tuple[int, np.ndarray]] = []
     watch = Watch(lambda *_: 6, lambda done, simulation: states.append((done - 1, simulation.state.copy())))
     done = replay_run(GOLDEN, Asked("exact"), watch=watch)
-    model, scene = done.model, done.model.scene
+    model, scene = done.model, done.model.shown.scene
     assert scene is not None
     with AnyReader([exported]) as reader:
         moved: list[Any] = [
@@ -105,7 +105,7 @@ def test_rosbags_reads_it_and_the_machine_is_where_the_replay_has_it(exported: P
     assert len(moved) == len(states)
     for message, (_, state) in zip(moved, states, strict=True):
         out = poses(scene.frames)
-        model.frames(state, done.params, out)
+        model.shown.frames(state, done.params, out)
         first = message.transforms[0]
         assert first.child_frame_id == scene.solids[0].name and first.header.frame_id == "world"
         at = first.transform.translation

@@ -71,7 +71,7 @@ def test_force_over_travel_is_drawn_and_nothing_hostile_breaks_it() -> None:
     history.add(steps(0, 1000, port=np.linspace(0.0, 8e-3, 1000), tip_force=np.linspace(1.0, 3.0, 1000)))
     gui, made = Gui(), []
     gui.add_html = lambda content: made.append(SimpleNamespace(content=content)) or made[-1]  # type: ignore[method-assign]
-    Curves(gui, MACHINE.display.curves).show(history)
+    Curves(gui, MACHINE.shown.display.curves).show(history)
     assert "<polyline" in made[0].content and "mm" in made[0].content
     curve = Curve("<a>", "x", "y")
     for values in (np.zeros(0), np.full(9, np.nan), np.full(9, 1e300), np.array([np.inf, 1.0, 2.0]), np.zeros(9)):
@@ -88,6 +88,6 @@ def test_phases_are_shown_in_words_and_regulation_has_its_sliders_first() -> Non
     for name in ("piano_phases", "piano_multibody"):
         machine, _ = load_machine(name)
         groups = grouped(p for p in machine.parameters if p.live)
-        assert _first_shown(groups, machine.display.tuned) == "regulation"
+        assert _first_shown(groups, machine.shown.display.tuned) == "regulation"
         shown = {p.name for p in groups["regulation"]}
         assert len(shown & {"let_off", "let_off_button", "hammer_mass", "hammer_mass_added"}) == 2

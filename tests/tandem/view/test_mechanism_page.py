@@ -167,12 +167,12 @@ def test_a_force_that_is_changed_by_name_acts_as_one_that_was_built_so(name: str
 def test_every_mechanism_we_ship_can_be_shown(name: str) -> None:
     feed = MechanismData(name, bench(name))
     frame = feed.look()
-    scene = feed.model.scene
+    scene = feed.model.shown.scene
     assert scene is not None and scene.bars + scene.solids  # type: ignore[operator]
 
     def lengths(state: np.ndarray) -> list[float]:
         out = poses(scene.frames)
-        feed.model.frames(state, feed.params, out)
+        feed.model.shown.frames(state, feed.params, out)
         return [float(np.linalg.norm(b.start.where(out) - b.end.where(out))) for b in scene.bars]
 
     first = lengths(frame.state)

@@ -12,7 +12,7 @@ import pytest
 
 from sim_service import step_record
 from sim_service.contract.display import Display
-from sim_service.contract.machine import Machine, Parameter, Quantity
+from sim_service.contract.machine import Machine, Parameter, Quantity, Shown
 from sim_service.inputs.stages import HELD, RAMPED, SAFE
 from sim_service.registry import configured_machine, load_machine
 from sync.config.config import load
@@ -36,8 +36,12 @@ MACHINE = Machine(
     inputs=(Quantity("throttle", "1", "pedal"),),
     states=(),
     outputs=(
-        Quantity("x", "m", "place"), Quantity("y", "m", "place"), Quantity("load_fl", "N", "load"),
-        Quantity("load_fr", "N", "load"), Quantity("load_rl", "N", "load"), Quantity("load_rr", "N", "load"),
+        Quantity("x", "m", "place"),
+        Quantity("y", "m", "place"),
+        Quantity("load_fl", "N", "load"),
+        Quantity("load_fr", "N", "load"),
+        Quantity("load_rl", "N", "load"),
+        Quantity("load_rr", "N", "load"),
     ),
     parameters=(
         Parameter("front_spring_rate", "N/m", 40e3, 1e3, 500e3, "along the spring"),
@@ -50,8 +54,10 @@ MACHINE = Machine(
     work_size=6,
     step=None,
     initial=lambda *_: None,
-    display=Display(families=(("all wheels", ("fl", "fr", "rl", "rr")), ("both axles", ("front", "rear")))),
-)  # fmt: skip
+    capabilities=(
+        Shown(display=Display(families=(("all wheels", ("fl", "fr", "rl", "rr")), ("both axles", ("front", "rear"))))),
+    ),
+)
 
 
 def steps(first: int, count: int, seq: list[int] | None = None, **columns: Any) -> np.ndarray:
@@ -214,7 +220,7 @@ def test_instruments_are_those_that_the_machine_names() -> None:
     text = instruments.dials(hands, figures, lambda name: -0.5 if name == "steering_angle" else 0.0, load(DRIVE).inputs)
     assert "29" in text and "deg right" in text
     there = {q.name for q in (*made.inputs, *made.outputs)}
-    shown = made.display
+    shown = made.shown.display
     assert {t.channel for t in (*hands, *figures)} | {c for pair in shown.plots for c in pair} <= there
     assert set(shown.still) <= there and set(made.efforts) <= there
 

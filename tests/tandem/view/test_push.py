@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.contract.machine import Parameter
+from sim_service.contract.machine import Parameter, Shown
 from sim_service.contract.scene import Point, PushPoints, Scene, poses
 from sim_service.registry import load_machine
 from tandem.machines.mass_spring import MACHINE
@@ -31,9 +31,15 @@ def test_only_a_model_with_a_hand_can_be_pushed() -> None:
     buggy, _ = load_machine(VEHICLES / "buggy.toml")
     plain, _ = load_machine(VEHICLES / "buggy_single_track.toml")
     assert can_push(buggy) and not can_push(plain)
-    assert buggy.scene is not None and buggy.scene.push is not None
-    assert [name for name, _ in buggy.scene.push.points] == ["chassis", "wheel fl", "wheel fr", "wheel rl", "wheel rr"]
-    assert within_limits(buggy.scene.push.force, 2000.0 * np.array([0.5, -100.0, 0.0]), buggy) == {
+    assert buggy.shown.scene is not None and buggy.shown.scene.push is not None
+    assert [name for name, _ in buggy.shown.scene.push.points] == [
+        "chassis",
+        "wheel fl",
+        "wheel fr",
+        "wheel rl",
+        "wheel rr",
+    ]
+    assert within_limits(buggy.shown.scene.push.force, 2000.0 * np.array([0.5, -100.0, 0.0]), buggy) == {
         "push_x": 1000.0,
         "push_y": -20000.0,
         "push_z": 0.0,
@@ -45,14 +51,14 @@ def test_a_hand_goes_along_pushes_and_lets_go(server: Any) -> None:
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     model.initial(state, params, model.tables, work)
     told: Any = Told()
-    assert model.scene is not None
-    push = Push(server, model, params, model.scene, told)
+    assert model.shown.scene is not None
+    push = Push(server, model, params, model.shown.scene, told)
     push._body.value = "wheel fl"
     assert told.values["push_body"] == 1.0 and told.values["push_x"] == 0.0
     push.show(Frame(0, None, state))
-    out = poses(model.scene.frames)
-    model.frames(state, params, out)
-    centre = model.scene.wheels[0].centre.where(out)
+    out = poses(model.shown.scene.frames)
+    model.shown.frames(state, params, out)
+    centre = model.shown.scene.wheels[0].centre.where(out)
     np.testing.assert_allclose(push._root.position, centre, atol=1e-6)
     push._gizmo.position = (0.0, 0.25, 0.0)
     push._pull()
@@ -77,8 +83,8 @@ def test_a_machine_that_is_no_car_is_pushed_where_it_says(server: Any) -> None:
     names = ("hit_x", "hit_y", "hit_z")
     parameters = tuple(Parameter(n, "N", 0.0, -5.0, 5.0, "from outside", of_the_file=False) for n in ("hit", *names))
     by = PushPoints((("block", Point(1, (0.1, 0.0, 0.0))),), "hit", names)
-    scene = dataclasses.replace(MACHINE.scene or Scene(), push=by)
-    model = dataclasses.replace(MACHINE, parameters=(*MACHINE.parameters, *parameters), scene=scene)
+    scene = dataclasses.replace(MACHINE.shown.scene or Scene(), push=by)
+    model = dataclasses.replace(MACHINE, parameters=(*MACHINE.parameters, *parameters)).having(Shown(scene=scene))
     told: Any = Told()
     push = Push(server, model, np.array([p.value for p in model.parameters]), scene, told)
     push._body.value = "block"

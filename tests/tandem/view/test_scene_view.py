@@ -30,13 +30,13 @@ def resting() -> Car:
 
 
 def _scene(car: Car) -> Scene:
-    assert car.model.scene is not None
-    return car.model.scene
+    assert car.model.shown.scene is not None
+    return car.model.shown.scene
 
 
 def _poses(car: Car) -> np.ndarray:
     out = poses(_scene(car).frames)
-    car.model.frames(car.state, car.params, out)
+    car.model.shown.frames(car.state, car.params, out)
     return out
 
 
@@ -201,11 +201,11 @@ def _manoeuvre(name: str) -> bytes:
 
 def test_the_single_track_car_stands_on_four_wheels_where_its_state_has_it() -> None:
     feed = _DataSource("buggy_single_track.toml")
-    scene = feed.model.scene
+    scene = feed.model.shown.scene
     assert scene is not None
     feed.state[:3] = 10.0, -4.0, 0.5
     out = poses(scene.frames)
-    feed.model.frames(feed.state, feed.params, out)
+    feed.model.shown.frames(feed.state, feed.params, out)
     wheels = {w.name: w.centre.where(out) for w in scene.wheels}
     assert np.linalg.norm(wheels["fl"] - wheels["fr"]) == pytest.approx(1.32)
     assert np.linalg.norm(0.5 * (wheels["fl"] + wheels["fr"] - wheels["rl"] - wheels["rr"])) == pytest.approx(2.25)
@@ -253,7 +253,7 @@ def test_a_machine_without_a_scene_has_a_page_too(server: Any) -> None:
     from tandem.view.scene_view import SceneView
 
     feed = _DataSource("buggy_single_track.toml")
-    feed.model = replace(feed.model, scene=None)
+    feed.model = feed.model.having(replace(feed.model.shown, scene=None))
     SceneView(server, feed).show(feed.look())
 
 

@@ -17,7 +17,19 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from sim_service.contract.machine import Machine, Quantity, Reshape, Tables, index, tables
+from sim_service.contract.machine import (
+    DeviceCode,
+    Efforts,
+    Machine,
+    Placed,
+    Prediction,
+    Quantity,
+    Reshape,
+    Shown,
+    Tables,
+    index,
+    tables,
+)
 from sim_service.contract.parameters import checked
 from sim_service.contract.scene import Scene
 from sync.compile.array_types import read_only
@@ -100,7 +112,7 @@ class Assembled:
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     built = _assembled(data, sources, changed)
     other = partial(_other_shape, built, data, sources, changed)
-    machine = replace(_machine(built, sources.name()), reshape=_reshape(built, other))
+    machine = _machine(built, sources.name()).having(_reshape(built, other))
     if data.get("formulation") == "relative":
         ensure("buggy-relative", "tandem.machines.car.buggy.relative_build")
         from tandem.machines.car.buggy import relative_build  # compiled code that only this formulation needs
@@ -298,18 +310,16 @@ def _machine(built: Assembled, path: str) -> Machine:
         outputs=OUTPUTS,
         parameters=PARAMETERS,
         tables=built.tables,
-        # behind the core's: room for the rack and the hand wheel, and a state to go back to
         work_size=len(OUTPUTS) + system.work_size + dynamics.ROOM + system.state_size + dynamics.MEMORY,
         step=dynamics.step,
         initial=initial,
-        efforts=("steering_torque", "rack_force", "hand_wheel_angle"),
-        display=car_display(OUTPUTS),
-        scene=built.scene,
-        frames=built.frames,
-        layout=_layout(),
-        remade=(numbers_at + slots.ROAD, system.span(Part.PARAM).stop),
-        outlook=outlook,
-        device=device,
+        capabilities=(
+            Shown(display=car_display(OUTPUTS), scene=built.scene, frames=built.frames),
+            Placed(layout=_layout(), remade=(numbers_at + slots.ROAD, system.span(Part.PARAM).stop)),
+            Efforts(("steering_torque", "rack_force", "hand_wheel_angle")),
+            Prediction(outlook),
+            DeviceCode(device),
+        ),
     )
 
 

@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import STEP, Machine, Quantity, tables
+from sim_service.contract.machine import STEP, Machine, Quantity, Reshape, tables
 from sync.compile.array_copy import copy
 from sync.compile.jit import inner, kernel
 from sync.errors import ConfigError
@@ -403,8 +403,9 @@ def observed(machine: Machine, params: np.ndarray) -> Observed:
     behind = np.zeros(_BEHIND)
     behind[0] = step
     numbers = np.concatenate([machine.tables.floats, behind])
-    places = (*machine.addresses, len(machine.tables.floats))
-    first = replace(machine, tables=tables(machine.tables.ints, numbers), addresses=places, reshape=None)
+    places = (*machine.placed.addresses, len(machine.tables.floats))
+    first = replace(machine, tables=tables(machine.tables.ints, numbers))
+    first = first.having(replace(machine.placed, addresses=places)).without(Reshape)
     numbers[-_BEHIND + 1 :] = _drawn(first, params)
     made = replace(first, tables=tables(machine.tables.ints, numbers))
     rates = (*range(_N, 2 * _N), *[-1] * (_ERRORS - _N))

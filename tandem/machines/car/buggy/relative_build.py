@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import STEP, Machine, Quantity, Reshape, Tables, tables
+from sim_service.contract.machine import STEP, DeviceCode, Machine, Placed, Quantity, Reshape, Tables, tables
 from sync.errors import ConfigError
 from tandem.machines.car.buggy import dynamics, forces, relative_forces, relative_reshape, slots
 from tandem.machines.car.buggy import relative_dynamics as relative
@@ -27,7 +27,7 @@ from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.relative import integrators, ode
 from tandem.multibody.relative.build import build, build_like
 from tandem.multibody.relative.calls import address_of, as_word
-from tandem.multibody.relative.code_parts import CODE_OF, CodeParts
+from tandem.multibody.relative.code_parts import CodeParts
 from tandem.multibody.relative.generate import Generated
 from tandem.multibody.relative.llvm import Compiled
 from tandem.multibody.relative.system import P as Own
@@ -59,7 +59,7 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
     constants, sizes, addresses = _tables(machine, built.system, made, code)
     states, room, scratch = sizes
     total = len(machine.states) + states
-    begin = _begin(machine, made, constants, code)
+    begin = _begin(machine, made, constants)
     extra = [Quantity(f"tree {i}", "", "") for i in range(states)]
     return replace(
         machine,
@@ -68,10 +68,13 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
         step=relative.step,
         initial=begin,
         work_size=machine.work_size + room + scratch + total,
-        layout=f"{machine.layout} relative {len(Own)} {len(C)} {relative.ADDED}",
-        addresses=addresses,
-        reshape=_reshape(machine, built, made, code, constants, addresses, other, path),
-        device=lambda: _device(constants, addresses, made),
+    ).having(
+        Placed(
+            f"{machine.placed.layout} relative {len(Own)} {len(C)} {relative.ADDED}", machine.placed.remade, addresses
+        ),
+        _reshape(machine, built, made, code, constants, addresses, other, path),
+        DeviceCode(lambda: _device(constants, addresses, made)),
+        CodeParts(code, tuple(relative.NAMES), _KERNELS, _NO_RATES),
     )
 
 
@@ -79,7 +82,8 @@ def _reshape(
     machine: Machine, built: Any, made: Generated, code: Compiled, constants: Tables, addresses: tuple[int, ...],
     other: Callable[[np.ndarray], Any], path: str,
 ) -> Reshape:  # fmt: skip
-    assert machine.reshape is not None
+    natural = machine.of(Reshape)
+    assert natural is not None
 
     def make(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = other(params)
@@ -95,7 +99,7 @@ def _reshape(
         floats[list(addresses)] = constants.floats[list(addresses)]
         return floats, drawn(found.car, found.system)[1]
 
-    return replace(machine.reshape, make=make, fit=relative_reshape.fit)
+    return replace(natural, make=make, fit=relative_reshape.fit)
 
 
 def _other_equations(first: np.ndarray, now: np.ndarray, path: str) -> str:
@@ -148,7 +152,7 @@ def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:
         raise ConfigError("\n".join(f'{path}: formulation = "relative": {what}; {right}' for what in wrong))
 
 
-def _begin(machine: Machine, made: Generated, constants: Tables, code: Compiled) -> Any:
+def _begin(machine: Machine, made: Generated, constants: Tables) -> Any:
     """As the natural machine begins."""
     head = constants.ints
     ints = head[relative.FRONT :]
@@ -164,7 +168,6 @@ def _begin(machine: Machine, made: Generated, constants: Tables, code: Compiled)
             tree[ints[2 * which] : ints[2 * which + 1]] = values
         relative.join(state, params, given, work)
 
-    CODE_OF[initial] = CodeParts(code, tuple(relative.NAMES), _KERNELS, _NO_RATES)
     return initial
 
 

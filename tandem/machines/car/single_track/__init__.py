@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import Efforts, Machine, Shown, Tangent
 from sim_service.contract.parameters import make_plain
 from tandem.machines.car.display import car_display
 from tandem.machines.car.single_track.description import OUTPUTS, PARAMETERS, STATES
@@ -24,13 +24,14 @@ MACHINE = Machine(
     parameters=PARAMETERS,
     step=step,
     initial=initial,
-    efforts=("force_y_front",),
-    display=car_display(OUTPUTS),
-    frames=frames,
-    tangent="tandem.machines.car.single_track.tangent",
+    capabilities=(
+        Shown(display=car_display(OUTPUTS), frames=frames),
+        Efforts(("force_y_front",)),
+        Tangent("tandem.machines.car.single_track.tangent"),
+    ),
 )
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     machine, params = make_plain(MACHINE, data, sources, changed)
-    return replace(machine, scene=scene(params)), params
+    return machine.having(replace(machine.shown, scene=scene(params))), params

@@ -42,7 +42,7 @@ def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[s
 def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float]) -> "tuple[Machine, np.ndarray]":
     import numpy as np
 
-    from sim_service.contract.machine import Tables, index, tables
+    from sim_service.contract.machine import Efforts, Prediction, Reshape, Shown, Tables, index, tables
     from sim_service.contract.parameters import checked
     from sim_service.contract.scene import Scene, box
     from sim_service.registry import MachineFiles, make_machine
@@ -73,7 +73,11 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
 
         if params[len(car_params) + obstacle.P.port] > 0.5:
             raise ConfigError(f"{sources.name()}: port = 1: {car.name} has no steering torque; the buggy has")
-    states, outputs, frames = len(car.states), len(car.outputs), 1 if car.scene is None else car.scene.frames
+    states, outputs, frames = (
+        len(car.states),
+        len(car.outputs),
+        1 if car.shown.scene is None else car.shown.scene.frames,
+    )
     own_work = outputs + len(obstacle.OUTPUTS)
 
     def initial(state: np.ndarray, values: np.ndarray, made: Tables, work: np.ndarray) -> None:
@@ -84,16 +88,17 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
         work[outputs:own_work] = 0.0
 
     def moved(state: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-        car.frames(state[:states], values[: len(car_params)], out[:frames])
+        car.shown.frames(state[:states], values[: len(car_params)], out[:frames])
         of = state[states:]
         c, s = np.cos(of[obstacle.S.obstacle_yaw]), np.sin(of[obstacle.S.obstacle_yaw])
         deep = 0.0 if of[obstacle.S.obstacle_there] > 0.5 else -100.0  # below the road while there is none
         at = of[obstacle.S.obstacle_x], of[obstacle.S.obstacle_y], deep
         out[frames] = at, (c, s, 0.0), (-s, c, 0.0), (0.0, 0.0, 1.0)
 
-    scene = car.scene or Scene()
+    scene = car.shown.scene or Scene()
     half = [0.5 * float(params[len(car_params) + p]) for p in (obstacle.P.obstacle_length, obstacle.P.obstacle_width)]
     block = box("obstacle", frames, (-half[0], -half[1], 0.0), (half[0], half[1], 0.8))
+    felt = ("felt_torque", "felt_brake", "felt_throttle") if car.name == "buggy" else ()
     return (
         replace(
             car,
@@ -101,16 +106,18 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
             states=(*car.states, *obstacle.STATES),
             outputs=(*car.outputs, *obstacle.OUTPUTS),
             parameters=(*car.parameters, *obstacle.PARAMETERS),
-            efforts=(*car.efforts, "felt_torque", "felt_brake", "felt_throttle")
-            if car.name == "buggy"
-            else car.efforts,
             step=with_car.step,
             initial=initial,
             tables=tables(np.concatenate([[*head, *looks], car.tables.ints]), car.tables.floats),
             work_size=own_work + car.work_size + len(car.states) + len(car.inputs),
-            scene=replace(scene, frames=frames + 1, solids=(*scene.solids, block)),
-            frames=moved,
-            reshape=None if car.reshape is None else replace(car.reshape, fit=with_car.fit),
+            capabilities=(
+                Shown(car.shown.display, replace(scene, frames=frames + 1, solids=(*scene.solids, block)), moved),
+                Efforts((*car.efforts, *felt)),
+                car.placed,
+                car.stepping,
+                *(replace(own, fit=with_car.fit) for own in (car.of(Reshape),) if own is not None),
+                *(own for own in (car.of(Prediction),) if own is not None),
+            ),
         ),
         params,
     )

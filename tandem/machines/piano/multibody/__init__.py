@@ -9,7 +9,7 @@ from math import cos, sin
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Tables, tables
+from sim_service.contract.machine import Efforts, Machine, Shown, Tables, tables
 from sim_service.contract.scene import Camera, Scene, Solid, box
 from tandem.machines.piano import port
 from tandem.machines.piano.multibody.action import (
@@ -76,13 +76,17 @@ MACHINE = Machine(
     initial=initial,
     tables=tables([*_LINK_INTS, *_FELT_INTS], [*_LINK_REALS, *_FELT_REALS, *joints()]),
     work_size=ROOM,
-    efforts=("tip_force", "pilot_force"),
-    display=port.DISPLAY,
-    scene=Scene(
-        frames=len(LINKS) + 1,
-        solids=_SOLIDS,
-        size=0.3,
-        cameras=(Camera("side", (0.05, -0.5, 0.06), (0.05, 0.0, 0.05), "world"),),
+    capabilities=(
+        Shown(
+            display=port.DISPLAY,
+            scene=Scene(
+                frames=len(LINKS) + 1,
+                solids=_SOLIDS,
+                size=0.3,
+                cameras=(Camera("side", (0.05, -0.5, 0.06), (0.05, 0.0, 0.05), "world"),),
+            ),
+            frames=frames,
+        ),
+        Efforts(("tip_force", "pilot_force")),
     ),
-    frames=frames,
 )

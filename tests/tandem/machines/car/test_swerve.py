@@ -81,15 +81,15 @@ def test_a_car_that_turns_away_does_not_hit_it_and_it_is_gone_then(file: Path) -
 
 def test_it_is_drawn_where_it_is_and_below_the_road_while_there_is_none(file: Path) -> None:
     machine, params = load_machine(file)
-    assert machine.scene is not None and machine.scene.solids[-1].name == "obstacle"
+    assert machine.shown.scene is not None and machine.shown.scene.solids[-1].name == "obstacle"
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
-    out = poses(machine.scene.frames)
-    machine.frames(state, params, out)
+    out = poses(machine.shown.scene.frames)
+    machine.shown.frames(state, params, out)
     assert out[-1, 0, 2] < -10.0
     at = len(machine.states) - len(STATES)
     state[at + S.obstacle_there], state[at + S.obstacle_x] = 1.0, 50.0
-    machine.frames(state, params, out)
+    machine.shown.frames(state, params, out)
     assert out[-1, 0].tolist() == [50.0, 0.0, 0.0]
 
 

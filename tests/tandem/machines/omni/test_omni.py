@@ -310,9 +310,9 @@ def test_a_kilometre_away_it_moves_as_it_does_here() -> None:
         assert np.abs(two[channel] - offset - one[channel]).max() < 1e-11, channel
     drawn = []
     for bench in (here, there):
-        assert bench.machine.scene is not None
-        out = poses(bench.machine.scene.frames)
-        bench.machine.frames(bench.state, bench.params, out)
+        assert bench.machine.shown.scene is not None
+        out = poses(bench.machine.shown.scene.frames)
+        bench.machine.shown.frames(bench.state, bench.params, out)
         drawn.append(out)
     drawn[1][:, 0, :2] -= away
     assert np.abs(drawn[0] - drawn[1]).max() < 1e-11

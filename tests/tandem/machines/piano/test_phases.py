@@ -353,11 +353,13 @@ def test_an_octave_is_thirteen_such_keys() -> None:
 
 def test_the_drawn_action_is_joined() -> None:
     for machine in (phases.MACHINE, octave.MACHINE):
-        assert machine.scene is not None
-        out = np.tile(np.vstack([np.zeros(3), np.eye(3)]), (machine.scene.frames, 1, 1))
+        assert machine.shown.scene is not None
+        out = np.tile(np.vstack([np.zeros(3), np.eye(3)]), (machine.shown.scene.frames, 1, 1))
         state, params = np.zeros(len(machine.states)), np.array([p.value for p in machine.parameters])
         machine.initial(state, params, machine.tables, np.zeros(machine.work_size))
-        machine.frames(state, params, out)
-        capstan, whippen = (next(b for b in machine.scene.bars if b.name == name) for name in ("capstan", "whippen"))
+        machine.shown.frames(state, params, out)
+        capstan, whippen = (
+            next(b for b in machine.shown.scene.bars if b.name == name) for name in ("capstan", "whippen")
+        )
         top, pivot, end = capstan.end.where(out), whippen.start.where(out), whippen.end.where(out)
         assert np.linalg.norm(np.cross(end - pivot, top - pivot)) < 1e-9  # the capstan is on the whippen's line

@@ -152,15 +152,15 @@ def test_frames_show_the_same_car():
     relative, _ = car("relative")
     state = drive("relative")[1]
     poses = [np.zeros((m.scene.frames, 4, 3)) for m in (natural, relative)]
-    natural.frames(state[: len(natural.states)], params, poses[0])
-    relative.frames(state, params, poses[1])
+    natural.shown.frames(state[: len(natural.states)], params, poses[0])
+    relative.shown.frames(state, params, poses[1])
     assert np.array_equal(*poses)
     assert np.ptp(poses[1][:, 0], axis=0).max() > 1.0
 
 
 def test_a_record_has_no_addresses():
     machine, params = car("relative")
-    addresses = machine.tables.floats[list(machine.addresses)]
+    addresses = machine.tables.floats[list(machine.placed.addresses)]
     assert not np.isin(addresses, made_words(machine, params)).any()
     again, _ = recorded_machine(machine, params, made_vector(machine, params)) or (None, None)
     assert again is not None and again.tables.floats.tobytes() == machine.tables.floats.tobytes()
