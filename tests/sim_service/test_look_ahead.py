@@ -53,14 +53,17 @@ def _q(*names: str, optional: bool = False) -> tuple[Quantity, ...]:
 
 
 BALL = Machine(
-"ball",
-(*_q("push", "push_rate"), *_q("wind", optional=True)),
-_q("x", "v"),
-_q("x", "y"),
-(Parameter("hill", "1", 1.0, -10.0, 10.0, ""),),
-_roll,
-capabilities=(Shown(display=Display(still=("push_rate",))), Prediction(_outlook),),
-)  # fmt: skip
+    "ball",
+    (*_q("push", "push_rate"), *_q("wind", optional=True)),
+    _q("x", "v"),
+    _q("x", "y"),
+    (Parameter("hill", "1", 1.0, -10.0, 10.0, ""),),
+    _roll,
+    capabilities=(
+        Shown(display=Display(still=("push_rate",))),
+        Prediction(_outlook),
+    ),
+)
 PARAMS = np.array([1.0])
 
 
@@ -238,16 +241,23 @@ def _never(work, params, tables, numbers, out):
 
 
 CART = Machine(
-"cart",
-_q("turn", "turn_rate"),
-_q("x", "y", "yaw", "vx"),
-_q("x", "y", "yaw", "vx"),
-(),
-_cart,
-capabilities=(Prediction(lambda params: Outlook(
-        _never, read_only(np.zeros(1)), rates=(("turn", "turn_rate"),), follow=Following("turn", 1.0, rate="turn_rate")
-    )),),
-)  # fmt: skip
+    "cart",
+    _q("turn", "turn_rate"),
+    _q("x", "y", "yaw", "vx"),
+    _q("x", "y", "yaw", "vx"),
+    (),
+    _cart,
+    capabilities=(
+        Prediction(
+            lambda params: Outlook(
+                _never,
+                read_only(np.zeros(1)),
+                rates=(("turn", "turn_rate"),),
+                follow=Following("turn", 1.0, rate="turn_rate"),
+            )
+        ),
+    ),
+)
 AWAY = "look_ahead.path={points=[[0, 2], [30, 2], [30, 60]], hand_rate=5.0}"
 
 
@@ -304,8 +314,8 @@ def test_of_an_observer_the_estimated_machine_is_stepped_with_the_estimated_para
     ahead = replace(_outlook(PARAMS), of=BALL, params_at=2)
     watcher = replace(
         BALL, name="watcher", states=_q("x", "v", "hill", "variance"), inputs=(*BALL.inputs, *_q("measured")),
-        outputs=(*BALL.outputs, *_q("sigma")), outlook=lambda params: ahead,
-    )  # fmt: skip
+        outputs=(*BALL.outputs, *_q("sigma")),
+    ).having(Prediction(lambda params: ahead))  # fmt: skip
     steep = np.array([2.5])
     expected, _ = predict((0.5, 0.1), (0.2, 0.0, np.nan), params=steep)
     predictor = Predictor(settings(), watcher, PARAMS)

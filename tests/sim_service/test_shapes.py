@@ -8,7 +8,7 @@ import pytest
 
 from sim_service import step_record
 from sim_service.command_record import AT_KIND, LAYOUT, PARAMETER, RESET, SHAPE, SHAPED
-from sim_service.contract.machine import FIT, Machine, Reshape, tables
+from sim_service.contract.machine import FIT, Machine, Placed, Reshape, tables
 from sim_service.registry import load_machine
 from sim_service.replay import as_recorded, obeyed_as_recorded, replay
 from sim_service.simulation import Simulation
@@ -44,9 +44,8 @@ def with_shapes(machine: Machine) -> Machine:
     first = make(np.array([p.value for p in machine.parameters]))
     parameters = tuple(replace(p, live=False, shapes=True) if p.name == "mass" else p for p in machine.parameters)
     floats = tables((), [first[0][0], 7.0, first[0][2]])
-    return replace(
-        machine, parameters=parameters, tables=floats, remade=(1, 2), reshape=Reshape(make, fit, first[1], (0,))
-    )
+    made = replace(machine, parameters=parameters, tables=floats)
+    return made.having(Placed(remade=(1, 2)), Reshape(make, fit, first[1], (0,)))
 
 
 @pytest.fixture

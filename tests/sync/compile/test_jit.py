@@ -83,8 +83,9 @@ def test_processes_that_start_together_without_a_cache_all_succeed_and_an_edit_r
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """The packages as they are now: nobody edits these."""
-    for package in ("sync", "daq_service", "sim_service"):
+    for package in ("sync", "daq_service", "sim_service", "tandem/multibody"):
         shutil.copytree(ROOT / package, tmp_path / "here" / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "here" / "tandem" / "__init__.py").touch()
     return tmp_path / "here"
 
 

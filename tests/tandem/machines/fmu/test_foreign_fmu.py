@@ -359,7 +359,7 @@ def test_the_command_shows_what_it_is_asks_and_takes_back(tmp_path: Path) -> Non
 def test_only_what_is_needed_is_unpacked_for_its_owner_alone(tmp_path: Path) -> None:
     foreign_fmu(tmp_path)
     made, _ = load_machine(tmp_path / "lag.toml")
-    folder = next(cache() / name for name in (p.name for p in cache().iterdir()) if name[:16] in made.layout)
+    folder = next(cache() / name for name in (p.name for p in cache().iterdir()) if name[:16] in made.placed.layout)
     there = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     assert there == {DESCRIPTION, f"binaries/{PLATFORMS[3]}/lag.so", "resources/note.txt"}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -143,15 +143,15 @@ def test_frames_have_rollers_on_the_rim_and_points_of_contact_on_the_floor() -> 
     bench = Bench("mecanum")
     bench.run(0.3, 5e-3, lambda t: (0.2, 0.1, 0.3))
     m = bench.machine
-    assert m.scene is not None
-    out = poses(m.scene.frames)
-    m.frames(bench.state, bench.params, out)
+    assert m.shown.scene is not None
+    out = poses(m.shown.scene.frames)
+    m.shown.frames(bench.state, bench.params, out)
     assert np.abs(out[-4:, 0, 2]).max() < 1e-5  # where it touches
     wheel, roller = out[1], out[2]
     assert np.linalg.norm(wheel[0] - roller[0]) == pytest.approx(0.0415, rel=1e-9)
     for frame in out:
         assert np.abs(frame[1:] @ frame[1:].T - np.eye(3)).max() < 1e-12
-    assert {solid.name for solid in m.scene.solids} >= {"platform", "wheel1", "wheel4_roller8", "contact4"}
+    assert {solid.name for solid in m.shown.scene.solids} >= {"platform", "wheel1", "wheel4_roller8", "contact4"}
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ def test_every_source_that_generates_counts(tmp_path: Path, monkeypatch: pytest.
     for copy, edit in (("as it is", ""), ("edited", "\nLANES = 2\n")):
         for part in ("sim_service", "sync", "tandem/multibody"):
             shutil.copytree(root / part, tmp_path / copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        (tmp_path / copy / "tandem/__init__.py").touch()
         with open(tmp_path / copy / "tandem/multibody/relative/vectors.py", "a") as file:
             file.write(edit)
         stamps.append(dependencies.stamp(tmp_path / copy / "tandem/multibody/relative/system.py"))

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from checks.look_ahead_drives import is_lost
-from sim_service.contract.outlook import GROWTH, JUDGED, LOSS, USE
+from sim_service.contract.outlook import GROWTH, JUDGED, LOSS, USE, outlook_of
 from tandem.machines.car.buggy.outlook import growth, mass_figures
 from tests.tandem.machines.car.buggy.conftest import Car, G
 
 
 def judged(car: Car) -> np.ndarray:
-    assert car.model.outlook is not None
-    outlook, out = car.model.outlook(car.params), np.zeros(JUDGED)
+    outlook, out = outlook_of(car.model, car.params, "buggy.toml"), np.zeros(JUDGED)
     outlook.judge(car.work, car.params, car.model.tables, outlook.numbers, out)
     return out
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sim_service.contract.machine import Machine, index
+from sim_service.contract.machine import Machine, Reshape, index
 from sim_service.contract.recorded_parameters import made_vector, made_words, recorded_machine
 from sim_service.registry import FILE, MachineFiles, gather, make_machine
 from sim_service.shapes import Shaping, change_shape, changeable
@@ -151,7 +151,7 @@ def test_frames_show_the_same_car():
     natural, params = car("natural")
     relative, _ = car("relative")
     state = drive("relative")[1]
-    poses = [np.zeros((m.scene.frames, 4, 3)) for m in (natural, relative)]
+    poses = [np.zeros((m.shown.scene.frames, 4, 3)) for m in (natural, relative)]
     natural.shown.frames(state[: len(natural.states)], params, poses[0])
     relative.shown.frames(state, params, poses[1])
     assert np.array_equal(*poses)
@@ -192,7 +192,9 @@ def test_another_shape_is_taken_while_it_drives_and_the_tree_follows() -> None:
     of = SimpleNamespace(
         state=state, first_state=state.copy(), floats=floats, params=values, tables=constants, work=work
     )
-    change_shape.py_func(Shaping(machine, params).row(values), machine.reshape.fit, of)  # type: ignore[union-attr]
+    reshape = machine.of(Reshape)
+    assert reshape is not None
+    change_shape.py_func(Shaping(machine, reshape).row(values), reshape.fit, of)
     machine.step(state, inputs(STEPS // 2), values, constants, work, H)
     now = dict(zip((q.name for q in machine.outputs), work, strict=False))
     assert now["parts"] == 0.0 and now["phi_error"] < 1e-10

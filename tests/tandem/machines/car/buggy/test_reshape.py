@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from sim_service.contract.machine import Reshape
 from sim_service.shapes import Shaping, change_shape, changeable
 from sync.errors import ConfigError
 from tandem.machines.car.buggy.description import P
@@ -31,7 +32,9 @@ def test_a_car_that_turns_takes_another_shape_as_if_it_had_been_built_so() -> No
     turn(car, 100)
     before = car.work.copy()
     constants, floats, _ = changeable(car.model)
-    shaping, first = Shaping(car.model, car.params), car.state.copy()
+    reshape = car.model.of(Reshape)
+    assert reshape is not None
+    shaping, first = Shaping(car.model, reshape), car.state.copy()
     with pytest.raises(ConfigError, match="principal moments"):
         shaping.row(np.where(np.arange(len(car.params)) == P.sprung_izz, 1500.0, car.params))
     for name, value in SHAPE.items():
@@ -39,7 +42,7 @@ def test_a_car_that_turns_takes_another_shape_as_if_it_had_been_built_so() -> No
     machine = SimpleNamespace(
         state=car.state, first_state=first, floats=floats, params=car.params, tables=constants, work=car.work
     )
-    change_shape.py_func(shaping.row(car.params), car.model.reshape.fit, machine)
+    change_shape.py_func(shaping.row(car.params), reshape.fit, machine)
     assert (floats == built.model.tables.floats).all() and (first == car.state).all()
     car.model = replace(car.model, tables=constants)
     turn(car, 1)
