@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import threading
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,51 +83,16 @@ def run(
     around.listen(reporter)
     times = config.realtime
     core, _ = realtime.cores(times)
-    workers: list[Worker] = []
     with contextlib.ExitStack() as stack:
         stack.callback(source.stop)
         stack.callback(around.peer.close)
         ring = RingWriter(config.ring("daq"), config.daq.layout, streams.DAQ.capacity(config))
         stack.push(held(ring, reporter))
         prefault(ring)
-        publisher = every = guard = steps = asked = None
-        if config.transport.kind != "shm":
-            zmq_context = context(times.wire_priority if times.enabled else None, core)
-            stack.callback(zmq_context.destroy, 0)
-            guard = SocketGuard(zmq_context, keys)
-            stack.callback(guard.close)
-            wrong = config.transport.artificial_clock
-            clock = Artificial(round(wrong.offset_ms * 1e6), wrong.ppm * 1e-6)
-            shown = (clock.offset_ns, clock.drift)
-            publisher = Publisher(zmq_context, config.endpoint("daq"), config.daq.layout, shown, guard)
-            stack.callback(publisher.close)
-            if config.transport.every_port:
-                waiting = every_block(config.daq.rate_hz)
-                every = Publisher(zmq_context, config.every_endpoint, config.daq.layout, shown, guard, waiting)
-                stack.callback(every.close)
-            if config.transport.clock_mode != "same":
-                asked = server = ClockServer(zmq_context, config.clock_endpoint, clock, guard)
-                stack.callback(server.close)
-                workers.append(
-                    Worker("clock", lambda: _serve_clock(server, stop), config, max(times.wire_priority - 5, 1), core)
-                )
-            if wants := source.wants:
-                stamps = effort_record.STAMPS if source.effort is not None else ()
-                seen = Layout((*(Channel(name, "f8") for name in wants), *(Channel(name, "i8") for name in stamps)))
-                remove_stale(config.ring("daq_in"))  # skip steps issued before this start
-                seen_ring = RingWriter(config.ring("daq_in"), seen, streams.DAQ_IN.capacity(config))
-                stack.callback(seen_ring.close)
-                steps = receiver = Receiver(
-                    zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, guard=guard
-                )
-                stack.callback(receiver.close)
-                around.received = RingReader(config.ring("daq_in"), seen)
-                stack.callback(around.received.close)
-                workers.append(
-                    Worker("feedback", lambda: _receive(receiver, stop), config, max(times.daq_priority - 1, 1), core)
-                )
-        acquisition = Acquisition(config, source, ring, publisher, every)
-        workers.append(Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core))
+        wire = _Wire() if config.transport.kind == "shm" else _open_wire(config, keys, source, around, stop, stack)
+        acquisition = Acquisition(config, source, ring, wire.publisher, wire.every)
+        acquire = Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core)
+        workers = [*wire.workers, acquire]
         efforts: dict[str, EffortLoop] = {}
         for stream, actuator in zip((streams.EFFORT, *streams.AXIS_EFFORTS), (source, *source.axes), strict=False):
             if actuator.effort is not None:
@@ -134,58 +100,125 @@ def run(
                     actuator, stream, around, config, ring, stack, workers, stop, reporter
                 )
         start(workers, reporter)
-        if guard:
-            guard.warden.watch(*(w for w in workers if w.name in ("clock", "feedback")))
-
-        def counts() -> dict[str, Any]:
-            own: dict[str, int] = source.counts()
-            return {
-                **acquisition.count.as_dict(),
-                **(guard.count() if guard else {}),
-                **({"clock": asked.count()} if asked else {}),
-                **({"source": own} if own else {}),
-                **({"feedback": {k: steps.count()[k] for k in _UNFIT}} if steps else {}),
-                **{name: loop.figures() for name, loop in efforts.items()},
-            }
-
-        where = f"ring {config.ring('daq')}" + (f", {config.endpoint('daq')}" if publisher else "")
-        simulator = Waiting("a simulator on this host", f"blocks are in {where}")
-        scans = Waiting("the source", f"source.kind = {config.source.get('kind')!r}")
-        scanned = Progress()
-
-        def look(turn: int) -> None:
-            if text := around.peer.poll():
-                reporter.say(text)
-            if not reporter.supervised:
-                awaited = (simulator.poll(around.peer.ring is not None), scans.poll(scanned.moves(ring.head)))
-                for text in awaited:
-                    if text:
-                        reporter.say(text)
-            for text in guard.news() if guard else ():
-                reporter.say(text)
-            poke(ring.words, BOUND_WORD, source.bound_ns)
-            if steps and (lacking := unfit(steps)):
-                reporter.say(lacking, once=True)
-            for name, loop in efforts.items():
-                loop.poll()
-                if loop.missing:
-                    reporter.say(f"{name}: the simulator has no output {', '.join(loop.missing)}", once=True)
-            if turn % EVERY == 0:
-                reporter.status(counts())
-
-        look_after(workers, stop, look)
+        if wire.guard:
+            wire.guard.warden.watch(*wire.workers)
+        watch = _Watch(config, source, around, ring, acquisition, wire, efforts, reporter)
+        look_after(workers, stop, watch.look)
         for loop in efforts.values():
             loop.stop()
         join(workers, reporter)
         return {
-            **counts(),
-            "sent": publisher.sent if publisher else 0,
-            "repeated": publisher.repeated if publisher else 0,
-            **({"every_sent": every.sent} if every else {}),
+            **watch.counts(),
+            "sent": wire.publisher.sent if wire.publisher else 0,
+            "repeated": wire.publisher.repeated if wire.publisher else 0,
+            **({"every_sent": wire.every.sent} if wire.every else {}),
             "seconds": acquisition.seconds,
             "head": ring.head,
             "epoch": ring.epoch,
         }
+
+
+@dataclass
+class _Wire:
+    """What is between the DAQ and simulators elsewhere; nothing in shared memory."""
+
+    guard: SocketGuard | None = None
+    publisher: Publisher | None = None
+    every: Publisher | None = None
+    clock: ClockServer | None = None
+    steps: Receiver | None = None  # of the simulator's results
+    workers: list[Worker] = field(default_factory=list)
+
+
+def _open_wire(
+    config: Config,
+    keys: Keys | None,
+    source: Device,
+    around: _Surroundings,
+    stop: threading.Event,
+    stack: contextlib.ExitStack,
+) -> _Wire:
+    times = config.realtime
+    core, _ = realtime.cores(times)
+    zmq_context = context(times.wire_priority if times.enabled else None, core)
+    stack.callback(zmq_context.destroy, 0)
+    guard = SocketGuard(zmq_context, keys)
+    stack.callback(guard.close)
+    wrong = config.transport.artificial_clock
+    clock = Artificial(round(wrong.offset_ms * 1e6), wrong.ppm * 1e-6)
+    shown = (clock.offset_ns, clock.drift)
+    wire = _Wire(guard, Publisher(zmq_context, config.endpoint("daq"), config.daq.layout, shown, guard))
+    assert wire.publisher is not None
+    stack.callback(wire.publisher.close)
+    if config.transport.every_port:
+        waiting = every_block(config.daq.rate_hz)
+        wire.every = Publisher(zmq_context, config.every_endpoint, config.daq.layout, shown, guard, waiting)
+        stack.callback(wire.every.close)
+    if config.transport.clock_mode != "same":
+        wire.clock = server = ClockServer(zmq_context, config.clock_endpoint, clock, guard)
+        stack.callback(server.close)
+        serve = lambda: _serve_clock(server, stop)  # noqa: E731
+        wire.workers.append(Worker("clock", serve, config, max(times.wire_priority - 5, 1), core))
+    if wants := source.wants:
+        stamps = effort_record.STAMPS if source.effort is not None else ()
+        seen = Layout((*(Channel(name, "f8") for name in wants), *(Channel(name, "i8") for name in stamps)))
+        remove_stale(config.ring("daq_in"))  # skip steps issued before this start
+        seen_ring = RingWriter(config.ring("daq_in"), seen, streams.DAQ_IN.capacity(config))
+        stack.callback(seen_ring.close)
+        wire.steps = receiver = Receiver(zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, guard=guard)
+        stack.callback(receiver.close)
+        around.received = RingReader(config.ring("daq_in"), seen)
+        stack.callback(around.received.close)
+        receive = lambda: _receive(receiver, stop)  # noqa: E731
+        wire.workers.append(Worker("feedback", receive, config, max(times.daq_priority - 1, 1), core))
+    return wire
+
+
+class _Watch:
+    """Looks at everything from time to time, and reports."""
+
+    def __init__(
+        self, config: Config, source: Device, around: _Surroundings, ring: RingWriter, acquisition: Acquisition,
+        wire: _Wire, efforts: "dict[str, EffortLoop]", reporter: Reporter,
+    ):  # fmt: skip
+        self._source, self._around, self._ring, self._acquisition = source, around, ring, acquisition
+        self._wire, self._efforts, self._reporter = wire, efforts, reporter
+        where = f"ring {config.ring('daq')}" + (f", {config.endpoint('daq')}" if wire.publisher else "")
+        self._simulator = Waiting("a simulator on this host", f"blocks are in {where}")
+        self._scans = Waiting("the source", f"source.kind = {config.source.get('kind')!r}")
+        self._scanned = Progress()
+
+    def counts(self) -> dict[str, Any]:
+        own, wire = self._source.counts(), self._wire
+        return {
+            **self._acquisition.count.as_dict(),
+            **(wire.guard.count() if wire.guard else {}),
+            **({"clock": wire.clock.count()} if wire.clock else {}),
+            **({"source": own} if own else {}),
+            **({"feedback": {k: wire.steps.count()[k] for k in _UNFIT}} if wire.steps else {}),
+            **{name: loop.figures() for name, loop in self._efforts.items()},
+        }
+
+    def look(self, turn: int) -> None:
+        reporter, peer = self._reporter, self._around.peer
+        if text := peer.poll():
+            reporter.say(text)
+        if not reporter.supervised:
+            scans = self._scans.poll(self._scanned.moves(self._ring.head))
+            for awaited in (self._simulator.poll(peer.ring is not None), scans):
+                if awaited:
+                    reporter.say(awaited)
+        for text in self._wire.guard.news() if self._wire.guard else ():
+            reporter.say(text)
+        poke(self._ring.words, BOUND_WORD, self._source.bound_ns)
+        if self._wire.steps and (lacking := unfit(self._wire.steps)):
+            reporter.say(lacking, once=True)
+        for name, loop in self._efforts.items():
+            loop.poll()
+            if loop.missing:
+                reporter.say(f"{name}: the simulator has no output {', '.join(loop.missing)}", once=True)
+        if turn % EVERY == 0:
+            reporter.status(self.counts())
 
 
 def _start_efforts(

@@ -5,6 +5,8 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,13 @@ from typing import Any
 import numpy as np
 
 from sim_service import step_record
+from sim_service.checked import checked_machine
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.commands import CommandServer
 from sim_service.contract.machine import Machine
-from sim_service.contract.outlook import outlook_of
 from sim_service.contract.parameters import described
-from sim_service.inputs.table import check_rows
 from sim_service.notices import ClippedInput, Divergence, Overload, StaleInput, divergence_message, lost_words
 from sim_service.phase import can_lock
-from sim_service.registry import check_effort, check_step, configured_machine
 from sim_service.simulation import Simulation
 from sync.clock import now_ns, sleep_until
 from sync.compile.jit import compiling
@@ -59,12 +59,7 @@ def prepare(config: Config, file: Path) -> Prepared:
     """A machine in its initial state, its parameters and its outputs."""
     keys = transport_keys(config, file, "sim")
     with compiling(f"model-{Path(config.sim.machine).stem}"):
-        model, params = configured_machine(config, file.parent)
-        check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
-        check_effort(config, model, str(file))
-        check_step(config, model, str(file))
-        if config.look_ahead.enabled:
-            outlook_of(model, params, str(file))
+        model, params = checked_machine(config, file)
         facts = described(model, params)  # as made: commands change it
         simulation = Simulation(config, model, params)
     refuse_too_large(file, "sim.ring_blocks", config.ring("sim"), simulation.layout, config.sim.ring_blocks)
@@ -81,157 +76,53 @@ def run(
     stop: threading.Event,
     reporter: Reporter,
 ) -> dict[str, Any]:
-    times = config.realtime
-    wire_core, loop_core = realtime.cores(times)
-    peer = Peer("the DAQ", config.ring("daq"))
     with contextlib.ExitStack() as stack:
+        peer = Peer("the DAQ", config.ring("daq"))
         stack.callback(peer.close)
-        ring_out = RingWriter(config.ring("sim"), simulation.layout, streams.SIM.capacity(config))
-        stack.push(held(ring_out, reporter))
-        command_ring = RingWriter(config.ring("command"), COMMANDS, streams.COMMAND.capacity(config))
-        stack.push(held(command_ring, reporter))
-        simulation.listen(command_ring.words)
-        states = RingWriter(config.ring("state"), simulation.state_layout, streams.STATE.capacity(config))
-        stack.push(held(states, reporter))
-        simulation.states = states.words
-        prefault(ring_out, command_ring, states)
+        ring_out, command_ring = _own_rings(config, simulation, reporter, stack)
         simulation.control[step_record.RUN_NS], simulation.control[step_record.END_NS] = _length(reporter)
-        workers: list[Worker] = []
-        receiver = clock = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
         if config.transport.kind == "shm":
-            blocks = RingFollower(
-                config.ring("daq"), config.daq.layout, living=True
-            )  # blocks of a DAQ that has ended are no input
+            blocks = RingFollower(config.ring("daq"), config.daq.layout, living=True)  # one that has ended is no input
             stack.callback(blocks.close)
             if _await_ring(blocks, stop, reporter, ring_out) is None:
                 return {**simulation.figures(), "ended": "stopped before there was a DAQ"}
-            zmq_context = context()
-            stack.callback(zmq_context.destroy, 0)
-            guard = SocketGuard(zmq_context)
-            stack.callback(guard.close)
-            transfer = histogram()
-            watching = (config, blocks, simulation.control, transfer, loop_core)
-            watcher = threading.Thread(target=_watch, args=watching, daemon=True)
-            stack.callback(watcher.join, 1.0)
+            link = _by_ring(config, simulation, blocks, stack)
         else:
-            zmq_context = context(times.wire_priority if times.enabled else None, wire_core)
-            stack.callback(zmq_context.destroy, 0)
-            guard = SocketGuard(zmq_context, keys)
-            stack.callback(guard.close)
-            if ring_out.head == 0:  # no step was made with what an earlier simulator received
-                remove_stale(config.ring("sim_in"))
-            ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, streams.SIM_IN.capacity(config))
-            stack.push(held(ring_received, reporter))
-            simulation.control[step_record.BEGIN] = ring_received.head
-            prefault(ring_received)
-            blocks = RingFollower(config.ring("sim_in"), config.daq.layout)
-            if (own := blocks.attached()) is not None:
-                prefault(own)
-            stack.callback(blocks.close)
-            receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, guard=guard)
-            stack.callback(receiver.close)
-            transfer = receiver.transfer
-            publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout, guard=guard)
-            stack.callback(publisher.close)
-            results = RingReader(config.ring("sim"))
-            stack.callback(results.close)
-            workers.append(Worker("receiver", lambda: _receive(receiver, halt), config, times.wire_priority, wire_core))
-            clock = _clock_client(config, zmq_context, guard)
-            if clock is not None:
-                receiver.clock = UNKNOWN_CLOCK
-                stack.callback(clock.close)
-                keep = lambda: _keep_clock(clock, receiver, simulation, halt)  # noqa: E731
-                workers.append(Worker("clock", keep, config, max(times.wire_priority - 5, 1), wire_core))
-            workers.append(
-                Worker(
-                    "publisher",
-                    lambda: _publish(publisher, results, halt, config),
-                    config,
-                    max(times.wire_priority - 10, 1),
-                    wire_core,
-                )
-            )
+            link = _by_wire(config, simulation, keys, ring_out.head == 0, halt, reporter, stack)
         server = CommandServer(
-            zmq_context, config.command_endpoint, command_ring, simulation.model, simulation.params,
+            link.zmq_context, config.command_endpoint, command_ring, simulation.model, simulation.params,
             lambda: int(simulation.control[step_record.OBEYED]), reporter.say,
             None if config.look_ahead.enabled else simulation.shapes,  # a look ahead has the shape of the start
         )  # fmt: skip
         stack.callback(server.close)
-        workers.append(Worker("commands", lambda: _serve_commands(server, halt), config, 1, wire_core))
-        job = Worker(
-            "loop",
-            lambda: _run_on(config, simulation, blocks, ring_out, stop, reporter),
-            config,
-            times.sim_priority,
-            loop_core,
-        )
-        workers.append(job)
+        wire_core, loop_core = realtime.cores(config.realtime)
+        loop = lambda: _run_on(config, simulation, link.blocks, ring_out, stop, reporter)  # noqa: E731
+        job = Worker("loop", loop, config, config.realtime.sim_priority, loop_core)
+        workers = [
+            *link.workers,
+            Worker("commands", lambda: _serve_commands(server, halt), config, 1, wire_core),
+            job,
+        ]
         start(workers, reporter)
-        guard.warden.watch(*(worker for worker in workers if worker is not job))
-        if receiver is None:
-            watcher.start()
+        link.guard.warden.watch(*(worker for worker in workers if worker is not job))
+        link.begin()
         view = RingReader(config.ring("sim"))
         stack.callback(view.close)
-        stale = StaleInput(config, blocks, view, simulation.control)
-        waiting = Waiting("blocks of a DAQ", config.endpoint("daq") if receiver else f"ring {config.ring('daq')}")
-        overload, divergence = Overload(), Divergence(simulation, config)
-        clipping = ClippedInput(config.inputs, simulation.rows.clipped)
-        if config.sim.phase == "locked" and not can_lock(simulation.phase):
-            reporter.say(
-                f"step {config.sim.step_ms:g} ms and sampling {1e3 / config.daq.rate_hz:g} ms are no multiples of each"
-                " other: the phase cannot be locked, the steps run free"
-            )
-
-        def look(turn: int) -> None:
-            texts = [peer.poll(), *stale.poll(), *overload.poll(simulation.counters), *divergence.poll()]
-            texts += clipping.poll()
-            for text in (*texts, *guard.news()):
-                if text:
-                    reporter.say(text)
-            if not reporter.supervised and (awaited := waiting.poll(_fresh(blocks.ring))):
-                reporter.say(awaited)
-            if receiver and (text := _foreign(receiver)):
-                reporter.say(text, once=True)
-            if clock is None and peer.ring:
-                # the DAQ's own: it may have its blocks from elsewhere. Blocks outlive the DAQ that sampled them, and so
-                # does their bound: without a ring the last one stands
-                simulation.control[step_record.BOUND_NS] = peek(peer.ring.words, BOUND_WORD)
-            at_end = bool(simulation.control[step_record.AT_END])
-            if turn % EVERY == 0 or at_end:
-                received = receiver.count() if receiver else None
-                reporter.status(
-                    {
-                        **simulation.figures(),
-                        "transfer_us": summary_us(transfer),
-                        "received": received,
-                        **guard.count(),
-                        "commands": server.count(),
-                        **_motion(view, simulation.model),
-                        "at_end": at_end,
-                    }
-                )
-
+        watch = _Watch(config, simulation, link, peer, view, server, reporter)
         try:
-            look_after(workers, stop, look)
+            look_after(workers, stop, watch.look)
             simulation.control[step_record.STOP] = step_record.DRAIN
             both = reporter.supervised and job.is_alive()  # asked to end, and the DAQ with us
             joined(job, _LAST_S if both else _DRAIN_S)
             if both:
-                _await_last(peer, receiver)
+                _await_last(peer, link.receiver)
         finally:
             simulation.control[step_record.STOP] = step_record.NOW
             halt.set()
         join(workers, reporter)
         simulation.give_up_rest()
-        age, bound = (
-            summary_us(simulation.ledger[step_record.AGE]),
-            int(simulation.control[step_record.WORST_BOUND_NS]) / 1e3,
-        )
-        if clock is not None and age["n"]:
-            reporter.say(f"age at use: median {age['p50']:.0f} us, at most {age['max']:.0f} us, each ± {bound:.0f} us")
-            if bound > age["p50"]:
-                reporter.say("the bound is larger than the age itself: the ages mean little")
+        _say_bound(simulation, link, reporter)
         if job.result == step_record.ENDED_DIVERGED:
             raise Diverged(f"the model diverged {divergence_message(simulation)}")
         if job.result == step_record.INPUT_LOST:
@@ -239,12 +130,160 @@ def run(
         return {
             **simulation.figures(),
             "ended": _ENDED.get(job.result, "failed"),
-            "transfer_us": summary_us(transfer),
-            "received": receiver.count() if receiver else None,
-            "clock": _describe_clock(config, clock),
-            **guard.count(),
+            **link.count(),
+            "clock": _describe_clock(config, link.clock),
             "commands": server.count(),
         }
+
+
+def _own_rings(
+    config: Config, simulation: Simulation, reporter: Reporter, stack: contextlib.ExitStack
+) -> tuple[RingWriter, RingWriter]:
+    """Of results and of commands; that of states is the simulation's alone."""
+    ring_out = RingWriter(config.ring("sim"), simulation.layout, streams.SIM.capacity(config))
+    stack.push(held(ring_out, reporter))
+    command_ring = RingWriter(config.ring("command"), COMMANDS, streams.COMMAND.capacity(config))
+    stack.push(held(command_ring, reporter))
+    simulation.listen(command_ring.words)
+    states = RingWriter(config.ring("state"), simulation.state_layout, streams.STATE.capacity(config))
+    stack.push(held(states, reporter))
+    simulation.states = states.words
+    prefault(ring_out, command_ring, states)
+    return ring_out, command_ring
+
+
+@dataclass
+class _Link:
+    """Where blocks come from, and what is between: nothing but shared memory, or the wire."""
+
+    blocks: RingFollower
+    zmq_context: Context
+    guard: SocketGuard
+    transfer: np.ndarray
+    where: str  # blocks are awaited
+    receiver: Receiver | None = None
+    clock: ClockClient | None = None
+    workers: list[Worker] = field(default_factory=list)
+    begin: Callable[[], None] = lambda: None  # once the loop runs
+
+    def count(self) -> dict[str, Any]:
+        received = self.receiver.count() if self.receiver else None
+        return {"transfer_us": summary_us(self.transfer), "received": received, **self.guard.count()}
+
+
+def _by_ring(config: Config, simulation: Simulation, blocks: RingFollower, stack: contextlib.ExitStack) -> _Link:
+    """The loop reads the DAQ's own ring; a thread beside it measures how long a block takes."""
+    zmq_context = context()
+    stack.callback(zmq_context.destroy, 0)
+    guard = SocketGuard(zmq_context)
+    stack.callback(guard.close)
+    transfer = histogram()
+    watching = (config, blocks, simulation.control, transfer, realtime.cores(config.realtime)[1])
+    watcher = threading.Thread(target=_watch, args=watching, daemon=True)
+    stack.callback(watcher.join, 1.0)
+    return _Link(blocks, zmq_context, guard, transfer, f"ring {config.ring('daq')}", begin=watcher.start)
+
+
+def _by_wire(
+    config: Config,
+    simulation: Simulation,
+    keys: Keys | None,
+    anew: bool,
+    halt: threading.Event,
+    reporter: Reporter,
+    stack: contextlib.ExitStack,
+) -> _Link:
+    """A receiver fills a ring of ours, a publisher sends results; where the DAQ has another clock, one keeps that."""
+    times = config.realtime
+    core, _ = realtime.cores(times)
+    zmq_context = context(times.wire_priority if times.enabled else None, core)
+    stack.callback(zmq_context.destroy, 0)
+    guard = SocketGuard(zmq_context, keys)
+    stack.callback(guard.close)
+    if anew:  # no step was made with what an earlier simulator received
+        remove_stale(config.ring("sim_in"))
+    ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, streams.SIM_IN.capacity(config))
+    stack.push(held(ring_received, reporter))
+    simulation.control[step_record.BEGIN] = ring_received.head
+    prefault(ring_received)
+    blocks = RingFollower(config.ring("sim_in"), config.daq.layout)
+    if (own := blocks.attached()) is not None:
+        prefault(own)
+    stack.callback(blocks.close)
+    receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, guard=guard)
+    stack.callback(receiver.close)
+    publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout, guard=guard)
+    stack.callback(publisher.close)
+    results = RingReader(config.ring("sim"))
+    stack.callback(results.close)
+    link = _Link(blocks, zmq_context, guard, receiver.transfer, config.endpoint("daq"), receiver)
+    receive = Worker("receiver", lambda: _receive(receiver, halt), config, times.wire_priority, core)
+    link.workers.append(receive)
+    clock = link.clock = _clock_client(config, zmq_context, guard)
+    if clock is not None:
+        receiver.clock = UNKNOWN_CLOCK
+        stack.callback(clock.close)
+        keep = lambda: _keep_clock(clock, receiver, simulation, halt)  # noqa: E731
+        link.workers.append(Worker("clock", keep, config, max(times.wire_priority - 5, 1), core))
+    publish = lambda: _publish(publisher, results, halt, config)  # noqa: E731
+    link.workers.append(Worker("publisher", publish, config, max(times.wire_priority - 10, 1), core))
+    return link
+
+
+class _Watch:
+    """Looks at everything from time to time, and reports."""
+
+    def __init__(
+        self, config: Config, simulation: Simulation, link: _Link, peer: Peer, view: RingReader, server: CommandServer,
+        reporter: Reporter,
+    ):  # fmt: skip
+        self._simulation, self._link, self._peer, self._view = simulation, link, peer, view
+        self._server, self._reporter = server, reporter
+        self._stale = StaleInput(config, link.blocks, view, simulation.control)
+        self._waiting = Waiting("blocks of a DAQ", link.where)
+        self._overload, self._divergence = Overload(), Divergence(simulation, config)
+        self._clipping = ClippedInput(config.inputs, simulation.rows.clipped)
+        if config.sim.phase == "locked" and not can_lock(simulation.phase):
+            reporter.say(
+                f"step {config.sim.step_ms:g} ms and sampling {1e3 / config.daq.rate_hz:g} ms are no multiples of each"
+                " other: the phase cannot be locked, the steps run free"
+            )
+
+    def look(self, turn: int) -> None:
+        simulation, link, reporter = self._simulation, self._link, self._reporter
+        texts = [self._peer.poll(), *self._stale.poll(), *self._overload.poll(simulation.counters)]
+        for text in (*texts, *self._divergence.poll(), *self._clipping.poll(), *link.guard.news()):
+            if text:
+                reporter.say(text)
+        if not reporter.supervised and (awaited := self._waiting.poll(_fresh(link.blocks.ring))):
+            reporter.say(awaited)
+        if link.receiver and (text := _foreign(link.receiver)):
+            reporter.say(text, once=True)
+        if link.clock is None and self._peer.ring:
+            # the DAQ's own: it may have its blocks from elsewhere. Blocks outlive the DAQ that sampled them, and so
+            # does their bound: without a ring the last one stands
+            simulation.control[step_record.BOUND_NS] = peek(self._peer.ring.words, BOUND_WORD)
+        at_end = bool(simulation.control[step_record.AT_END])
+        if turn % EVERY == 0 or at_end:
+            reporter.status(
+                {
+                    **simulation.figures(),
+                    **link.count(),
+                    "commands": self._server.count(),
+                    **_motion(self._view, simulation.model),
+                    "at_end": at_end,
+                }
+            )
+
+
+def _say_bound(simulation: Simulation, link: _Link, reporter: Reporter) -> None:
+    """How sure the ages are, where they are of two clocks."""
+    age = summary_us(simulation.ledger[step_record.AGE])
+    bound = int(simulation.control[step_record.WORST_BOUND_NS]) / 1e3
+    if link.clock is not None and age["n"]:
+        reporter.say(f"age at use: median {age['p50']:.0f} us, at most {age['max']:.0f} us, each ± {bound:.0f} us")
+        if bound > age["p50"]:
+            reporter.say("the bound is larger than the age itself: the ages mean little")
 
 
 def _length(reporter: Reporter) -> tuple[int, int]:

@@ -50,18 +50,11 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
     config = load(file, overrides)
     _opened(config, file)
     with compiling("check"):
-        from sim_service.contract.outlook import outlook_of
-        from sim_service.inputs.table import check_rows
-        from sim_service.registry import check_effort, check_step, configured_machine
+        from sim_service.checked import checked_machine
         from tandem.live.supervisor.truth import check_watched
 
-        model, params = configured_machine(config, file.parent)
-        check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
-        check_effort(config, model, str(file))
-        check_step(config, model, str(file))
+        model, params = checked_machine(config, file)
         check_watched(config, [output.name for output in model.outputs], str(file))
-        if config.look_ahead.enabled:
-            outlook_of(model, params, str(file))
         state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
         model.initial(state, params, model.tables, work)  # it must stand, too
     return config

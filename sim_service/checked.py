@@ -1,0 +1,22 @@
+"""The machine of a configuration, with everything in both that could be wrong tried out."""
+
+from pathlib import Path
+
+import numpy as np
+
+from sim_service.contract.machine import Machine
+from sim_service.contract.outlook import outlook_of
+from sim_service.inputs.table import check_rows
+from sim_service.registry import check_effort, check_step, configured_machine
+from sync.config.config import Config
+
+
+def checked_machine(config: Config, file: Path) -> tuple[Machine, np.ndarray]:
+    """It and its parameters; raises ConfigError."""
+    model, params = configured_machine(config, file.parent)
+    check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
+    check_effort(config, model, str(file))
+    check_step(config, model, str(file))
+    if config.look_ahead.enabled:
+        outlook_of(model, params, str(file))
+    return model, params
