@@ -8,10 +8,16 @@ ARGS ?=
 # a drive and the tests start dozens of processes: none should compile Python anew that another has compiled before
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drive test lint types built collected docs bench drill image suite-debian13 clean
+.PHONY: drive check test lint types built collected docs bench drill image suite-debian13 clean
 
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
+
+# What a change is tried with: lint, types, the path in virtual time, contracts, golden runs, and the tests of the packages
+# that changed since the last green check (tests/changed.py)
+check: $(VENV)/.dev
+	$(MAKE) --no-print-directory --output-sync=line --jobs 2 built lint types
+	$(BIN)/python -m tests.changed
 
 # Tests that start real processes mostly wait, so that four take turns on two cores; the few that measure something
 # have the machine to themselves afterwards (tests/conftest.py shares them out).
@@ -21,6 +27,7 @@ ifeq ($(ARGS),)
 	$(MAKE) --no-print-directory --output-sync=line --jobs 2 collected lint types
 	$(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder -m "not alone"
 	$(BIN)/pytest -m alone tests/system
+	$(BIN)/python -m tests.changed --green
 else
 	$(MAKE) --no-print-directory lint types
 	$(BIN)/pytest $(ARGS)

@@ -83,7 +83,7 @@ def end(child: "subprocess.Popen[str]") -> None:
 def more_than_chance(ours: int, theirs: int) -> bool:
     """Whether so many of all of them or more would be ours less than once in twenty times, were it up to a coin."""
     both = ours + theirs
-    return sum(math.comb(both, k) for k in range(ours, both + 1)) < 2**both / 20
+    return 20 * sum(math.comb(both, k) for k in range(ours, both + 1)) < 2**both
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from sync.ring.block import EPOCH, SEQ, T
 _LONG_AGO = -(2**60)  # ns
 
 
+# long: the effort loop once more, in its order
 @kernel(types.void(SETTINGS, CURSOR_ROW, WORDS, MATRIX, MATRIX, WORDS_2D, WORDS_2D, WORDS))
 def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
     at = cursor[0]

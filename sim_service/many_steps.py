@@ -44,6 +44,7 @@ def run_steps(step, state, inputs, params, tables, work, h, rows, logged, log, o
     return rows.shape[0]
 
 
+# long: copies of a machine as flat arrays; a kernel takes no object
 @kernel(
     int64(
         types.FunctionType(STEP), MATRIX, MATRIX, MATRIX, TABLES, VECTOR, VECTOR, VECTOR, float64, int64,

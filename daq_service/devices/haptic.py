@@ -52,6 +52,7 @@ def _sample(scan, instant, columns, scales, plant, x, a, par, times, lines, room
         scan[columns[_FORCE]] = int64(min(max(pressed, -scales[_FORCE_MOST]), scales[_FORCE_MOST]))
 
 
+# long: a device as flat arrays; a kernel takes no object
 @kernel(
     types.UniTuple(int64, 2)(
         WORDS_2D, WORDS, int64, WORDS, MATRIX, MATRIX, WORDS, VECTOR, WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX,
@@ -73,6 +74,7 @@ def _make_scans(
     return count, lost
 
 
+# long: a device as flat arrays; a kernel takes no object
 @kernel(
     types.void(WORDS_2D, WORDS, int64, WORDS, VECTOR, WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX, VECTOR, VECTOR)
 )  # fmt: skip

@@ -35,6 +35,7 @@ SPACING = 0.5  # m, of places on a path
 MOST_PLACES = 200_000
 
 
+# long: a machine as flat arrays; a kernel takes no object
 @kernel(
     int64(
         types.FunctionType(STEP), types.FunctionType(JUDGE), VECTOR, VECTOR, VECTOR, TABLES, VECTOR, float64,
@@ -71,6 +72,7 @@ def nearest(way, guess, before, behind, x, y, closed):
     return best
 
 
+# long: a machine as flat arrays; a kernel takes no object
 @kernel(
     int64(
         types.FunctionType(STEP), types.FunctionType(JUDGE), VECTOR, VECTOR, VECTOR, TABLES, VECTOR, float64,

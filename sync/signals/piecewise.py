@@ -31,6 +31,7 @@ _MOST_HALVINGS = 80
 ROOM = 3  # times the length of the state, which has as many entries as there are submodels at least: room to work in
 
 
+# long: a kernel that is made for its submodels, which it closes over
 def sequence(flow: Any, indicate: Any, switch: Any) -> Any:
     """`advance` of the model that these three functions make.
 

@@ -19,6 +19,7 @@ LANES = 8  # of multibody/relative/dual.py
 _SHARE = 1e-6  # of a parameter's value: the difference that the start is tried with
 
 
+# long: a machine as flat arrays, each with its derivatives; a kernel takes no object
 @kernel(
     int64(
         types.FunctionType(TANGENT), *4 * [VECTOR, VECTOR], TABLES, float64,  # machine, its vectors, step

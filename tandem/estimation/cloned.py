@@ -38,6 +38,7 @@ def room_for(order: int) -> int:
     return VECTORS + CLONES * order
 
 
+# long: flat arrays of the filter; a kernel takes no object
 @inner
 def make_clones(model, memory, room, form, errors, estimated, step, history, status, extra, U, d, at, H, f, g, measure):
     """Copies of the readings that rows with a latency take at this step; those nobody asked for are given up."""

@@ -209,6 +209,7 @@ class _Rows:
             quantum=s.quantum, low=s.low, high=s.high,
         )  # fmt: skip
 
+    # long: one row of the table of readings, number by number
     def _row(
         self, name: str, sensor: _Sensor, signal: str, called: str, place: Any = (0, 0, 0), direction: Any = (0, 0, 0),
         noise: float = 0.0, bias: float = 0.0, walk: float = 0.0, quantum: float = 0.0, low: float = -inf,

@@ -179,6 +179,7 @@ def widen(U, d, H, v, more):
             more[j] += v * v * factored.variance(U, d, j) / total
 
 
+# long: flat arrays of the filter; a kernel takes no object
 @inner
 def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure):
     """Every reading of the instant, to dx and the covariance."""

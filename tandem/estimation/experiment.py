@@ -53,6 +53,7 @@ def put(matrix, k, values):
         matrix[k, i] = values[i]
 
 
+# long: flat arrays of machine, filter and sensors; a kernel takes no object
 @kernel(
     void(
         VECTOR, MATRIX, VECTOR, TABLES, VECTOR, float64, INDICES, VECTOR, CONSTANTS, INDICES, CONSTANTS, VECTOR,
@@ -216,6 +217,7 @@ class Estimates(NamedTuple):
 _ESTIMATES = group(Estimates, *3 * [MATRIX])
 
 
+# long: flat arrays of machine, filter and sensors; a kernel takes no object
 @kernel(
     void(MODEL, MEMORY, MATRIX, MATRIX, MATRIX, float64, boolean, boolean, int64, _ESTIMATES, *FUNCTIONS),
     error_model="numpy",

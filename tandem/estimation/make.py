@@ -44,6 +44,7 @@ def read_tuning(
 class Filter:
     """An observer of one machine; `observe` is one step. Its arrays are in `model` and `memory`."""
 
+    # long: what a filter is made of, part by part
     def __init__(
         self,
         observed: Observed,

@@ -53,6 +53,7 @@ def entry(advance: Any, sizes: dict[str, int]) -> Any:
     n_states, n_inputs, n_params = sizes["states"], sizes["inputs"], sizes["params"]
     n_work, n_outputs, n_ints, n_floats = sizes["work"], sizes["outputs"], sizes["ints"], sizes["floats"]
 
+    # long: what a GPU is given are addresses and sizes, one by one
     @inner
     def copy_steps(
         states, inputs, params, outputs, made, ints, floats, own_state, own_before, own_inputs, own_params, own_work,

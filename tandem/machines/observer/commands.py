@@ -14,6 +14,7 @@ from tandem.console.terminal import AsJson, Runs, errors, output, progress, repo
 DEFAULT = CONFIGS / "observers" / "tilting.toml"
 
 
+# long: most of it are options and their help
 def observe(
     study: Annotated[
         Path,

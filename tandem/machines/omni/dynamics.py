@@ -142,6 +142,7 @@ def report_wheel(report, first, count, out):
         out[OF_WHEEL.point_x], out[OF_WHEEL.point_y] = row[C_POINT], row[C_POINT + 1]
 
 
+# long: one step from inputs to outputs, in the order of its equations
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
     ints, floats = tables.ints, tables.floats

@@ -89,6 +89,7 @@ def _move(body, counts, room, thing, x, h):
     body[BODY], body[RATE] = z[Y], z[V]
 
 
+# long: plain numbers: a kernel takes no object, and a tuple would be made at every call
 @kernel()
 def felt(
     body, counts, room, display, thing, x, v, acceleration, hand_force, mass, stiffness, damping, coupler,

@@ -184,6 +184,7 @@ def _inner(law, y, v, stiffness, damping, k, s, room, h):
     return stiffness * ahead_y + damping * ahead_v
 
 
+# long: plain numbers: a kernel takes no object, and a tuple would be made at every call
 @kernel()
 def force(
     law, crossing, y, v, before_y, before_v, begun, stiffness, damping, mass, b, k, s, memory, room, h

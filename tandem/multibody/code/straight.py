@@ -154,6 +154,7 @@ class _Kernel:
         return Function(self.name, plain, tuple(self.reads), (of,))
 
 
+# long: a table of what is replaced, each in a few lines
 def _kernels(ints: np.ndarray, reals: np.ndarray) -> list[_Kernel]:
     def size(which: int) -> int:
         return int(ints[2 * which + 1] - ints[2 * which])

@@ -87,6 +87,7 @@ def sweep(G, b, friction, compliance, yielding, count, lam):
     return largest / scale
 
 
+# long: one Newton step, in the order of its equations
 @inner
 def newton_step(G, b, friction, compliance, yielding, count, lam, A):
     """One step for all impulses, in place; its size over the largest of them.

@@ -189,6 +189,7 @@ def stored_in(felt_ints, felt, depth):
     return felt[STIFFNESS] * power(depth, twice) * depth / (0.5 * twice + 1.0) if depth > 0.0 else 0.0
 
 
+# long: one step of all felts, in the order of its equations; they are flat arrays
 @inner
 def advance_felt(
     links, numbers, joints, felt_ints, felt, gravity, q, v, q_next, v_next, acceleration, h, books, report, work

@@ -117,6 +117,7 @@ def set_jacobian(ints, links, link, at, J, n):
         j = ints[LINK_INTS * j + PARENT]
 
 
+# long: one step of one tree, in the order of its equations; each part would need all of its arrays
 @inner
 def step_tree(
     ints, reals, contacts, surfaces, corrections, cap, settings, q, v, forces, stiffening, targets, multipliers, work,
@@ -297,6 +298,7 @@ def step_tree(
     report[WORK], report[FRICTION_LOSS], report[IMPACT_LOSS], report[DAMPING_LOSS] = done, rubbed, struck, damped
 
 
+# long: the tree is flat arrays; a kernel takes no object
 @kernel(
     types.void(
         INDICES, CONSTANTS, INDICES, CONSTANTS, int64, int64, CONSTANTS, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR,

@@ -96,6 +96,7 @@ def zero(v):
         v[i] = 0.0
 
 
+# long: one recursion there and back over the same arrays
 @kernel(ode.RATES, error_model="numpy")
 def spatial_rates(ints, reals, work, t, y, f):
     N, mass = ints[0], reals[_MASS]

@@ -36,6 +36,7 @@ def _fused(builder):
 def _block(vectors):
     """An intrinsic that adds so many vectors of rows to four columns of B, to four of `out`."""
 
+    # long: two blocks of flat arrays and where in them; a kernel takes no object
     @intrinsic
     def block(typingctx, out, into, apart, B, of, between, row, A, at, stride, first, last, x):
         def codegen(context, builder, signature, args):
@@ -135,6 +136,7 @@ def add_columns(out, rows, A, at, stride, first, last, x):
         _one(out, i, A, at, stride, first, last, x)
 
 
+# long: four columns at once and where they stand
 @inner
 def add_to_four(out, into, apart, B, of, between, rows, A, at, stride, first, last, x):
     """Four columns of `out`, from `into` on and `apart` from each other, are those of B, from `of` on and with

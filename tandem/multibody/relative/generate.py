@@ -434,6 +434,7 @@ def generate(
     return write_functions(one)
 
 
+# long: one function written after the other, all from the same expressions
 def write_functions(one: Writer) -> Generated:
     """The rest, of a writer that has its places."""
     mechanism, tree, g = one.m, one.tree, one.g

@@ -214,6 +214,7 @@ def note(ints, work, scratch, status, diagnostics, s):
     diagnostics[s, core.STEP_ERROR] = scratch[ode.ERROR]
 
 
+# long: several systems as flat arrays; a kernel takes no object
 @kernel(
     types.Tuple((int64, int64, int64, int64, int64, float64))(
         CONSTANTS, INDICES, INDICES, CONSTANTS, INDICES, CONSTANTS, INDICES, INDICES, int64, VECTOR, VECTOR, VECTOR,

@@ -97,6 +97,7 @@ def make_blocks(
     return PortBlocks(tuple(first), tuple(sizes), tuple(columns), tuple(filled), freedoms, tuple(ball_rows))
 
 
+# long: flat arrays and where in them; a kernel takes no object
 @intrinsic
 def add_product(typingctx, out, out_at, out_row, A, A_at, A_row, A_column, B, B_at, B_row, rows, inner_size, columns):
     """out[i, j] += sum over k of A[i, k] B[k, j], of matrices within vectors; four columns at a time, fused, k from 0.

@@ -77,6 +77,7 @@ _DRIVE = index(INPUTS, "drive_torque")
 _HAND_TORQUE = index(INPUTS, "hand_wheel_torque")
 
 
+# long: one line an output, in their order
 @inner
 def write_outputs(places, ints, car, params, numbers, memory, torque, own, work):
     """The outputs of a step that was made."""

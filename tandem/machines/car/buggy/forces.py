@@ -113,6 +113,7 @@ def contact_arm(reach, an, ax, ay, az, nx, ny, nz):
     return aside * ax - down * nx, aside * ay - down * ny, aside * az - down * nz
 
 
+# long: one wheel from contact to forces, in the order a reader follows it
 @inner
 def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     """Contact, tyre and brake of one wheel; energy in its spring and the power it gives."""

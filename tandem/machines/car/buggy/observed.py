@@ -189,6 +189,7 @@ def of_method(R, width):
         two[j] += 2.0
 
 
+# long: one Jacobian, block by block in the order of its rows
 @kernel(LINEARISE, error_model="numpy")
 def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     """See observers/contract.py."""

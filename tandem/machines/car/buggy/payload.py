@@ -87,6 +87,7 @@ def feel(room, n, errors, rates):
         rates[n + i] -= dot(c, of_force(room, n, i))
 
 
+# long: flat arrays of the car and of the load; a kernel takes no object
 @inner
 def put_on(factor, n, mass, r, q, omega, start, mean, rows, room, seen, felt, into, forced):
     """A mass in r (chassis' axes, from its origin) where the attitude is q.

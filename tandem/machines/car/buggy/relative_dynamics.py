@@ -429,6 +429,7 @@ def begin_step(ints, tree, work, left, memory, t, h):
     begun[_INSTANT], begun[_UNFIT] = t, 0.0
 
 
+# long: a machine as flat arrays; a kernel takes no object
 @inner
 def advance(method, rates, both, hook, ints, reals, layout, settings, tree, work, scratch, left, memory, h):
     """A Rosenbrock step of the tree and of the states of tyres and engine; whether it went well."""

@@ -472,6 +472,7 @@ def add_turned(m, Z, rows, out, at):
             out[at + LANES * i + j] += 0.5 * dot(o, b)
 
 
+# long: one corner in the order of forces.py, for floats and for numbers with derivatives
 @inner
 def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, columns, n, N, slopes, J, drift, edot_t):
     """Forces of a corner, and their derivatives to `slopes` (of generalised forces), J and what changes with time."""
@@ -621,6 +622,7 @@ def by_grip(by_factor, a, ex, ey, Z, at):
     Z[at + _LAST], Z[at + LANES], Z[at + LANES + 1] = by_factor[2], ex, ey
 
 
+# long: the numbers of a corner one by one: with derivatives there are no arrays of them
 @inner
 def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N, slopes, J, drift, edot_t):
     """Axle, chassis, hand and bars: as `corner`."""
@@ -698,6 +700,7 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
                     slopes[2 * n * row + (j if j < 6 else own[2 * k + j - 6])] += Z[_QX + LANES * i + j]
 
 
+# long: the numbers of a corner one by one: with derivatives there are no arrays of them
 @inner
 def forces_and_slopes(
     x, xd, given, changing, params, states, e, f, edot, table, of, P_, R_, port_drift, rate_drift, Z, n, N, slopes, J,

@@ -73,6 +73,7 @@ def _profiles(profiles, channel, t):
     return evaluate(profiles[4], profiles[5], t)
 
 
+# long: a device as flat arrays; a kernel takes no object
 @kernel(
     types.UniTuple(int64, 2)(
         WORDS_2D, WORDS, int64, WORDS, WORDS, _VECTOR, WORDS_2D, types.UniTuple(_TABLE, 6),

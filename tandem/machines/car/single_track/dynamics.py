@@ -79,6 +79,7 @@ def friction(w, dw):
     return max(w - dw, 0.0) if w > 0.0 else min(w + dw, 0.0)
 
 
+# long: plain numbers: a kernel takes no object, and a tuple would be made at every call
 @kernel(cache=False, **_OPTIONS)  # compiled for floats and, by tangent.py, for numbers with derivatives
 def tyre(ex, ey, sx, sy, u, N, kx, ky, cx, cy, tau, mw, dt):
     """Force (Fx, Fy) of an axle and its new deflection, implicit in e: u >= 0, slip velocity s, mw = J / r^2.
@@ -127,6 +128,7 @@ def slips(ux, uy, u):
     return (u - ux) / max(abs(ux), abs(u), CRAWL), atan2(uy, max(abs(ux), CRAWL))
 
 
+# long: one step from inputs to outputs, in the order of its equations
 @kernel(STEP, **_OPTIONS)
 def step(state, inputs, params, tables, work, h):
     m, Iz = params[P.mass], params[P.yaw_inertia]

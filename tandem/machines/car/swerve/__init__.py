@@ -39,6 +39,7 @@ def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[s
     return {f"{_CAR}{key}": (content, found.name(key)) for key, content in found.files.items()}
 
 
+# long: what a machine around a machine has, field by field
 def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float]) -> "tuple[Machine, np.ndarray]":
     import numpy as np
 

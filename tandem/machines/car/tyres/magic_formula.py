@@ -103,6 +103,7 @@ def capacity(p, f, g, mu):
     return peaks(p, f, g, mu)
 
 
+# long: the formulae of the source, line by line
 @inner
 def evaluate(p, fz, kappa, ta, gamma, mu, side, u, turning, phi):
     """Fx, Fy, Mx, My, Mz, and the half axes Nx, Ny of the friction ellipse; phi is turn slip where `turning`."""

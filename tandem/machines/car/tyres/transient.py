@@ -95,6 +95,7 @@ def relaxation(p, f, g):
     return max(sx, least), max(sy, least)
 
 
+# long: plain numbers, for any kind of them: floats, or numbers with derivatives
 @inner
 def deflect(w, h, ex, ey, bx0, by0, bx1, by1, rx0, ry0, ax, ay, ix, iy):
     """Deflection at the end for w = 1 / m^2, |e_n|^2, its derivative by w, and de/db1, de/dw of both components."""
@@ -118,6 +119,7 @@ def deflect(w, h, ex, ey, bx0, by0, bx1, by1, rx0, ry0, ax, ay, ix, iy):
     return e1x, e1y, P, dP, 0.5 * h * (1.0 + x) * cx, 0.5 * h * (1.0 + y) * cy, dx, dy
 
 
+# long: plain numbers, for any kind of them: floats, or numbers with derivatives
 @inner
 def slid(n, h, ex, ey, bx0, by0, bx1, by1, gx, gy, ix, iy, V, guess):
     """Deflection of a patch that slides so fast (W >= V) that |e_n| = n, and its de/db1; g = h m / sigma.
@@ -186,6 +188,7 @@ def twist(h, d0, turn0, turn, r0, a, i, most):
 _VECTOR = float64[::1]
 
 
+# long: one tyre from slip to forces, in the order a reader follows it; plain numbers, for any kind of them
 @kernel(void(CONSTANTS, _VECTOR, _VECTOR, int64, *[float64] * 9, boolean, float64, _VECTOR), **OPTIONS)
 def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turning, turn, out):
     """Force, moments and slopes `out` (places `OUT`) at the end of a step h, and the states then.

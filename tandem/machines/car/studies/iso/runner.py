@@ -64,6 +64,7 @@ class CannotDrive(TandemError):
     code = 1
 
 
+# long: one call of a kernel over flat arrays
 @kernel(
     int64(
         types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, TABLES, _VECTOR, float64,  # machine, its vectors, step

@@ -72,6 +72,7 @@ def _locked(vehicle: Vehicle) -> float:
     return a
 
 
+# long: one manoeuvre, told from its first stop to its last row
 def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     v = (speed or STOP_FROM) / 3.6
     car = vehicle.linear

@@ -108,6 +108,7 @@ def torque(file: MechanismFile, t: float) -> float:
     return sum(smooth_step(file.inputs[name]["smooth_step"], t) for name in ("drive", "further"))
 
 
+# long: a model in the words of another code, part by part
 def exudyn_drive(seconds: float | None, finer: float = 1.0) -> Drive:
     exu = other_codes.import_exudyn()
     from exudyn import itemInterface
