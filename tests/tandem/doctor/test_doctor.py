@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ConfigDict
 from rich.console import Console
 
 from daq_service.devices import DEVICES
+from daq_service.devices.contract import DeviceSettings
 from sync.config.config import Config, load, runtime_directory
 from sync.errors import DeviceError, RingError
 from sync.ring.ring import SHM, RingWriter
@@ -335,10 +337,14 @@ def test_a_socket_that_a_dead_run_left_is_named_and_swept(config: Config, socket
 # ---- devices ---------------------------------------------------------------------------------------------------------
 
 
+class _Anything(DeviceSettings):
+    model_config = ConfigDict(extra="allow")
+
+
 def _driver(kind: str, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A source of that kind whose `devices` does so; it is handed what the doctor asks with."""
     module = types.ModuleType(DEVICES[kind])
-    module.__dict__.update(asked=[], DeviceError=DeviceError, Settings=None, open_device=None)
+    module.__dict__.update(asked=[], DeviceError=DeviceError, Settings=_Anything, open_device=None)
     exec(f"def devices(*arguments):\n    asked.append(arguments)\n    {body}", module.__dict__)
     monkeypatch.setitem(sys.modules, DEVICES[kind], module)
 
@@ -439,7 +445,7 @@ def test_a_source_that_is_not_part_of_this_tandem_is_said(name: str, monkeypatch
     found = devices.look("can", _wanting("can", name))
     assert found.verdict == "fail" and "no such source" in found.reason
     module = types.ModuleType(DEVICES["can"])
-    module.__dict__.update(Settings=None, open_device=None)
+    module.__dict__.update(Settings=_Anything, open_device=None)
     monkeypatch.setitem(sys.modules, DEVICES["can"], module)
     assert devices.look("can", _wanting("can", name)).verdict == "pass"  # it is there, but lists nothing
 

@@ -17,6 +17,7 @@ import pytest
 from fmpy.validation import validate_fmu
 from typer.testing import CliRunner
 
+from sim_service.contract.machine import Placed
 from sync.errors import ConfigError
 from tandem.commands.cli import app
 from tandem.fmu.address_code import parts_of
@@ -347,11 +348,10 @@ def test_a_platform_without_a_linker_is_said_before_anything_is_compiled(
 
 
 def test_code_of_this_process_alone_is_refused_by_name() -> None:
-    from dataclasses import replace
 
     machine, _ = load_machine("mass_spring").description()
     with pytest.raises(ConfigError, match="mass_spring: its step calls code that was generated in this process"):
-        parts_of(replace(machine, addresses=(0,)))
+        parts_of(machine.having(Placed(addresses=(0,))))
 
 
 def test_the_command_writes_one_and_overwrites_nothing(tmp_path: Path) -> None:

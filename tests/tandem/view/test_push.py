@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.contract.machine import Parameter, Shown
+from sim_service.contract.machine import Parameter
 from sim_service.contract.scene import Point, PushPoints, Scene, poses
 from sim_service.registry import load_machine
 from tandem.machines.mass_spring import MACHINE
@@ -84,7 +84,9 @@ def test_a_machine_that_is_no_car_is_pushed_where_it_says(server: Any) -> None:
     parameters = tuple(Parameter(n, "N", 0.0, -5.0, 5.0, "from outside", of_the_file=False) for n in ("hit", *names))
     by = PushPoints((("block", Point(1, (0.1, 0.0, 0.0))),), "hit", names)
     scene = dataclasses.replace(MACHINE.shown.scene or Scene(), push=by)
-    model = dataclasses.replace(MACHINE, parameters=(*MACHINE.parameters, *parameters)).having(Shown(scene=scene))
+    model = dataclasses.replace(MACHINE, parameters=(*MACHINE.parameters, *parameters)).having(
+        dataclasses.replace(MACHINE.shown, scene=scene)
+    )
     told: Any = Told()
     push = Push(server, model, np.array([p.value for p in model.parameters]), scene, told)
     push._body.value = "block"

@@ -206,4 +206,4 @@ def test_another_shape_is_taken_while_it_drives_and_the_tree_follows() -> None:
     values[P.front_camber] = -0.03
     named = r"front_camber was exactly 0 at the start; start with sim\.parameters\.front_camber = 1e-9, or"
     with pytest.raises(ConfigError, match=named):
-        Shaping(machine, params).row(values)
+        Shaping(machine, reshape).row(values)
