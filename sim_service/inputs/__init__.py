@@ -18,28 +18,17 @@ import math
 
 import numpy as np
 
-from sim_service.inputs.conversions import (
-    affine,
-    arctangent,
-    encoder,
-    fused,
-    hall_pair,
-    measurement,
-    polynomial,
-    voice_coil,
-)
+from sim_service.inputs.conversions import convert, encoder, fused
 from sim_service.inputs.stages import BITS, FRESH, MASK
 from sim_service.inputs.stale import stale_value
 from sim_service.inputs.table import (
     ABOVE,
-    AFFINE,
     AGED,
-    ARCTANGENT,
     BELOW,
     CHANNEL_A,
     CHANNEL_B,
     ENCODER,
-    HALL_PAIR,
+    FUSED,
     KIND,
     LEAST,
     LIMIT_NS,
@@ -47,11 +36,9 @@ from sim_service.inputs.table import (
     MOST,
     OWN,
     POLICY,
-    POLYNOMIAL,
     ROW_A,
     ROW_B,
     TO,
-    VOICE_COIL,
 )
 from sync.compile.jit import kernel
 from sync.ring.block import EPOCH, SEQ, T
@@ -145,19 +132,10 @@ def _convert(block, h, row, table, channels, numbers, memory, values):
         x, xd, xdd = values[source, 0], values[source, 1], values[source, 2]
     else:
         x, xd, xdd = float(_integer(block, channels, table[row, CHANNEL_A])), 0.0, 0.0
-    if kind == AFFINE:
-        return affine(numbers, row, x, xd, xdd)
-    if kind == POLYNOMIAL:
-        return polynomial(numbers, row, x, xd, xdd)
-    if kind == HALL_PAIR:
-        return hall_pair(numbers, row, x, float(_integer(block, channels, table[row, CHANNEL_B])))
-    if kind == ARCTANGENT:
-        return arctangent(numbers, row, x, xd, xdd)
-    if kind == VOICE_COIL:
-        return voice_coil(numbers, row, x)
-    if kind == MEASUREMENT:
-        return measurement(numbers, row, x)
-    return fused(numbers, row, memory, x, values[table[row, ROW_B], 0], h)
+    if kind == FUSED:
+        return fused(numbers, row, memory, x, values[table[row, ROW_B], 0], h)
+    second = float(_integer(block, channels, table[row, CHANNEL_B])) if table[row, CHANNEL_B] >= 0 else 0.0
+    return convert(kind, numbers, row, x, xd, xdd, second)
 
 
 @kernel()

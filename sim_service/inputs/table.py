@@ -9,24 +9,13 @@ import numpy as np
 from sim_service.inputs.stale import WORDS, policy
 from sync.compile import array_types
 from sync.compile.array_types import MATRIX, VECTOR, WORDS_2D, group
-from sync.config.input_rows import (
-    KINDS,
-    Affine,
-    Arctangent,
-    Encoder,
-    Fused,
-    HallPair,
-    Measurement,
-    Polynomial,
-    Row,
-    VoiceCoil,
-    order_of,
-)
+from sync.config.input_rows import KINDS, Row, order_of
 from sync.errors import ConfigError
 from sync.ring.block import AGE, Layout
 from sync.signals import estimators
 
-AFFINE, ENCODER, POLYNOMIAL, HALL_PAIR, ARCTANGENT, VOICE_COIL, FUSED, MEASUREMENT = range(len(KINDS))
+# kinds of which more is asked than a conversion (sync/config/input_rows.py)
+ENCODER, FUSED, MEASUREMENT = (list(KINDS).index(kind) for kind in ("encoder", "fused", "measurement"))
 # of a row: its kind, where its two sources are (a channel by its place, a row by its number; -1: there is none), which
 # channels with an age it depends on, itself or through other rows (bits), and where its three results go (-1: nowhere)
 KIND, CHANNEL_A, CHANNEL_B, ROW_A, ROW_B, AGED, TO, TO_END = 0, 1, 2, 3, 4, 5, 6, 9
@@ -132,7 +121,7 @@ def rows(
         par[ABOVE] = par[MOST] + row.in_si(row.tolerance_above)
         par[LIMIT_NS] = round(stale_after_ms * 1e6)
         par[POLICY : POLICY + WORDS] = policy(row.stale, row.in_si(row.stale.safe))
-        own = _own(row, step_s, period_s)
+        own = row.numbers(step_s, period_s)
         par[OWN : OWN + len(own)] = own
     ages = [by_name.get(channel + AGE, _NO_AGE) for channel in read]
     channels = np.stack([by_name[channel] for channel in read] + ages) if read else np.zeros((0, 4), np.int64)
@@ -141,27 +130,3 @@ def rows(
         np.zeros((len(given), MEMORY)), np.full(len(inputs), math.nan), np.zeros((len(given), 3)),
         np.full(len(given), math.nan),
     )  # fmt: skip
-
-
-def _own(row: Row, step_s: float, period_s: float) -> list[float]:
-    """The numbers of its kind, as sim_service/inputs/conversions.py reads them."""
-    if isinstance(row, Affine):
-        # a share of full scale is divided, anything else multiplied: so earlier versions rounded, and records hold it
-        scale = (row.full, row.full_counts) if row.unit == "1" else (row.in_si(row.full) / row.full_counts, 1.0)
-        return [row.zero_counts, *scale]
-    if isinstance(row, Encoder):
-        per_count = row.in_si(row.per_count) * row.sign
-        made = estimators.parameters(row.estimator, row.differentiator, step_s, period_s, per_count, row.motion)
-        return [row.zero_counts * per_count, *made.tolist()]
-    if isinstance(row, Polynomial):
-        return [float(len(row.coefficients)), *(row.in_si(c) for c in row.coefficients)]
-    if isinstance(row, HallPair):
-        return [row.volts_per_count, row.in_si(row.gain), row.in_si(row.offset)]
-    if isinstance(row, Arctangent):
-        return [row.slope, row.offset]
-    if isinstance(row, VoiceCoil):
-        return [row.zero_counts, row.volts_per_count / (row.kappa_v_s_per_m * row.lever_arm_m)]
-    if isinstance(row, Measurement):
-        return [row.zero_counts, row.in_si(row.per_count) * row.sign]
-    assert isinstance(row, Fused)
-    return [1.0 - math.exp(-2.0 * math.pi * row.crossover_hz * step_s)]

@@ -6,12 +6,13 @@ Counts are named so (`zero_counts`); everything else of a row is in the row's ow
 here (a rate in `deg/s`) and is in rad in the machine; other units are the machine's own. What computes it:
 sim_service/inputs.
 
-A new kind of row is a class here (its settings, how many results it makes, its inverse if it has one) and a conversion
-there.
+A new kind of row is a class here (its settings, how many results it makes, its conversion, its inverse if it has one)
+and its name in ROWS.
 """
 
 import math
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -44,6 +45,16 @@ class Stale(Section):
 
 
 class _Row(Section):
+    """What every kind has. A further kind is a class like those below, and its name in ROWS: `numbers` are what its
+    conversion needs, `convert` is the conversion, and serves compiled code."""
+
+    if TYPE_CHECKING:
+        kind: str
+    # (numbers of all rows, the row, where its own numbers begin, value, rate and acceleration of what it reads, the
+    # second channel's counts) -> value, rate, acceleration. Nopython, of these alone; a channel's rates come as 0.
+    # None: what it does needs more than that, and is in sim_service/inputs
+    convert: ClassVar[Callable[..., tuple[float, float, float]] | None] = None
+
     # "": that result goes nowhere, such as a rate that another row measures
     to: Annotated[list[_NameOrNone], Field(max_length=3)] = []
     unit: str = Field("1", max_length=32)
@@ -52,6 +63,10 @@ class _Row(Section):
     tolerance_below: float = Field(0.0, ge=0)  # noise of the sensor: so far beyond it is clipped and no more
     tolerance_above: float = Field(0.0, ge=0)
     stale: Stale = Stale()
+
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        """That its conversion reads, of steps and blocks so long."""
+        raise NotImplementedError
 
     @property
     def channels(self) -> list[str]:
@@ -126,6 +141,16 @@ class Affine(_OneDevice):
         """That would read so; in the row's unit."""
         return self.zero_counts + value / self.full * self.full_counts
 
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        # a share of full scale is divided, anything else multiplied: so earlier versions rounded, and records hold it
+        scale = (self.full, self.full_counts) if self.unit == "1" else (self.in_si(self.full) / self.full_counts, 1.0)
+        return [self.zero_counts, *scale]
+
+    @staticmethod
+    def convert(numbers, row, own, x, xd, xdd, y):
+        gain, divisor = numbers[row, own + 1], numbers[row, own + 2]
+        return (x - numbers[row, own]) * gain / divisor, xd * gain / divisor, xdd * gain / divisor
+
 
 class Encoder(_Row):
     """Counts of an encoder, whose rate and acceleration are estimated (sync/signals/estimators.py)."""
@@ -152,6 +177,13 @@ class Encoder(_Row):
     def counts(self, value: float) -> float:
         return self.zero_counts + value / (self.per_count * self.sign)
 
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        from sync.signals import estimators  # compiled code, which a configuration does without
+
+        per_count = self.in_si(self.per_count) * self.sign
+        made = estimators.parameters(self.estimator, self.differentiator, step_s, period_s, per_count, self.motion)
+        return [self.zero_counts * per_count, *made.tolist()]
+
     @model_validator(mode="after")
     def _rate_to_extrapolate(self) -> "Encoder":
         if self.stale.extrapolate_ms > 0 and self.estimator in ("source", "full_rate"):
@@ -167,6 +199,19 @@ class Polynomial(_OneDevice):
 
     kind: Literal["polynomial"]
     coefficients: Annotated[list[float], Field(min_length=1, max_length=8)]
+
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        return [float(len(self.coefficients)), *(self.in_si(c) for c in self.coefficients)]
+
+    @staticmethod
+    def convert(numbers, row, own, x, xd, xdd, y):
+        """Horner's rule for the value and both derivatives; then the chain rule."""
+        p = dp = ddp = 0.0
+        for k in range(int(numbers[row, own]), 0, -1):
+            ddp = ddp * x + 2.0 * dp
+            dp = dp * x + p
+            p = p * x + numbers[row, own + k]
+        return p, dp * xd, ddp * xd * xd + dp * xdd
 
 
 class HallPair(_Row):
@@ -184,6 +229,14 @@ class HallPair(_Row):
     def channels(self) -> list[str]:
         return list(self.pair)
 
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        return [self.volts_per_count, self.in_si(self.gain), self.in_si(self.offset)]
+
+    @staticmethod
+    def convert(numbers, row, own, x, xd, xdd, y):
+        u1, u2 = x * numbers[row, own], y * numbers[row, own]
+        return numbers[row, own + 1] * (u1 * u1 - u2 * u2) + numbers[row, own + 2], 0.0, 0.0
+
 
 class Arctangent(_Row):
     """The angle of a lever whose end is at `row`: atan(slope x + offset), in rad."""
@@ -192,6 +245,16 @@ class Arctangent(_Row):
     row: str = Field(pattern=NAME)
     slope: float
     offset: float = 0.0
+
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        return [self.slope, self.offset]
+
+    @staticmethod
+    def convert(numbers, row, own, x, xd, xdd, y):
+        k = numbers[row, own]
+        u, ud, udd = k * x + numbers[row, own + 1], k * xd, k * xdd
+        slope = 1.0 / (1.0 + u * u)
+        return math.atan(u), slope * ud, slope * udd - 2.0 * u * slope * slope * ud * ud
 
     @property
     def rows(self) -> list[str]:
@@ -213,6 +276,13 @@ class VoiceCoil(_Row):
     zero_is: str = Field("at rest", max_length=80)  # what a person does to calibrate it
     full_is: str = Field("moved the way that counts as positive", max_length=80)
 
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        return [self.zero_counts, self.volts_per_count / (self.kappa_v_s_per_m * self.lever_arm_m)]
+
+    @staticmethod
+    def convert(numbers, row, own, x, xd, xdd, y):
+        return (x - numbers[row, own]) * numbers[row, own + 1], 0.0, 0.0
+
     @property
     def channels(self) -> list[str]:
         return [self.channel]
@@ -225,6 +295,9 @@ class Fused(_Row):
     position: str = Field(pattern=NAME)
     velocity: str = Field(pattern=NAME)
     crossover_hz: float = Field(gt=0, le=1e4)
+
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        return [1.0 - math.exp(-2.0 * math.pi * self.crossover_hz * step_s)]
 
     @property
     def rows(self) -> list[str]:
@@ -246,6 +319,14 @@ class Measurement(_Row):
     sign: Literal[1, -1] = 1
     zero_counts: float = 0.0
 
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        return [self.zero_counts, self.in_si(self.per_count) * self.sign]
+
+    @staticmethod
+    def convert(numbers, row, own, x, xd, xdd, y):
+        """The rate's place is for its age."""
+        return (x - numbers[row, own]) * numbers[row, own + 1], 0.0, 0.0
+
     @property
     def channels(self) -> list[str]:
         return [self.channel]
@@ -260,27 +341,15 @@ class Measurement(_Row):
         return self
 
 
-KINDS: dict[str, type[_Row]] = {
-    "affine": Affine,
-    "encoder": Encoder,
-    "polynomial": Polynomial,
-    "hall_pair": HallPair,
-    "arctangent": Arctangent,
-    "voice_coil": VoiceCoil,
-    "fused": Fused,
-    "measurement": Measurement,
-}
-Row = Annotated[
-    Annotated[Affine, Tag(CHOICE + "affine")]
-    | Annotated[Encoder, Tag(CHOICE + "encoder")]
-    | Annotated[Polynomial, Tag(CHOICE + "polynomial")]
-    | Annotated[HallPair, Tag(CHOICE + "hall_pair")]
-    | Annotated[Arctangent, Tag(CHOICE + "arctangent")]
-    | Annotated[VoiceCoil, Tag(CHOICE + "voice_coil")]
-    | Annotated[Fused, Tag(CHOICE + "fused")]
-    | Annotated[Measurement, Tag(CHOICE + "measurement")],
-    Discriminator(lambda row: CHOICE + str(row["kind"] if isinstance(row, dict) else row.kind)),
-]
+ROWS: tuple[type[_Row], ...] = (Affine, Encoder, Polynomial, HallPair, Arctangent, VoiceCoil, Fused, Measurement)
+KINDS = {str(get_args(row.model_fields["kind"].annotation)[0]): row for row in ROWS}
+if TYPE_CHECKING:
+    Row = _Row
+else:
+    Row = Annotated[
+        Union[tuple(Annotated[row, Tag(CHOICE + kind)] for kind, row in KINDS.items())],  # noqa: UP007  (made here)
+        Discriminator(lambda row: CHOICE + str(row["kind"] if isinstance(row, dict) else row.kind)),
+    ]
 
 
 def _kinds_known(rows: Any) -> Any:
