@@ -83,7 +83,19 @@ def main(words: list[str]) -> int:
     files = changed(now)
     paths = chosen(files)
     print(f"{len(files)} changed files; tests of {', '.join(p for p in paths if p.count('/') or '.' not in p)}")
-    command = [sys.executable, "-m", "pytest", "-n", "3", "--dist", "loadscope", "-m", "not alone and not slow", *paths]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "4",
+        "--dist",
+        "loadscope",
+        "--no-loadscope-reorder",
+        "-m",
+        "not alone",
+        *paths,
+    ]
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     if code == 0:
         note(now)
