@@ -172,6 +172,7 @@ def test_nothing_is_sampled_before_start(device: Callable[..., Device]) -> None:
     assert lost == 0 and t_ns[0] >= before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_hz", [100.0, 1000.0, 10_000.0])
 def test_instants_rise_with_the_configured_period(device: Callable[..., Device], rate_hz: float) -> None:
     found = device(rate_hz)

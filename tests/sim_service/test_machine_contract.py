@@ -61,6 +61,7 @@ def machine(name: str) -> tuple[Machine, np.ndarray]:
     return load_machine(FILES[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FILES, "trivial"])
 def test_parameters_and_tables_are_constant(name: str) -> None:
     """Thousands of steps with inputs that change, gaps among them, leave every byte as it was."""

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def _functions(node: ast.FunctionDef) -> Iterator[str]:
             yield of.id
 
 
+@pytest.mark.slow
 def test_kernels_use_no_function_that_differs_by_machine() -> None:
     kernels = _kernels()
     assert len(kernels) > 100

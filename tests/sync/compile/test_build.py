@@ -29,6 +29,8 @@ for name in ("sync.one", "daq_service.two", "sim_service.three", "sim_service.fo
 print(json.dumps(found))
 """
 
+pytestmark = pytest.mark.slow
+
 
 def _write(tree: Path, module: str, imports: str, value: str) -> None:
     file = tree / (module.replace(".", "/") + ".py")
@@ -84,6 +86,7 @@ def test_an_edit_builds_what_depends_on_it(tree: Path) -> None:
     assert _built(tree)[0] == "compiling 0 of 2"
 
 
+@pytest.mark.drill
 def test_a_module_that_cannot_be_imported_or_ends_its_process_is_left_to_who_needs_it(tree: Path) -> None:
     _write(tree, "daq_service.two", "import no_such_driver", "1")
     _write(tree, "sim_service.three", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "1")
@@ -108,6 +111,7 @@ def test_what_is_imported_only_by_what_few_need_does_not_keep_everybody_waiting(
     assert _run(tree, "-c", program).stdout.strip() == "['five', 'jit']"
 
 
+@pytest.mark.drill
 def test_processes_that_ask_together_wait_for_the_one_that_compiles(tree: Path) -> None:
     env = environment(TANDEM_CACHE=str(tree.parent / "cache")) | {"PYTHONPATH": str(tree)}
     command = [sys.executable, "-m", "sync.compile.build"]
@@ -134,6 +138,7 @@ def test_every_module_comes_after_those_it_needs() -> None:
         ready |= next_ones
 
 
+@pytest.mark.drill
 def test_modules_that_run_each_other_are_one_job(tree: Path) -> None:
     """Two workers would otherwise compile the same kernels at the same time."""
     (tree / "sim_service" / "__init__.py").write_text("from sim_service.four import four\n")

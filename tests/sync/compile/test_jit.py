@@ -41,6 +41,8 @@ print(json.dumps({
 }))
 """
 
+pytestmark = pytest.mark.slow
+
 
 def start(root: Path, cache: Path, name: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -158,6 +160,7 @@ def _imports_by_syntax(file: Path, package: str) -> set[str]:
     return names
 
 
+@pytest.mark.drill
 def test_the_imports_read_from_the_text_are_those_of_the_syntax() -> None:
     others = [file for folder in ("tandem", "tests") for file in (ROOT / folder).rglob("*.py")]
     for file in [*dependencies.all_sources(), *(others if thorough() else others[::10])]:

@@ -80,6 +80,7 @@ def wrong_calls(modules: dict[str, Module]) -> Iterator[str]:
                 yield f"{module.file}:{call.lineno}: {target.name} takes {takes} arguments, here are {has}"
 
 
+@pytest.mark.slow
 def test_every_call_has_the_arguments_of_its_kernel() -> None:
     modules = read_kernels(ROOT)
     assert sum(len(_compiled(module)) for module in modules.values()) > 500  # they were looked at

@@ -62,6 +62,8 @@ def twice(x):
     return add(x, x){more}
 """
 
+pytestmark = pytest.mark.slow
+
 
 def _flags(values: dict[str, bool]) -> Flags:
     made = Flags()
@@ -149,6 +151,7 @@ def test_what_was_loaded_runs_and_can_be_inlined(tmp_path) -> None:  # type: ign
     ]
 
 
+@pytest.mark.drill
 @needs_shortcuts
 def test_a_cache_with_types_of_a_module_that_is_gone_is_made_anew(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """Seen: a branch called a kernel with a type of its own; back on main every call of that kernel failed."""
@@ -165,6 +168,7 @@ def test_a_cache_with_types_of_a_module_that_is_gone_is_made_anew(tmp_path) -> N
     assert said == [["3.0", "0"], ["3.0", "0"], ["3.0", "1"]]
 
 
+@pytest.mark.drill
 @needs_shortcuts
 @pytest.mark.parametrize(("suffix", "left"), cases((".nbc", 40), (".nbi", 0)))
 def test_a_cache_cut_short_is_made_anew(tmp_path, suffix: str, left: int) -> None:  # type: ignore[no-untyped-def]

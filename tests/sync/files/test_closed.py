@@ -55,6 +55,7 @@ def test_the_search_finds_what_it_is_for(text: str) -> None:
     assert len(_found(ast.parse(text))) == 1
 
 
+@pytest.mark.slow
 def test_no_data_is_turned_into_code() -> None:
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
     assert len(files) > 200

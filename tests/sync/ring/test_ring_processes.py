@@ -133,6 +133,7 @@ def test_a_writer_killed_inside_a_push_blocks_nobody(ring_name: str, actor: Acto
     reader.close()
 
 
+@pytest.mark.slow
 def test_killing_writers_at_full_speed_leaves_no_torn_block(ring_name: str, new_actor: Callable[[], Actor]) -> None:
     """SIGKILL falls on any instruction of a push; whatever it leaves, newest is whole and the next one goes on."""
     random = np.random.default_rng(1)

@@ -165,6 +165,7 @@ def test_one_count_in_five_seconds_hardly_shows(kind: str) -> None:
 # the angle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["sine 4 Hz 45°", "tremor 7-11 Hz", "town, raw"])
 def test_angle_rounds_to_the_count_that_was_read(kind: str, name: str) -> None:

@@ -151,6 +151,7 @@ def test_a_message_without_end_is_cut_off(sockets: Sockets) -> None:
 QUESTION = frame(b"", more=True) + frame(b"\x81\xa2a0\x01")
 
 
+@pytest.mark.slow
 def test_who_has_asked_honestly_for_long_may_leave_no_more_unread_than_others(sockets: Sockets) -> None:
     sent, pieces = 0, frame(bytes(2000), more=True) * 32
     with dial(sockets.clock, b"REQ") as peer:

@@ -47,6 +47,7 @@ def invoke(*options: str) -> str:
     return result.stdout
 
 
+@pytest.mark.drill
 def test_rows_are_the_same_as_objects_and_on_the_page(small, tmp_path):
     result = json.loads(invoke("--json", "--runs", str(tmp_path)))
     rows = {(row["problem"], row["formulation"]): row for row in result["rows"]}

@@ -413,6 +413,7 @@ def test_a_run_of_one_step_can_be_drawn(tmp_path: Path) -> None:
     assert made.count("svg") == len(TILES) + 2
 
 
+@pytest.mark.drill
 def test_the_png_is_one(drive: Run, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     write_png(tmp_path / "plot.png", "a drive", panels([("one", drive), ("two", drive)], None))

@@ -237,6 +237,7 @@ def test_what_is_wrong_is_said_with_what_would_be_right(run: Path, options: list
     assert expected in result.stderr
 
 
+@pytest.mark.drill
 def test_an_ideal_replay_may_halve_its_steps(tmp_path: Path) -> None:
     """Of the multibody car: what it estimates as the error of a step is printed; where the car goes hardly changes."""
     config = load(DRIVE, [])

@@ -81,6 +81,7 @@ def test_hubs_are_a_loaded_radius_above_the_ground(resting: Car) -> None:
         assert wheel.centre.where(_poses(resting))[2] == pytest.approx(radius - weight / stiffness, abs=2e-4)
 
 
+@pytest.mark.drill
 def test_what_is_rigid_keeps_its_length_in_a_lane_change() -> None:
     car = Car()
     rigid = [b for b in _scene(car).bars if b.kind in ("arm", "upright", "link")]

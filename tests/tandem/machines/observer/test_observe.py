@@ -15,6 +15,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["observe", *map(str, arguments)])
 
 
+@pytest.mark.drill
 def test_forms_of_the_filter_are_told_beside_each_other(tmp_path):
     """Exact beats constant, agrees with unscented, and smoothing beats it; seeds give the same figures again."""
     study = tmp_path / "study.toml"

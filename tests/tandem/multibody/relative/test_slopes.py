@@ -142,6 +142,7 @@ def test_slopes_moves_as_motion_does():
         assert np.array_equal(values, out[array]), array
 
 
+@pytest.mark.drill
 def test_blocks_see_only_the_columns_that_move_them():
     generated = made("buggy")
     blocks = generated.blocks

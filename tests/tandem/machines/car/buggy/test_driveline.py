@@ -206,6 +206,7 @@ def test_slope_is_that_of_the_torque(throttle: float, p: float, t: float, change
     assert slope == pytest.approx((low - high) / (2.0 * e), rel=1e-3, abs=1e-2)
 
 
+@pytest.mark.drill
 def test_second_order_in_the_step() -> None:
     """From rest through stall to coupling, and with engine braking."""
     ends = []

@@ -201,6 +201,7 @@ def test_command_prints_json_and_writes_a_page(tmp_path):
     assert json.loads((tmp_path / "report.json").read_text())["tests"] == told["tests"]
 
 
+@pytest.mark.drill
 def test_steps_may_be_halved(tmp_path):
     command = ["iso", "coast-down", "--speed-kmh", "30", "--json", "--out", str(tmp_path)]
     figures = json.loads(CliRunner().invoke(app, [*command, "--halved"]).stdout)

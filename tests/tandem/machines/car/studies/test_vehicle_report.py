@@ -97,6 +97,7 @@ def test_rates_are_in_series_and_follow_the_springs(result: dict[str, Any]) -> N
     assert middle["wheel_rate"] == pytest.approx(40000.0 * middle["motion_ratio"] ** 2, rel=0.15)
 
 
+@pytest.mark.drill
 def test_a_bar_stiffens_roll_and_a_toe_is_reported(other: Loaded) -> None:
     found = examine(other)
     assert found["front"][3]["camber"] == pytest.approx(-0.02)
@@ -106,6 +107,7 @@ def test_a_bar_stiffens_roll_and_a_toe_is_reported(other: Loaded) -> None:
     assert found["front"][0]["travel"] == -0.045 and found["comparison"]["agrees"]
 
 
+@pytest.mark.drill
 def test_where_x_begins_does_not_matter(result: dict[str, Any]) -> None:
     moved = {}
     for name, value in load_vehicle(BUGGY, {}).values.items():
@@ -130,6 +132,7 @@ def test_tables_are_in_millimetres_and_degrees(result: dict[str, Any]) -> None:
     assert "no bushings" in found["compliance"].lead
 
 
+@pytest.mark.drill
 def test_json_is_strict_and_the_page_stands_alone(tmp_path: Path) -> None:
     done = run("--json", "--set", "sprung_mass=700", "--out", str(tmp_path / "new" / "car.html"))
     assert done.exit_code == 0, done.output
