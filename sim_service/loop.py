@@ -36,9 +36,8 @@ from sim_service.inputs.table import ROWS
 from sim_service.loop_data import TYPES, Books, Buffers, Divergence, MachineData, PhaseLock, Rings, Settings
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
-from sim_service.step_kernel import advance_step
-from sim_service.step_result import CLIPPED, OVER, STAGES
-from sim_service.step_result import DIVERGED as DIVERGED_NOW
+from sim_service.step_kernel import CLIPPED, OVER, STAGES, advance_step
+from sim_service.step_kernel import DIVERGED as DIVERGED_NOW
 from sync.clock import Clock, for_any_clock, now, sleep
 from sync.compile.array_copy import copy
 from sync.compile.atomics import load_acquire, load_relaxed, store_release

@@ -78,7 +78,7 @@ class Divergence(NamedTuple):
 
     limits: Vector
     previous: Vector  # state and outputs as they were before the step
-    result: Words  # what the step reports, see sim_service/step_result.py
+    result: Words  # what the step reports, see sim_service/step_kernel.py
     offending: Vector  # inputs of a step that diverged
 
 

@@ -23,8 +23,7 @@ from sim_service.inputs.table import ROWS
 from sim_service.loop_data import TYPES, Buffers, Divergence, MachineData, Settings
 from sim_service.shapes import shapes_of
 from sim_service.simulation import Simulation
-from sim_service.step_kernel import advance_step
-from sim_service.step_result import CLIPPED, DIVERGED, OVER, STAGES
+from sim_service.step_kernel import CLIPPED, DIVERGED, OVER, STAGES, advance_step
 from sync.clock import now_ns
 from sync.compile.array_copy import copy
 from sync.compile.array_types import MATRIX, VECTOR, WORDS, WORDS_2D, group

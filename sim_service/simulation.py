@@ -19,8 +19,7 @@ from sim_service.loop_data import (
 )
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.shapes import changeable, no_fit
-from sim_service.step_kernel import limits
-from sim_service.step_result import RESULT_WORDS
+from sim_service.step_kernel import RESULT_WORDS, limits
 from sync.clock import REAL, RealClock, VirtualClock
 from sync.compile.array_types import read_only
 from sync.config.config import Config

@@ -13,11 +13,16 @@ from typing import Literal
 import numpy as np
 
 from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block
-from sim_service.step_result import CLIPPED, DIVERGED, GOOD_STEPS, IN_A_ROW, ONCE_MORE, OVER, STAGES
 from sync.compile.array_copy import copy
 from sync.compile.jit import kernel
 from sync.ring.block import EPOCH
 from sync.ring.ring import read_slot
+
+# what a step reports: stages of the rows of inputs, which of them were beyond their limits, whether the model diverged;
+# and what the next one has to know: divergences without calm between, good steps since the last
+STAGES, CLIPPED, DIVERGED, IN_A_ROW, GOOD_STEPS = range(5)
+RESULT_WORDS = 5
+ONCE_MORE, OVER = 1, 2  # a model that diverged goes on, or not
 
 # limits of a divergence: what is possible, what to do beyond it, how often, and how many good steps are calm
 _BOUND, _ON_DIVERGENCE, _MOST, _CALM = range(4)

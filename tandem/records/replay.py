@@ -27,8 +27,8 @@ from sim_service.contract.recorded_parameters import made_words, recorded_machin
 from sim_service.registry import FILE, check_step, configured_machine, make_machine, recorded
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
+from sim_service.step_kernel import DIVERGED
 from sim_service.step_record import STEP_CHANNELS, output_layout
-from sim_service.step_result import DIVERGED
 from sync.clock import now_ns, sleep_until
 from sync.config.config import Config, assembled, load
 from sync.config.toml import check

@@ -17,7 +17,7 @@ from sim_service.inputs.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE, i
 from sim_service.inputs.stale import stale_value
 from sim_service.notices import CALM_NS, WINDOW_NS, ClippedInput, Overload, StaleInput
 from sim_service.replay import INITIAL, REPORTED, Plan, obeyed_as_recorded, replay
-from sim_service.step_result import OVER
+from sim_service.step_kernel import OVER
 from sync.clock import now_ns, sleep_until
 from sync.config.config import load
 from sync.errors import ConfigError

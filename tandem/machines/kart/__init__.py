@@ -27,12 +27,11 @@ from sync.compile.jit import kernel
 from sync.config.toml import Section, check
 from sync.errors import ConfigError
 from tandem.machines.car.files import TYRES, car_files
-from tandem.machines.car.tyres import transient_keys as tyre_keys
+from tandem.machines.car.tyres import transient as tyre_keys
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import effective_radius
 from tandem.machines.car.tyres.tir import vector_from
-from tandem.machines.car.tyres.transient import tyre
-from tandem.machines.car.tyres.transient_keys import OUT
+from tandem.machines.car.tyres.transient import OUT, tyre
 from tandem.machines.kart.description import (
     INPUTS,
     OUTPUTS,

@@ -65,9 +65,8 @@ from tandem.machines.car.buggy.slots import (
 from tandem.machines.car.tyres.enveloping import DEEPEST, LEAN, LYING, envelope, lean
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import effective_radius
-from tandem.machines.car.tyres.transient import tyre
-from tandem.machines.car.tyres.transient_keys import OUT
-from tandem.machines.car.tyres.transient_keys import STATES as TYRE_STATES
+from tandem.machines.car.tyres.transient import OUT, tyre
+from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
 from tandem.multibody.ground import surface
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.natural.elements import turn

@@ -71,8 +71,8 @@ from tandem.machines.car.buggy.payload import room_for as room_for_payload
 from tandem.machines.car.buggy.relative_forces import spread_grip
 from tandem.machines.car.buggy.spatial import cross, dot, increment, into_body, into_world, three
 from tandem.machines.car.buggy.start_jacobian import jacobian_at_start
-from tandem.machines.car.tyres.transient_keys import STATES as TYRE_STATES
-from tandem.machines.car.tyres.transient_keys import S
+from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
+from tandem.machines.car.tyres.transient import S
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import ode, system

@@ -37,8 +37,8 @@ from tandem.machines.car.buggy.slots import HEAD, RACK_INPUT, RACK_ROW, SIZE
 from tandem.machines.car.buggy.slots import PORTS as PORTS_AT
 from tandem.machines.car.buggy.steering import RACK, by_angle, hand_with_rack
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.transient_keys import STATES as TYRE_STATES
-from tandem.machines.car.tyres.transient_keys import S
+from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
+from tandem.machines.car.tyres.transient import S
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.tables import ACCELERATE, FORCE, HOOK, INTS, REALS

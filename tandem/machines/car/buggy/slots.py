@@ -5,8 +5,8 @@ from tandem.machines.car.buggy import brake_parameters, driveline_parameters
 from tandem.machines.car.buggy.bodies import BODY_POINTS
 from tandem.machines.car.buggy.description import PARAMETERS, WHEEL, P
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.transient_keys import OUTPUTS
-from tandem.machines.car.tyres.transient_keys import STATES as TYRE_STATES
+from tandem.machines.car.tyres.transient import OUTPUTS
+from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
 
 # the head of a car's integer tables; the core's are behind it
 SIZE, NUMBERS, RACK_ROW, RACK_INPUT, PORTS, SPIN = range(6)  # SPIN: coordinate of each wheel

@@ -57,6 +57,7 @@ from math import atan, exp, sqrt
 
 from numba import boolean, float64, int64, void
 
+from sim_service.contract.machine import places
 from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import inner, kernel
 from tandem.machines.car.tyres import turn_slip
@@ -71,8 +72,24 @@ from tandem.machines.car.tyres.magic_formula import (
     evaluate,
     peaks,
 )
-from tandem.machines.car.tyres.standing import DAMPING_TIME
-from tandem.machines.car.tyres.transient_keys import OUT, OUTPUTS, S
+
+# fmt: off
+S = places("S", (
+    "EX", "EY",  # m; deflection
+    "VSX", "VSY",  # m/s; slip velocity
+    "RX", "RY",  # 1/s; V m / sigma
+    "TWIST", "TURN", "RT",  # rad, rad/s, 1/s; of the patch against the rim; 0 without turn slip
+))
+OUT = places("OUT", (
+    "FX", "FY", "MX", "MY", "MZ",  # N, N m; of the road on the tyre in the contact point
+    "CX", "CY",  # N s/m; -dFx/dv_sx, -dFy/dv_sy, of the force at the end of the step by the velocity then; >= 0
+    "KAPPA", "ALPHA",  # 1, rad; slips of the patch, that went into the Magic Formula
+))
+# fmt: on
+STATES = len(S)
+OUTPUTS = len(OUT)
+
+DAMPING_TIME = 0.025  # s; damping per stiffness of the standing tyre: a car rocks to rest in about a second
 
 V_LOW = 0.5  # m/s; slower, slip while sliding is related to this
 DAMPED_BELOW = 2.0  # m/s; as in the single-track car

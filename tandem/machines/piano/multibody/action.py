@@ -13,7 +13,7 @@ from math import cos, sin
 import numpy as np
 
 from tandem.machines.piano import geometry
-from tandem.multibody.contact.felt_tables import CAPSULE, FELT_REALS, GROUND, STOP
+from tandem.multibody.contact.felt import CAPSULE, FELT_REALS, GROUND, STOP
 from tandem.multibody.contact.kinds import LINK_REALS, TURN
 
 LINKS = ("key", "whippen", "jack", "lever", "hammer", "damper")

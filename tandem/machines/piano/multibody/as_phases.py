@@ -13,7 +13,7 @@ than the 2.7 mm by which k4 gives way, so that it is let go over a way and not a
 from sim_service.contract.machine import Tables, tables
 from tandem.machines.piano import geometry
 from tandem.machines.piano.multibody.action import CONTACTS, HAMMER, KNUCKLE, LEVER, contacts, joints, tree
-from tandem.multibody.contact.felt_tables import (
+from tandem.multibody.contact.felt import (
     DAMPING,
     END,
     FELT_INTS,

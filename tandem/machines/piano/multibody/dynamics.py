@@ -24,9 +24,8 @@ from tandem.machines.piano.multibody.action import (
     WHIPPEN,
 )
 from tandem.machines.piano.multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
-from tandem.multibody.contact import felt_tables as law
-from tandem.multibody.contact.felt import account, advance_felt, work_size
-from tandem.multibody.contact.felt_tables import (
+from tandem.multibody.contact import felt as law
+from tandem.multibody.contact.felt import (
     CLOSING,
     DEPTH,
     END,
@@ -40,6 +39,9 @@ from tandem.multibody.contact.felt_tables import (
     REPORT,
     SPRING,
     START,
+    account,
+    advance_felt,
+    work_size,
 )
 from tandem.multibody.contact.kinds import LINK_INTS, LINK_REALS, MASS
 from tandem.multibody.natural.views import view

@@ -27,8 +27,7 @@ from tandem.machines.piano.multibody.action import (
     tree,
 )
 from tandem.machines.piano.multibody.dynamics import N_FELT, N_JOINTS, N_LINKS, N_OUT, SHORT, M, N, S, W
-from tandem.multibody.contact.felt import THETA
-from tandem.multibody.contact.felt_tables import FELT_INTS, FELT_REALS, JOINT_REALS, STOP
+from tandem.multibody.contact.felt import FELT_INTS, FELT_REALS, JOINT_REALS, STOP, THETA
 from tandem.multibody.contact.joint_tree import accelerations
 from tandem.multibody.contact.kinds import ROOM
 from tandem.multibody.natural.mechanism import Mechanism

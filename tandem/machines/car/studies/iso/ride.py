@@ -22,7 +22,7 @@ from tandem.machines.car.studies.iso.result import Panel, Result, Row
 from tandem.machines.car.studies.iso.runner import Drive, H, Log, instants, plan
 from tandem.machines.car.studies.iso.theory import slopes
 from tandem.machines.car.studies.iso.vehicle import Vehicle
-from tandem.machines.car.tyres.standing import DAMPING_TIME
+from tandem.machines.car.tyres.transient import DAMPING_TIME
 from tandem.reports.html.chart import Series
 
 _SECONDS = 3.0

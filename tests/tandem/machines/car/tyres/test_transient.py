@@ -15,8 +15,7 @@ from sync.compile.jit import kernel
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import capacity, steady, steady_turning
 from tandem.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector
-from tandem.machines.car.tyres.transient import relaxation, tyre
-from tandem.machines.car.tyres.transient_keys import OUT, OUTPUTS, STATES, S
+from tandem.machines.car.tyres.transient import OUT, OUTPUTS, STATES, S, relaxation, tyre
 from tests.examples import few
 from tests.tandem.machines.car.tyres.samples import FULL, SHIPPED, written
 
