@@ -4,7 +4,7 @@ The same drive and readings twice: GNSS 150 ms late as configs/observers/buggy.t
 After the last steps have caught up both must be the same; a step of the late one makes at most `most` steps again.
 Printed: the largest difference of an estimate once caught up, how many steps a step made again, and what the longest
 step took, timed in compiled code (least of some rounds, as another program's turn is no step's). The same again by
-copies of what will be read (observers/cloned.py), which go over no step twice: how far their estimates are from going
+copies of what will be read (estimation/cloned.py), which go over no step twice: how far their estimates are from going
 back, in standard deviations, at instants when both have used the same readings; errors of both. Exit code 1: something
 does not hold; of that difference nothing is promised but that it is printed.
 """

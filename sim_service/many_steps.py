@@ -1,7 +1,7 @@
 """Many steps of a machine in one call: a whole run, or one step of many copies; no GIL is held in between.
 
 A run has a row of inputs for each step and keeps the outputs and inputs that are asked for. Copies share parameters'
-places, tables and the room to work in: what the next step depends on is in the state (machines/contract.py). The steps
+places, tables and the room to work in: what the next step depends on is in the state (contract/machine.py). The steps
 are those of the loop, to the bit.
 """
 

@@ -184,7 +184,7 @@ class Predictor:
         rows[:, self._unknown] = np.nan
 
     def judge(self, outputs: np.ndarray, params: np.ndarray) -> np.ndarray:
-        """Use, growth and loss (machines/outlook.py) of a step's outputs; overwritten by the next call. Of an observer
+        """Use, growth and loss (contract/outlook.py) of a step's outputs; overwritten by the next call. Of an observer
         the parameters are those of the last prediction."""
         count = len(self._copy.outputs)
         self._work[:count] = outputs[:count]

@@ -71,7 +71,7 @@ def clear(out, at):
 
 @kernel(LINEARISE, error_model="numpy")
 def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
-    """See observers/contract.py."""
+    """See estimation/contract.py."""
     set_missing(inputs)
     for i in range(_STATES):
         at[i] = state[i]
@@ -99,7 +99,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
 
 @kernel(MEASURE, error_model="numpy")
 def measure(signal, row, tau, at, tables, work, which, H):
-    """See observers/contract.py. The instant is that of the beginning of the step: tau is taken as 0."""
+    """See estimation/contract.py. The instant is that of the beginning of the step: tau is taken as 0."""
     phi, w, T = along(at[S.roll], 0), along(at[S.roll_rate], 1), along(at[S.torque], 2)
     r, v = along(at[S.yaw_rate], 3), along(at[S.speed], 4)
     bank, mass = along(at[_AT_BANK], 6), along(at[_AT_MASS], 7)

@@ -192,7 +192,7 @@ def of_method(R, width):
 # long: one Jacobian, block by block in the order of its rows
 @kernel(LINEARISE, error_model="numpy")
 def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
-    """See observers/contract.py."""
+    """See estimation/contract.py."""
     head, reals = tables.ints, tables.floats
     ints, places = view(head, relative.FRONT, len(head)), view(head, head[relative.NATURAL_AT], len(head))
     of_natural = view(places, relative.NATURAL_HEAD, len(places))
@@ -308,7 +308,7 @@ def chassis_acceleration(at, which, linear, angular, H):
 
 @kernel(MEASURE, error_model="numpy")
 def measure(signal, row, tau, at, tables, work, which, H):
-    """See observers/contract.py. Positions go on by tau with their velocity; all else is that of the instant."""
+    """See estimation/contract.py. Positions go on by tau with their velocity; all else is that of the instant."""
     behind = len(tables.floats) - _BEHIND
     drawn, point = three(tables.floats, behind + 1), three(tables.floats, behind + 4)
     d, place = three(row, R.DIRECTION), three(row, R.PLACE)
@@ -361,7 +361,7 @@ def measure(signal, row, tau, at, tables, work, which, H):
 
 @kernel(CORRECT, error_model="numpy")
 def correct(state, params, tables, work, dx):
-    """See observers/contract.py."""
+    """See estimation/contract.py."""
     head, reals = tables.ints, tables.floats
     ints, places = view(head, relative.FRONT, len(head)), view(head, head[relative.NATURAL_AT], len(head))
     of_natural = view(places, relative.NATURAL_HEAD, len(places))

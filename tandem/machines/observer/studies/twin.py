@@ -100,7 +100,7 @@ def run_truth(setup: Setup, seed: int) -> tuple[Truth, np.ndarray]:
 def make_filter(setup: Setup, state: np.ndarray, form: int, seed: int, cloned: bool = False) -> Filter:
     """With the true model, what is estimated begins off by as much as the filter believes, as the state does.
 
-    `cloned`: late readings by copies (observers/cloned.py) instead of going back.
+    `cloned`: late readings by copies (estimation/cloned.py) instead of going back.
     """
     settings, observed = setup.study.filter, setup.model.observed
     filter = Filter(
