@@ -24,14 +24,15 @@ from sync.child_python import python_command, python_environment
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 from sync.compile.jit import kernel
 from tandem.machines.car.buggy.build import assemble
+from tandem.multibody.code import store
+from tandem.multibody.code.calls import address_of, as_word, call, function_at
+from tandem.multibody.code.llvm import Compiled, Function, compiled
 from tandem.multibody.natural import evaluation
 from tandem.multibody.natural.mechanism import Mechanism
 from tandem.multibody.natural.system import no_force
-from tandem.multibody.relative import ode, store
+from tandem.multibody.relative import ode
 from tandem.multibody.relative.build import build, digest
-from tandem.multibody.relative.calls import address_of, as_word, call, function_at
 from tandem.multibody.relative.generate import Generated, generate
-from tandem.multibody.relative.llvm import Compiled, Function, compiled
 from tandem.multibody.relative.port_jacobian import jacobian
 from tandem.multibody.relative.spanning import make_tree
 from tandem.multibody.relative.system import P as Own

@@ -2,7 +2,7 @@
 
 Generated code is taken from the cache as it was compiled for a run, for this very processor and its features: its bits
 are a run's, and other processors are not served. On x86 it is compiled to stand anywhere but in a library (see
-`_relocation` in tandem/multibody/relative/llvm.py); such machines are refused by name there.
+`_relocation` in tandem/multibody/code/llvm.py); such machines are refused by name there.
 """
 
 import platform
@@ -12,8 +12,8 @@ from sim_service.contract.machine import Machine
 from sync.errors import ConfigError
 from tandem.fmu.object_code import kernel_object
 from tandem.fmu.platforms import HOST, Platform
-from tandem.multibody.relative import store
-from tandem.multibody.relative.code_parts import CodeParts
+from tandem.multibody.code import store
+from tandem.multibody.code.code_parts import CodeParts
 
 KERNEL = "tandem_code_{}"
 

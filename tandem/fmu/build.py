@@ -20,7 +20,7 @@ from tandem.fmu.address_code import parts_of, symbols
 from tandem.fmu.description import Model, data, description, identifier
 from tandem.fmu.object_code import RATES, STEP, TANGENT, object_file
 from tandem.fmu.platforms import HOST, Platform, compiler, find_platform
-from tandem.multibody.relative.code_parts import CodeParts
+from tandem.multibody.code.code_parts import CodeParts
 from tandem.offline.model import Model as LoadedMachine
 from tandem.records.exchange.atomic_files import written_atomically
 

@@ -17,13 +17,13 @@ from tandem.fmu import mechanism_step
 from tandem.fmu.build import Exchange
 from tandem.fmu.mechanism_step import FRONT, H
 from tandem.mechanism.run import load
+from tandem.multibody.code.calls import address_of, as_word
+from tandem.multibody.code.code_parts import CodeParts
 from tandem.multibody.natural.equations import Equations
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
 from tandem.multibody.natural.linear import Linear
 from tandem.multibody.natural.tables import EXTERNAL, VALUE
 from tandem.multibody.relative import ode
-from tandem.multibody.relative.calls import address_of, as_word
-from tandem.multibody.relative.code_parts import CodeParts
 from tandem.multibody.relative.run import METHODS, Runner
 from tandem.multibody.relative.system import NAMES, P, System, rates, rates_and_jacobian
 from tandem.offline.model import Model

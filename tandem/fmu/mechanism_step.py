@@ -14,10 +14,10 @@ from math import isnan, nan, sqrt
 
 from sim_service.contract.machine import STEP
 from sync.compile.jit import inner, kernel
+from tandem.multibody.code.calls import call, function_at
 from tandem.multibody.natural.tables import RATE, SECOND, VALUE
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import ode
-from tandem.multibody.relative.calls import call, function_at
 from tandem.multibody.relative.system import GOOD, MOTION, PLACES, P, advance, begin, conclude, move
 from tandem.multibody.relative.system import rates_and_jacobian as slopes_of_rates
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from sim_service.registry import known_machines
+from sim_service.registry import is_machine
 from sync.config.toml import read_toml
 from sync.errors import ConfigError
 from tandem.fmu.build import Exchange
@@ -15,7 +15,7 @@ STEP_S = 0.005
 def load_source(machine: str, changed: Mapping[str, float]) -> tuple[Model, Exchange | None, float]:
     """With what it is as a differential equation, where its step does not tell, and its usual step in seconds."""
     given = Path(machine)
-    if machine in known_machines() or given.suffix == ".mcap" or given.is_dir():
+    if is_machine(machine) or given.suffix == ".mcap" or given.is_dir():
         return load_machine(machine, changed), None, STEP_S
     path = found_file(given)
     data = read_toml(path)

@@ -3,7 +3,7 @@
 Promises
 - `text_of` compiles a nopython function and all it calls, and gives its IR and its name there. Nothing is made
   executable; kernels that were loaded from the cache are compiled once more, since only their machine code is there.
-- Calls by address (multibody/relative/calls.py) become calls by name, of functions that are linked later.
+- Calls by address (multibody/code/calls.py) become calls by name, of functions that are linked later.
 - What it does to numba is undone when it ends, but compiled functions it has met stay unusable in this process: it is
   for a process of its own (compile.py).
 """
@@ -18,7 +18,7 @@ from numba.core import caching, codegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
-from tandem.multibody.relative import calls
+from tandem.multibody.code import calls
 
 _met: dict[int, Any] = {}  # compiled functions that have been here before: their IR serves again
 

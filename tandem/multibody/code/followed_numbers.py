@@ -14,7 +14,7 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
-from tandem.multibody.relative.graph import Expr, Graph
+from tandem.multibody.code.graph import Expr, Graph
 
 LANES = 8
 Slopes = dict[int, Expr]

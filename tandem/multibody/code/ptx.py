@@ -61,7 +61,7 @@ _WAIT = "llvm.nvvm.barrier.cta.sync.all"
 
 
 def in_own_memory(text: str, shared: str = "d", together: Sequence[str] = ()) -> str:
-    """Generated functions (multibody/relative/llvm.py) whose arrays are their thread's own, but for one.
+    """Generated functions (multibody/code/llvm.py) whose arrays are their thread's own, but for one.
 
     Threads of a block enter each part of the functions `together` at once: megabytes of code that runs straight through
     are then fetched once for all of them. A thread that has ended is not waited for.

@@ -1,7 +1,7 @@
 """What a machine gives to be compiled for a GPU (compile.py). Nothing here is compiled when it is imported."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,3 +23,19 @@ class DeviceSource:
     inline: bool | None = None
     registers: int = 255
     together: tuple[str, ...] = ()
+
+
+Replaced = tuple[tuple[Any, Any], ...]  # a module, and what takes the place of its function of the same name
+
+
+@contextmanager
+def in_place_of(places: Replaced) -> Iterator[None]:
+    """What is compiled meanwhile calls these functions where it would call those of their names in their modules."""
+    before = [(module, one.__name__, getattr(module, one.__name__)) for module, one in places]
+    try:
+        for module, one in places:
+            setattr(module, one.__name__, one)
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)

@@ -28,11 +28,11 @@ import numpy as np
 
 from sync.compile import dependencies
 from sync.compile.build import Progress
+from tandem.multibody.code import store
+from tandem.multibody.code.llvm import Compiled, Report, Signature, compiled, load, machine_names
 from tandem.multibody.natural.equations import Equations
 from tandem.multibody.natural.linear import Linear
-from tandem.multibody.relative import store
 from tandem.multibody.relative.generate import Generated, Position, Writer, generate, write_functions
-from tandem.multibody.relative.llvm import Compiled, Report, Signature, compiled, load, machine_names
 from tandem.multibody.relative.port_jacobian import PortBlocks
 from tandem.multibody.relative.spanning import make_tree
 from tandem.multibody.relative.tree import Equation, Form, Motion, Scalar, Tree, TreeBody

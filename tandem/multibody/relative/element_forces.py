@@ -4,6 +4,7 @@ Every element gives the force on each of its ports. Parameters are those of the 
 scales it is one of `u`.
 """
 
+from tandem.multibody.code.graph import Expr, Graph
 from tandem.multibody.natural.equations import Element
 from tandem.multibody.natural.tables import (
     CONTACT,
@@ -17,7 +18,6 @@ from tandem.multibody.natural.tables import (
     TORSION,
 )
 from tandem.multibody.relative import vectors as v
-from tandem.multibody.relative.graph import Expr, Graph
 from tandem.multibody.relative.vectors import Vector
 
 SHORTEST = 1e-12  # m; of a spring, as in natural

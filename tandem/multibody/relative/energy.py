@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from tandem.multibody.code.graph import Expr, Graph
 from tandem.multibody.natural.equations import Element
 from tandem.multibody.natural.tables import CONTACT, FORCE_ON, LIMIT, SPRING, TORSION
 from tandem.multibody.relative import vectors as v
 from tandem.multibody.relative.equations import Equations
-from tandem.multibody.relative.graph import Expr, Graph
 from tandem.multibody.relative.links import WORLD
 from tandem.multibody.relative.vectors import Vector
 

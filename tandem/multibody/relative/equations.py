@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from tandem.multibody.code.graph import Expr, Graph
 from tandem.multibody.relative import vectors as v
-from tandem.multibody.relative.graph import Expr, Graph
 from tandem.multibody.relative.links import WORLD, Links, clean
 from tandem.multibody.relative.tree import Form, Tree
 from tandem.multibody.relative.vectors import Matrix, Vector

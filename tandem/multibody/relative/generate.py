@@ -32,6 +32,8 @@ from functools import cached_property
 
 import numpy as np
 
+from tandem.multibody.code.graph import CONSTANT, INPUT, Expr, Graph
+from tandem.multibody.code.llvm import Function, Signature
 from tandem.multibody.natural.equations import Element
 from tandem.multibody.natural.equations import Equations as Mechanism
 from tandem.multibody.natural.errors import MechanismError
@@ -41,9 +43,7 @@ from tandem.multibody.relative import vectors as v
 from tandem.multibody.relative.element_forces import port_forces
 from tandem.multibody.relative.energy import kinetic, potential, weight
 from tandem.multibody.relative.equations import RATE, SECOND, VALUE, Equations
-from tandem.multibody.relative.graph import CONSTANT, INPUT, Expr, Graph
 from tandem.multibody.relative.links import ball_rate, make_links
-from tandem.multibody.relative.llvm import Function, Signature
 from tandem.multibody.relative.loop_equations import Loop
 from tandem.multibody.relative.port_jacobian import PortBlocks, make_blocks
 from tandem.multibody.relative.spanning import make_tree

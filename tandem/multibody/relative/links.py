@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tandem.multibody.code.graph import Expr, Graph
 from tandem.multibody.portable import norm, product
 from tandem.multibody.relative import vectors as v
-from tandem.multibody.relative.graph import Expr, Graph
 from tandem.multibody.relative.tree import Tree, TreeBody
 from tandem.multibody.relative.vectors import Matrix, Vector
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from tandem.multibody.code.graph import Expr
 from tandem.multibody.relative.equations import RATE, Equations
-from tandem.multibody.relative.graph import Expr
 from tandem.multibody.relative.tree import Equation, Form, Products
 
 

@@ -31,11 +31,11 @@ from numba import float64, int64, types
 from sync.compile.array_copy import copy
 from sync.compile.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, WORDS
 from sync.compile.jit import inner, kernel
+from tandem.multibody.code.calls import address_of, as_word, call, function_at
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.assembly import largest
 from tandem.multibody.natural.views import part
 from tandem.multibody.relative import ode
-from tandem.multibody.relative.calls import address_of, as_word, call, function_at
 from tandem.multibody.relative.system import (
     CAPPED,
     CLOSE,

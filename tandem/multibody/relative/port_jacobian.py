@@ -24,9 +24,9 @@ from numba.np.arrayobj import make_array
 
 from sync.compile.array_types import INDICES, VECTOR
 from sync.compile.jit import inner, kernel
+from tandem.multibody.code.graph import Expr, Graph
 from tandem.multibody.natural.equations import Equations as Mechanism
 from tandem.multibody.natural.forces import MODEL
-from tandem.multibody.relative.graph import Expr, Graph
 from tandem.multibody.relative.tree import Tree
 
 LANES = 4  # columns of a block come in such groups, the last filled up with zeros

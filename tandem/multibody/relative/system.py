@@ -23,15 +23,15 @@ from numba import float64, int64, types, void
 
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 from sync.compile.jit import inner, kernel
+from tandem.multibody.code.calls import as_word, call
+from tandem.multibody.code.llvm import Compiled
 from tandem.multibody.natural.equations import Equations
 from tandem.multibody.natural.laws import follow_law
 from tandem.multibody.natural.tables import EXTERNAL, RATE, SECOND, VALUE
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import ode
 from tandem.multibody.relative.build import build
-from tandem.multibody.relative.calls import as_word, call
 from tandem.multibody.relative.generate import Generated
-from tandem.multibody.relative.llvm import Compiled
 from tandem.multibody.relative.port_jacobian import jacobian, time_slopes
 
 CLOSED = 1e-12  # m or rad, of a loop, within a step

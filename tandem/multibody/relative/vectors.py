@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tandem.multibody.relative.graph import Expr, Graph
+from tandem.multibody.code.graph import Expr, Graph
 
 Vector = list[Expr]
 Matrix = list[Vector]

@@ -15,8 +15,8 @@ from tandem.ensembles.gpu import device
 from tandem.ensembles.gpu.host import HostProgram
 from tandem.ensembles.gpu.packed import unpack_texts
 from tandem.multibody.code import ptx
-from tandem.multibody.relative.graph import Graph
-from tandem.multibody.relative.llvm import Function, module_text
+from tandem.multibody.code.graph import Graph
+from tandem.multibody.code.llvm import Function, module_text
 
 ROOT = Path(__file__).resolve().parents[3]
 CAR = ROOT / "configs" / "vehicles" / "buggy_single_track.toml"

@@ -21,7 +21,7 @@ from tandem.fmu.mechanism_step import rates_of_change, tangent_of_rates
 from tandem.fmu.object_code import ALLOWED
 from tandem.fmu.platforms import HOST
 from tandem.fmu.sources import load_source
-from tandem.multibody.relative.code_parts import CodeParts
+from tandem.multibody.code.code_parts import CodeParts
 from tandem.offline.model import Model, load_machine
 
 # of the FMU itself: its code is emitted in 5 s; what it computes is looked at without it first

@@ -4,8 +4,8 @@ from sim_service.contract.machine import Tables
 from sync.compile.jit import inner
 from tandem.machines.car.buggy.dynamics import step
 from tandem.machines.car.buggy.slots import HEAD
-from tandem.multibody.code import straight
 from tandem.multibody.code.source import DeviceSource
+from tandem.multibody.natural import straight
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 

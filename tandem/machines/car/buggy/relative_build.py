@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import STEP, DeviceCode, Machine, Placed, Quantity, Reshape, Tables, tables
+from sim_service.contract.machine import STEP, DeviceCode, Machine, Placed, Quantity, Reshape, Tables, Unrolling, tables
 from sync.errors import ConfigError
 from tandem.machines.car.buggy import dynamics, forces, relative_forces, relative_reshape, slots
 from tandem.machines.car.buggy import relative_dynamics as relative
@@ -18,6 +18,9 @@ from tandem.machines.car.buggy.description import PARAMETERS, P
 from tandem.machines.car.buggy.drawn import drawn
 from tandem.machines.car.buggy.relative_dynamics import C
 from tandem.machines.car.tyres.keys import T
+from tandem.multibody.code.calls import address_of, as_word
+from tandem.multibody.code.code_parts import CodeParts
+from tandem.multibody.code.llvm import Compiled
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.natural import evaluation
 from tandem.multibody.natural.errors import MechanismError
@@ -26,10 +29,7 @@ from tandem.multibody.natural.tables import FORCE
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.relative import integrators, ode
 from tandem.multibody.relative.build import build, build_like
-from tandem.multibody.relative.calls import address_of, as_word
-from tandem.multibody.relative.code_parts import CodeParts
 from tandem.multibody.relative.generate import Generated
-from tandem.multibody.relative.llvm import Compiled
 from tandem.multibody.relative.system import P as Own
 
 COMPILED_WHEN_ASKED = True  # with all that it imports: see sync/compile/build.py
@@ -61,21 +61,27 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
     total = len(machine.states) + states
     begin = _begin(machine, made, constants)
     extra = [Quantity(f"tree {i}", "", "") for i in range(states)]
-    return replace(
-        machine,
-        states=(*machine.states, *extra),
-        tables=constants,
-        step=relative.step,
-        initial=begin,
-        work_size=machine.work_size + room + scratch + total,
-    ).having(
-        Placed(
-            f"{machine.placed.layout} relative {len(Own)} {len(C)} {relative.ADDED}", machine.placed.remade, addresses
-        ),
-        _reshape(machine, built, made, code, constants, addresses, other, path),
-        DeviceCode(lambda: _device(constants, addresses, made)),
-        CodeParts(code, tuple(relative.NAMES), _KERNELS, _NO_RATES),
-    )
+    return (
+        replace(
+            machine,
+            states=(*machine.states, *extra),
+            tables=constants,
+            step=relative.step,
+            initial=begin,
+            work_size=machine.work_size + room + scratch + total,
+        )
+        .having(
+            Placed(
+                f"{machine.placed.layout} relative {len(Own)} {len(C)} {relative.ADDED}",
+                machine.placed.remade,
+                addresses,
+            ),
+            _reshape(machine, built, made, code, constants, addresses, other, path),
+            DeviceCode(lambda: _device(constants, addresses, made)),
+            CodeParts(code, tuple(relative.NAMES), _KERNELS, _NO_RATES),
+        )
+        .without(Unrolling)
+    )  # its tables are those of the tree
 
 
 def _reshape(
@@ -145,7 +151,7 @@ def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:
     if numbers[slots.ROAD + Head.SHARP] > 0.0:
         wrong.append("the road has edges or bends within a wheel's outline, which relative coordinates do not serve")
     for k, key in enumerate(("tyre_front", "tyre_rear")):
-        if numbers[slots.TYRES + len(T) * k + T.TURN_SLIP] > 0.0:
+        if numbers[slots.TYRES + slots.TYRE * k + T.TURN_SLIP] > 0.0:
             wrong.append(f"{key}: turn slip is not served in relative coordinates")
     if wrong:
         right = 'formulation = "natural" serves it'

@@ -23,10 +23,10 @@ from tandem.machines.car.buggy.slots import (
     STOPS,
 )
 from tandem.multibody.code.followed_numbers import Array, Law, Number
+from tandem.multibody.code.graph import Expr
+from tandem.multibody.code.llvm import Function
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.relative.generate import Generated
-from tandem.multibody.relative.graph import Expr
-from tandem.multibody.relative.llvm import Function
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 MOST = 200  # that a corner gives of slopes

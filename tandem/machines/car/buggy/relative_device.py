@@ -34,14 +34,13 @@ from tandem.machines.car.buggy.relative_dynamics import (
     rosenbrock_step,
 )
 from tandem.machines.car.buggy.relative_forces import SPRING, forces_of_rest, rest
+from tandem.multibody.code.calls import call, number_in_memory
+from tandem.multibody.code.llvm import Function, arguments_of, in_own_room, module_text, split
 from tandem.multibody.code.source import DeviceSource
-from tandem.multibody.code.straight import in_own_room, number_in_memory
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import system
-from tandem.multibody.relative.calls import call
 from tandem.multibody.relative.generate import Generated
 from tandem.multibody.relative.integrators import rodas3_step
-from tandem.multibody.relative.llvm import Function, arguments_of, module_text, split
 from tandem.multibody.relative.system import P as Own
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py

@@ -39,13 +39,13 @@ from tandem.machines.car.buggy.steering import RACK, by_angle, hand_with_rack
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
 from tandem.machines.car.tyres.transient import S
+from tandem.multibody.code.calls import call, function_at
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.tables import ACCELERATE, FORCE, HOOK, INTS, REALS
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import ode, system
-from tandem.multibody.relative.calls import call, function_at
 from tandem.multibody.relative.port_jacobian import ENTRY, jacobian, time_slopes
 from tandem.multibody.relative.port_jacobian import HEAD as TABLE_HEAD
 from tandem.multibody.relative.system import P as Own
@@ -74,7 +74,7 @@ EXAMINE = void(INTS, CONSTANTS, REALS, REALS, HOOK, int64, float64, float64)
 hook_at, step_at, examine_at, method_at = (function_at(kind) for kind in (FORCE, STEP, EXAMINE, ode.STEP))
 rates_at, both_at = function_at(ode.RATES), function_at(ode.RATES_AND_JACOBIAN)
 ON_TREE = 0  # first of the state behind the tree's: whether the multipliers of the natural state are missing
-_OUTPUTS, _PER_WHEEL, _TYRE = len(OUTPUTS), len(WHEEL), len(T)
+_OUTPUTS, _PER_WHEEL, _TYRE = len(OUTPUTS), len(WHEEL), slots.TYRE
 BRAKE_STATES = len(brake_parameters.STATES)
 WHEEL_SPEED = int(brake_parameters.S.wheel_speed)
 DAMPING = int(brake_parameters.P.brake_damping)

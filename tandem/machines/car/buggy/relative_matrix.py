@@ -28,13 +28,13 @@ from sync.compile.array_copy import copy
 from sync.compile.jit import inner
 from tandem.machines.car.buggy import slots
 from tandem.machines.car.buggy.relative_corners import Slopes
-from tandem.multibody.code.straight import Replaced, in_place_of, number_in_memory
+from tandem.multibody.code.calls import call, number_in_memory
+from tandem.multibody.code.graph import Expr, Graph
+from tandem.multibody.code.llvm import Function
+from tandem.multibody.code.source import Replaced, in_place_of
 from tandem.multibody.natural.views import part
 from tandem.multibody.relative import integrators
-from tandem.multibody.relative.calls import call
 from tandem.multibody.relative.generate import Generated
-from tandem.multibody.relative.graph import Expr, Graph
-from tandem.multibody.relative.llvm import Function
 from tandem.multibody.relative.ode import FACTORISATIONS, Part
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py

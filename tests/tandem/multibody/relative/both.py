@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.multibody.code.llvm import Compiled, Function, compiled
 from tandem.multibody.natural.errors import MechanismError
 from tandem.multibody.natural.forces import MODEL
 from tandem.multibody.natural.mechanism import Mechanism
@@ -20,7 +21,6 @@ from tandem.multibody.natural.tables import EXTERNAL
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.relative.generate import Generated, generate
 from tandem.multibody.relative.kinematics import gibbs_product
-from tandem.multibody.relative.llvm import Compiled, Function, compiled
 from tests.tandem.multibody.relative.test_tree import mechanism
 
 CLOSED = 1e-12  # m, rad; a loop

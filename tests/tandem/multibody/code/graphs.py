@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tandem.multibody.relative.graph import BINARY, UNARY, Expr, Graph
+from tandem.multibody.code.graph import BINARY, UNARY, Expr, Graph
 
 SIZE = 6  # inputs "x", and as many "y"
 

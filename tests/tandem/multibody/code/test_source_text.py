@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tandem.multibody.code.graph import Graph
+from tandem.multibody.code.llvm import Function, compiled, split
+from tandem.multibody.code.source_text import c_header, c_text, cuda_text, work_sizes
 from tandem.multibody.relative.generate import generate
-from tandem.multibody.relative.graph import Graph
-from tandem.multibody.relative.llvm import Function, compiled, split
-from tandem.multibody.relative.source_text import c_header, c_text, cuda_text, work_sizes
-from tests.tandem.multibody.relative.graphs import inputs
-from tests.tandem.multibody.relative.test_llvm import function, staged
+from tests.tandem.multibody.code.graphs import inputs
+from tests.tandem.multibody.code.test_llvm import function, staged
 from tests.tandem.multibody.relative.test_tree import mechanism
 
 COMPILER = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)

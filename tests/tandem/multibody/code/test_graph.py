@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from tandem.multibody.relative.graph import BINARY, OPERATIONS, UNARY, Graph
-from tests.tandem.multibody.relative.graphs import SIZE, inputs, plain, random_graph
+from tandem.multibody.code.graph import BINARY, OPERATIONS, UNARY, Graph
+from tests.tandem.multibody.code.graphs import SIZE, inputs, plain, random_graph
 
 STEP = 1e-30  # of the complex step: nothing is lost by making it small
 

@@ -2,7 +2,8 @@
 
 Promises
 - A `Function` is a list of outputs of a graph with names for its arrays; `compiled` makes machine code of some of them:
-  `void name(double* in1, ..., double* out1, ..., double* work)`, in the order given. No array may overlap another.
+  `void name(double* in1, ..., double* out1, ..., double* work)`, in the order given. No array may overlap another; one
+  that is read and written under one name is one argument, and changed in place.
 - The code is straight: no loops, no allocation, no branches but those of the mathematics library. It is split into
   parts of some hundred operations, since the time to compile one grows with the square of its length; what one part
   leaves for another lies in `work`.
@@ -27,8 +28,8 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
-from tandem.multibody.relative import store
-from tandem.multibody.relative.graph import CONSTANT, FUSED, INPUT, Expr, Graph
+from tandem.multibody.code import store
+from tandem.multibody.code.graph import CONSTANT, FUSED, INPUT, Expr, Graph
 
 PART = 400  # operations of one part
 _CALLS = {"sqrt": "llvm.sqrt.f64", "sin": "llvm.sin.f64", "cos": "llvm.cos.f64", "exp": "llvm.exp.f64",
@@ -117,6 +118,10 @@ def split(function: Function, size: int = PART) -> tuple[list[Part], int]:
             for e in array:
                 if e.id in of:
                     last[e.id] = max(last.get(e.id, 0), end if pieces[of[e.id]][0] < stage else of[e.id])
+    put = _put_in_place(function, pieces)
+    for id, part in put.values():
+        if id in of:
+            last[id] = max(last.get(id, 0), part)
     free: list[int] = []
     place: dict[int, int] = {}
     ends: dict[int, list[int]] = {}
@@ -134,8 +139,39 @@ def split(function: Function, size: int = PART) -> tuple[list[Part], int]:
                 place[id] = leaves[id] = free.pop()
                 ends.setdefault(last[id], []).append(place[id])
         free.extend(ends.pop(part, []))
+        reads |= {id: place[id] for id, at in put.values() if at == part and id in of and id not in mine}
         parts.append(Part(stage, ids, reads | _late_reads(function, pieces, part, of, place), leaves))
     return parts, most
+
+
+def _put_in_place(
+    function: Function, pieces: Sequence[tuple[int, list[int]]]
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """Entries of arrays that are changed in place: the value of each, and the part that puts it there, which is the
+    last that still reads what was there before, or the one that makes it."""
+    changed = {*function.inputs} & {*function.outputs}
+    if not changed:
+        return {}
+    if len(function.stages) > 1:
+        raise ValueError(f"{function.name}: {', '.join(sorted(changed))}: only one stage may change an array in place")
+    graph, read = function.graph, dict[tuple[str, int], int]()
+    made = {id: part for part, (_, ids) in enumerate(pieces) for id in ids}
+    for id, part in made.items():
+        for operand in graph.operands(id):
+            what, *where = graph.nodes[operand]
+            if what == INPUT and where[0] in changed:
+                read[where[0], where[1]] = max(read.get((where[0], where[1]), 0), part)
+    out = {}
+    for name in changed:
+        for place, e in enumerate(function.outputs[name]):
+            node = graph.nodes[e.id]
+            if node == (INPUT, name, place):
+                continue  # it stays as it is
+            if node[0] == INPUT and node[1] in changed:
+                raise ValueError(f"{function.name}: {name}[{place}] = {node[1]}[{node[2]}], which is changed as well")
+            end = made.get(e.id, len(pieces) - 1)  # constants and others' entries at the very end
+            out[name, place] = e.id, max(end, read.get((name, place), 0))
+    return out
 
 
 def _late_reads(
@@ -151,7 +187,7 @@ def _late_reads(
 
 def arguments_of(function: Function) -> list[str]:
     """Its arrays in the order of its arguments."""
-    names = [*function.inputs, *function.outputs, "work"]
+    names = [*function.inputs, *(name for name in function.outputs if name not in function.inputs), "work"]
     if len(set(names)) != len(names):
         raise ValueError(f"{function.name}: arrays {names}: each needs a name of its own")
     return names
@@ -161,9 +197,14 @@ def stores_of(function: Function, parts: Sequence[Part]) -> dict[int, list[tuple
     """What each part gives out: (array, place, value)."""
     made_in = {id: k for k, part in enumerate(parts) for id in part.ids}
     ends = {part.stage: k for k, part in enumerate(parts)}
+    put = _put_in_place(function, [(part.stage, part.ids) for part in parts])
     stores: dict[int, list[tuple[str, int, int]]] = {}
+    for (array, place), (id, at) in put.items():
+        stores.setdefault(at, []).append((array, place, id))
     for stage, outputs in enumerate(function.stages):
         for array, exprs in outputs.items():
+            if array in function.inputs:
+                continue
             for place, e in enumerate(exprs):
                 made = made_in.get(e.id, -1)
                 at = made if made >= 0 and parts[made].stage == stage else ends[stage]
@@ -181,6 +222,19 @@ def module_text(functions: Sequence[Function], part: int = PART) -> str:
     """LLVM IR of the functions, for whatever target it is compiled."""
     stages = [lines for function in functions for lines, _ in _texts(function, part)[0]]
     return "\n".join([*_DECLARED, *(line for lines in stages for line in lines)]) + "\n"
+
+
+def in_own_room(functions: Sequence[Function], size: int) -> str:
+    """LLVM IR of functions whose `work` is their own instead of an argument."""
+    room = {f.name: max(split(f, size)[1], 1) for f in functions}
+    lines = []
+    for line in module_text(functions, size).splitlines():
+        if line.startswith("define void @"):
+            name = line.removeprefix("define void @").split("(")[0]
+            lines += [line.replace(", ptr noalias %work)", ")"), f"  %work = alloca [{room[name]} x double], align 16"]
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def _texts(function: Function, size: int) -> tuple[list[tuple[list[str], int]], int]:
@@ -234,9 +288,14 @@ def _body(graph: Graph, part: Part, stores: list[tuple[str, int, int]]) -> list[
 
     ready: dict[int, list[tuple[str, int]]] = {}
     late = []
-    mine = set(part.ids)
+    when = {id: k for k, id in enumerate(part.ids)}
+    last_read: dict[tuple[str, int], int] = {}
+    for k, id in enumerate(part.ids):
+        for operand in graph.operands(id):
+            if graph.nodes[operand][0] == INPUT:
+                last_read[graph.nodes[operand][1:]] = k
     for array, place, id in stores:
-        if id in mine:
+        if when.get(id, -1) >= last_read.get((array, place), -1) and id in when:
             ready.setdefault(id, []).append((array, place))
         else:
             late.append((array, place, id))
@@ -269,6 +328,8 @@ def _body(graph: Graph, part: Part, stores: list[tuple[str, int, int]]) -> list[
             store(id, "work", part.leaves[id], f"w{id}")
         for array, place in ready.get(id, ()):
             store(id, array, place, f"{array}{place}")
+    for _, _, id in late:
+        use(id)  # before anything is changed
     for array, place, id in late:
         store(id, array, place, f"{array}{place}")
     return lines
@@ -323,15 +384,15 @@ class Compiled:
     def call(self, name: str, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         """The outputs of all stages for inputs in the order of the function's; slow, with arrays of its own."""
         function = self.functions[name]
-        out = [np.zeros(size) for size in function.outputs.values()]
-        given = [np.ascontiguousarray(a, float) for a in arrays]
-        if len(given) != len(function.inputs):
-            raise ValueError(f"{name}: takes {', '.join(function.inputs)}; {len(given)} arrays were given")
-        work = np.zeros(max(self.work_size, 1))
-        pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (*given, *out, work)]
+        if len(arrays) != len(function.inputs):
+            raise ValueError(f"{name}: takes {', '.join(function.inputs)}; {len(arrays)} arrays were given")
+        of = {key: np.array(a, float) for key, a in zip(function.inputs, arrays, strict=True)}
+        of |= {key: np.zeros(size) for key, size in function.outputs.items() if key not in of}
+        of["work"] = np.zeros(max(self.work_size, 1))
+        pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in of.values()]
         for entry in function.entries:
             ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))(self.address[entry])(*pointers)
-        return tuple(out)
+        return tuple(of[key] for key in function.outputs)
 
 
 def compiled(
@@ -358,9 +419,13 @@ def compiled(
         done += count
     if report is not None:
         report(done, total)
-    lengths = struct.pack(f"<{len(objects) + 1}Q", len(objects), *(len(code) for code in objects))
-    store.write(folder / f"{key}.o", key, lengths + b"".join(objects))
+    store.write(folder / f"{key}.o", key, packed(objects))
     return Compiled(signatures, objects, work_size, key)
+
+
+def packed(objects: Sequence[bytes]) -> bytes:
+    """As `load` reads them."""
+    return struct.pack(f"<{len(objects) + 1}Q", len(objects), *map(len, objects)) + b"".join(objects)
 
 
 def load(key: str, signatures: Sequence[Signature], work_size: int, folder: Path) -> Compiled | None:

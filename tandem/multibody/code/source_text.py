@@ -12,8 +12,8 @@ Promises
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tandem.multibody.relative.graph import CONSTANT, FUSED, INPUT, Graph
-from tandem.multibody.relative.llvm import PART, Function, Part, arguments_of, split, stores_of
+from tandem.multibody.code.graph import CONSTANT, FUSED, INPUT, Graph
+from tandem.multibody.code.llvm import PART, Function, Part, arguments_of, split, stores_of
 
 _CALLS = {"sqrt": "sqrt", "sin": "sin", "cos": "cos", "atan": "atan", "exp": "exp", "abs": "fabs"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}

@@ -22,7 +22,9 @@ from numba import types
 from numba.core import cgutils
 from numba.experimental.function_type import _get_jit_address
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
+from numba.np.arrayobj import make_array, populate_array
+
+from sync.compile.array_types import VECTOR
 
 
 def as_word(address: int) -> float:
@@ -89,3 +91,19 @@ def function_at(signature: Any) -> Any:
         return kind(word), codegen
 
     return make
+
+
+@intrinsic
+def number_in_memory(typingctx, value):
+    """A vector of this number alone, which lives as long as the function that asks for it."""
+
+    def codegen(context, builder, signature, args):
+        out = make_array(VECTOR)(context, builder)
+        place = cgutils.alloca_once_value(builder, args[0])
+        width = context.get_constant(types.intp, 8)
+        one = context.get_constant(types.intp, 1)
+        populate_array(out, data=place, shape=(one,), strides=(width,), itemsize=width, meminfo=None)
+        builder.store(args[0], place)
+        return out._getvalue()
+
+    return VECTOR(value), codegen

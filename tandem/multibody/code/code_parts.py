@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.multibody.relative.llvm import Compiled
+from tandem.multibody.code.llvm import Compiled
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tandem.multibody.relative import llvm
-from tandem.multibody.relative.graph import CONSTANT, INPUT, UNARY, Graph
-from tandem.multibody.relative.llvm import Function, compiled, module_text, object_code, split
-from tests.tandem.multibody.relative.graphs import SIZE, inputs, plain, random_graph
+from tandem.multibody.code import llvm
+from tandem.multibody.code.graph import CONSTANT, INPUT, UNARY, Graph
+from tandem.multibody.code.llvm import Function, compiled, module_text, object_code, split
+from tests.tandem.multibody.code.graphs import SIZE, inputs, plain, random_graph
 
 TARGETS = {
     "x86_64-unknown-linux-gnu": b"\x7fELF",
@@ -165,7 +165,28 @@ def test_a_function_without_operations_gives_out_what_it_is_given(tmp_path):
 def test_arrays_of_one_name_are_refused():
     g = Graph()
     with pytest.raises(ValueError, match="a name of its own"):
-        module_text([Function("f", g, ("x",), ({"x": [g.input("x", 0)]},))])
+        module_text([Function("f", g, ("x", "x"), ({"y": [g.input("x", 0)]},))])
+
+
+@pytest.mark.parametrize("part", [1, 3, 7, 400])
+@pytest.mark.parametrize("seed", range(4))
+def test_an_array_that_is_read_and_written_is_changed_in_place(tmp_path, part, seed):
+    """Whatever still needs what was there before: every entry of `x` becomes a mixture of all of them."""
+    g, outputs = random_graph(seed, 120)
+    x = g.inputs("x", SIZE)
+    mixed = [outputs[k] * x[(k + 1) % SIZE] + g.sin(x[k]) for k in range(SIZE - 2)]
+    one = Function("f", g, ("x", "y"), ({"x": [*mixed, x[SIZE - 2], g.constant(2.0)], "z": [mixed[0] + x[0]]},))
+    given = inputs(np.random.default_rng(seed))
+    changed, z = compiled([one], tmp_path, part).call("f", given["x"], given["y"])
+    wanted = plain(g, [*one.outputs["x"], *one.outputs["z"]], given)
+    assert np.append(changed, z).tobytes() == wanted.tobytes()
+
+
+def test_entries_that_change_places_in_place_are_refused():
+    g = Graph()
+    x = g.inputs("x", 2)
+    with pytest.raises(ValueError, match=r"x\[0\] = x\[1\], which is changed as well"):
+        module_text([Function("f", g, ("x",), ({"x": [x[1], x[0]]},))])
 
 
 def test_wrong_arrays_are_refused(tmp_path):
