@@ -3,13 +3,30 @@
 A run has a row of inputs for each step and keeps the outputs and inputs that are asked for. Copies share parameters'
 places, tables and the room to work in: what the next step depends on is in the state (contract/machine.py). The steps
 are those of the loop, to the bit.
+
+Where steps are many, `for_many_steps` gives a machine straight code, if it has an `Unrolling`: nothing else changes.
 """
 
 from numba import float64, int64, types
 
-from sim_service.contract.machine import STEP, TABLES
+from sim_service.contract.machine import STEP, TABLES, Machine, Unrolling
 from sync.compile.array_types import MATRIX, VECTOR, WORDS
 from sync.compile.jit import kernel
+from sync.errors import ConfigError
+
+MANY = 10_000  # steps that are worth straight code, compiled beside them where it is not there
+WORTH_WAITING = 200_000  # steps that are made sooner with it, its compilation included
+
+
+def for_many_steps(machine: Machine, steps: int, code: str = "auto") -> Machine:
+    """The machine for so many steps; `code` as `sim.code` has it. Raises ConfigError where there is no straight code
+    and it was asked for."""
+    own = machine.of(Unrolling)
+    if code == "unrolled" and own is None:
+        raise ConfigError(f"sim.code = 'unrolled': {machine.name} has no index tables; 'auto' or 'tables'")
+    if own is None or code == "tables" or (code == "auto" and steps < MANY):
+        return machine
+    return own.make(machine, code == "unrolled" or steps >= WORTH_WAITING)
 
 
 @kernel()

@@ -25,7 +25,7 @@ from numba import float64, int64, types
 from sim_service.contract.machine import STEP, TABLES, Machine, index
 from sim_service.contract.outlook import GROWTH, JUDGE, JUDGED, LOSS, USE, outlook_of
 from sim_service.look_ahead import record
-from sim_service.many_steps import within
+from sim_service.many_steps import MANY, for_many_steps, within
 from sync.compile.array_types import CONSTANTS, MATRIX, VECTOR, WORDS, read_only
 from sync.compile.jit import kernel
 from sync.config.config import AheadPath, Config
@@ -155,6 +155,10 @@ class Predictor:
         self.kinds = [record.HELD, *([record.MOVING] if self._rates else [])]
         if ahead.path.points:
             self._follow_path(ahead.path, names, file)
+
+    def unroll(self) -> None:
+        """Step by straight code, as far as there is any and as more is compiled beside: the same bits."""
+        self._copy = for_many_steps(self._copy, MANY)
 
     def _follow_path(self, path: AheadPath, names: list[str], file: str) -> None:
         follow, copy = self.outlook.follow, self._copy

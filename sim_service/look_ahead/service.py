@@ -281,6 +281,8 @@ def run(
 ) -> dict[str, Any]:
     if refused := keep_off(config):
         reporter.say(refused)
+    if config.sim.code != "tables":
+        predictor.unroll()  # here, and not in `prepare`: what compiles beside does not survive a fork
     with contextlib.ExitStack() as stack:
         ring = RingWriter(config.ring("look_ahead"), rec.LAYOUT, streams.LOOK_AHEAD.capacity(config))
         stack.push(held(ring, reporter))

@@ -110,7 +110,7 @@ def prepare(study: str | Path | Mapping[str, Any], channel_folder: str = "") -> 
     _check_spans(checked, gathered, references, step_s, where)
     live = {p.name: p.live for p in machine.parameters}
     in_threads = all(live[name] for name in names) and not gathered.makes_machines
-    job = Job(checked.model_dump(), where, sources, gathered, names, references, channel_folder)
+    job = Job(checked.model_dump(), where, sources, gathered, names, references, channel_folder, len(values))
     return Prepared(checked, machine, job, values, _base(checked, sources, gathered, references), in_threads)
 
 

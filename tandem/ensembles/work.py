@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import Tangent
+from sim_service.many_steps import for_many_steps
 from sim_service.registry import MachineFiles, make_machine
 from sync.errors import TandemError
 from sync.files.consent import ConsentMissing
@@ -38,6 +39,7 @@ class Job:
     names: tuple[str, ...]  # of the parameters that vary
     references: dict[str, Reference]  # of figures that are distances
     channel_folder: str = ""  # where channels go, if any are asked for
+    runs: int = 1  # how many there are, about
     name: str = field(default_factory=secrets.token_hex)  # also of its copies in other processes
 
 
@@ -59,6 +61,7 @@ class Worker:
             1e-3 * self.study.step_ms, logged(self.study),
         )  # fmt: skip
         self.manoeuvre: Manoeuvre = module_of(kind, job.where).prepare(context)
+        self._steps = 0
 
     def log(self, case: int, values: Sequence[float]) -> Log:
         """Raises TandemError where the run comes to nothing."""
@@ -67,7 +70,10 @@ class Worker:
             machine, params = self.machine, self.params_of(values)
         else:
             machine, params = make_machine(self.job.sources, changed)
-        return self.manoeuvre.run(machine, params, changed, case)
+        # as many steps as the last run had, in each
+        log = self.manoeuvre.run(for_many_steps(machine, self._steps * self.job.runs), params, changed, case)
+        self._steps = log.steps
+        return log
 
     @property
     def has_slopes(self) -> bool:

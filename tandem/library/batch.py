@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from sim_service.many_steps import step_copies
+from sim_service.many_steps import MANY, for_many_steps, step_copies
 from sync.errors import ConfigError
 from sync.ring.memory import refuse_too_many
 from tandem.ensembles.gpu import device
@@ -45,6 +45,7 @@ class Batch(Described):
         edges = np.linspace(0, copies, count + 1).astype(int).tolist()
         self._parts = [(a, b, self._room()) for a, b in pairwise(edges)]
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="batch") if count > 1 else None
+        self._tables, self._made = machine.tables, 0
         self.reset()
 
     def _room(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -76,6 +77,9 @@ class Batch(Described):
             if given.shape != self.inputs.shape:
                 raise ConfigError(f"inputs: shape {given.shape}; {self.inputs.shape} is expected: copies, inputs")
             self.inputs[:] = given
+        before, self._made = self._made, self._made + steps * len(self)
+        if before < MANY <= self._made:
+            self._tables = for_many_steps(self.machine, self._made).tables
         if self._pool is None:
             self._step(self._parts[0], steps)
         else:
@@ -86,7 +90,7 @@ class Batch(Described):
         first, last, (work, used, before) = part
         machine = self.machine
         step_copies(
-            machine.step, self.states, self.inputs, self.params, machine.tables, work, used, before, self.step_s, steps,
+            machine.step, self.states, self.inputs, self.params, self._tables, work, used, before, self.step_s, steps,
             first, last, self.outputs, self.diverged, machine.stepping.bound,
         )  # fmt: skip
 

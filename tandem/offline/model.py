@@ -15,7 +15,8 @@ import numpy as np
 from sim_service.commands import fault_of
 from sim_service.contract.machine import Machine, Parameter, Quantity
 from sim_service.contract.scene import poses
-from sim_service.registry import MachineFiles, configured, gather, known_machines, make_machine, recorded
+from sim_service.many_steps import MANY, for_many_steps
+from sim_service.registry import MachineFiles, configured, gather, is_machine, known_machines, make_machine, recorded
 from sync.compile.jit import compiling
 from sync.config.config import Config, load
 from sync.config.toml import check, read_toml
@@ -24,7 +25,7 @@ from sync.record import open_run
 from sync.record.settings import recorded_files, recorded_settings
 from sync.ring.memory import refuse_too_many
 from tandem.console.compiled import compile_machine, machine_name
-from tandem.console.shipped_configs import CONFIGS, find_config
+from tandem.console.shipped_configs import CONFIGS, find_config, shipped_file
 from tandem.offline.table import Table
 
 _SMALL = 6e-6  # of the size of a state or an input: where errors of rounding and of the formula are equal
@@ -98,6 +99,7 @@ class Model:
 
     def __init__(self, machine: Machine, params: np.ndarray):
         self._machine, self._params = machine, params
+        self._tables, self._steps = machine.tables, 0  # how many were made
         self.parameters = Parameters(machine, params)
         self._state = np.zeros(len(machine.states))
         self._inputs = np.zeros(len(machine.inputs))
@@ -253,11 +255,22 @@ class Model:
             self._given[self._at[name]] = value
         self._inputs[:] = self._given
 
+    def _count(self, steps: int) -> None:
+        """Many steps, made or to be made, get straight code."""
+        self._steps += steps
+        if self._steps - steps < MANY <= self._steps:
+            self._tables = for_many_steps(self._machine, self._steps).tables
+
     def _advance(self, step_s: float) -> None:
         if not 0.0 < step_s < np.inf:
             raise ConfigError(f"step_s = {step_s!r}: must be positive, in seconds")
         before = self._state.copy()
-        self._machine.step(self._state, self._inputs, self._params, self._machine.tables, self._work, step_s)
+        self._count(1)
+        try:
+            self._machine.step(self._state, self._inputs, self._params, self._tables, self._work, step_s)
+        except ZeroDivisionError:
+            self._state[:], self._work[:] = before, 0.0
+            raise Diverged(f"{self.name}: its step divided by zero; it stands where it stood before it") from None
         for quantities, values in ((self.states, self._state), (self.outputs, self._work)):
             sound = np.abs(values[: len(quantities)]) <= self._machine.stepping.bound
             if not sound.all():
@@ -268,9 +281,9 @@ class Model:
 
 
 def load_machine(machine: str | Path, parameters: Mapping[str, float] | None = None) -> Model:
-    """A machine by its name ("mass_spring"), by its file ("configs/omni/bench.toml"), or as a configuration has it
-    ("configs/wall.toml"), or as a recorded run has it ("runs/…"); files are also found among those that
-    tandem ships. `parameters` differ from the file.
+    """A machine by its name ("mass_spring"; of a car, the one that tandem ships), by its file
+    ("configs/omni/bench.toml"), or as a configuration has it ("configs/wall.toml"), or as a recorded run has it
+    ("runs/…"); files are also found among those that tandem ships. `parameters` differ from the file.
 
     Raises TandemError that names what is wrong. The first time it compiles, which takes up to a minute.
     """
@@ -283,9 +296,10 @@ def load_machine(machine: str | Path, parameters: Mapping[str, float] | None = N
 def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFiles, dict[str, float]]:
     """What a machine is made from, by its name, its file, a configuration or a recorded run, and the parameters that
     the configuration gives. Files are looked for in `folder` first."""
-    if isinstance(machine, str) and machine in known_machines():
+    if isinstance(machine, str) and is_machine(machine):
         compile_machine(machine)
-        return gather(machine), {}
+        file = shipped_file(machine)
+        return gather(machine if file is None else file), {}
     if (folder / machine).suffix == ".mcap" or (folder / machine).is_dir():
         run = open_run(folder / machine)
         settings = check(Config, recorded_settings(run), f"{run.path} (config.json)")

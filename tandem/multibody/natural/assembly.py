@@ -10,7 +10,6 @@ from math import isnan
 
 from sync.compile.jit import inner
 from tandem.multibody.natural.constraints import evaluate_forms, evaluate_rates, positions
-from tandem.multibody.natural.elements import evaluate_elements, generalised_forces
 from tandem.multibody.natural.laws import follow_law
 from tandem.multibody.natural.tables import (
     EXTERNAL,
@@ -49,24 +48,6 @@ def look(ints, reals, state, work, q, qd):
     evaluate_rates(ints, reals, work, qd, inputs)
     positions(ints, reals, work, part(ints, work, P.PHI))
     mask(ints, reals, part(ints, work, P.PHI))
-
-
-@inner
-def look_within(ints, reals, state, work, q, qd):
-    """The same within a step, where rates matter only to forces."""
-    inputs = part(ints, state, P.INPUT)
-    evaluate_forms(ints, reals, work, q, inputs)
-    if len(part(ints, ints, P.PORT_FORM)) > 0:
-        evaluate_rates(ints, reals, work, qd, inputs)
-    positions(ints, reals, work, part(ints, work, P.PHI))
-    mask(ints, reals, part(ints, work, P.PHI))
-
-
-@inner
-def forces(ints, reals, state, work, hook, t, h):
-    """Q into FORCE, with the port stiffnesses; `look` came before. h is 0 where no step is being made."""
-    evaluate_elements(ints, reals, work, hook, t, h, part(ints, state, P.ELEMENT), part(ints, state, P.INPUT))
-    generalised_forces(ints, reals, work)
 
 
 @inner

@@ -32,27 +32,7 @@ from numba import float64, int64, void
 from sync.compile.array_copy import copy
 from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import inner, kernel
-from tandem.multibody.natural.assembly import (
-    add_mass_times,
-    assemble,
-    forces,
-    inputs_before,
-    kinetic_energy,
-    largest,
-    largest_scaled,
-    look_within,
-    mask,
-    set_inputs,
-)  # fmt: skip
-from tandem.multibody.natural.cholesky import factorise, solve
-from tandem.multibody.natural.constraints import (
-    add_transposed,
-    evaluate_rates,
-    jacobian,
-    times_jacobian,
-    velocities,
-    velocity_terms,
-)  # fmt: skip
+from tandem.multibody.natural.assembly import inputs_before, largest, largest_scaled, mask, set_inputs
 from tandem.multibody.natural.tables import (
     ATTEMPTS,
     BAD_PIVOTS,
@@ -80,6 +60,21 @@ from tandem.multibody.natural.tables import (
     TOLERANCE_VELOCITY,
     XI,
     P,
+)
+from tandem.multibody.natural.unrolled import (
+    add_mass_times,
+    add_transposed,
+    assemble,
+    evaluate_rates,
+    factorise,
+    forces,
+    jacobian,
+    kinetic_energy,
+    look_within,
+    solve,
+    times_jacobian,
+    velocities,
+    velocity_terms,
 )
 from tandem.multibody.natural.views import part, view
 
@@ -117,11 +112,11 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
             y[k] = weight[k] * d[k]
         for i in range(len(rhs)):
             rhs[i] = 0.0
-        add_transposed(ints, part(ints, work, P.JAC_FACTOR), y, 1.0, rhs)
-        solve(ints, work, rhs)
+        add_transposed(ints, reals, part(ints, work, P.JAC_FACTOR), y, 1.0, rhs)
+        solve(ints, reals, work, rhs)
         for k in range(len(r)):
             y[k] = 0.0
-        times_jacobian(ints, jac, rhs, y)
+        times_jacobian(ints, reals, jac, rhs, y)
         across = 0.0
         for k in range(len(r)):
             across += weight[k] * d[k] * y[k]
@@ -148,7 +143,7 @@ def project_accelerations(ints, reals, state, work, qdd, passes, tolerance):
     for turn in range(passes + 1):
         for k in range(len(r)):
             r[k] = terms[k]
-        times_jacobian(ints, part(ints, work, P.JAC), qdd, r)
+        times_jacobian(ints, reals, part(ints, work, P.JAC), qdd, r)
         mask(ints, reals, r)
         left = largest_scaled(r, part(ints, reals, P.PHI_SCALE))
         if left <= tolerance or turn == passes:
@@ -158,9 +153,9 @@ def project_accelerations(ints, reals, state, work, qdd, passes, tolerance):
             y[k] = weight[k] * r[k]
         for i in range(len(rhs)):
             rhs[i] = 0.0
-        add_transposed(ints, part(ints, work, P.JAC_FACTOR), y, -1.0, rhs)
-        solve(ints, work, rhs)
-        times_jacobian(ints, part(ints, work, P.JAC_FACTOR), rhs, r)
+        add_transposed(ints, reals, part(ints, work, P.JAC_FACTOR), y, -1.0, rhs)
+        solve(ints, reals, work, rhs)
+        times_jacobian(ints, reals, part(ints, work, P.JAC_FACTOR), rhs, r)
         for k in range(len(r)):
             lam[k] += weight[k] * r[k]
         for i in range(len(qdd)):
@@ -168,7 +163,7 @@ def project_accelerations(ints, reals, state, work, qdd, passes, tolerance):
 
 
 @inner
-def applied_power(ints, state, work, qd):
+def applied_power(ints, reals, state, work, qd):
     """Power of the applied forces and of the prescribed motions, at a state that was looked at."""
     Q, lam, r = part(ints, work, P.FORCE), part(ints, state, P.LAM), part(ints, work, P.RESIDUAL)
     total = 0.0
@@ -178,7 +173,7 @@ def applied_power(ints, state, work, qd):
     if len(part(ints, ints, P.INPUT_FORM)) > 0:
         for k in range(len(r)):
             r[k] = 0.0
-        times_jacobian(ints, part(ints, work, P.JAC), qd, r)
+        times_jacobian(ints, reals, part(ints, work, P.JAC), qd, r)
         for k in range(len(lam)):
             total -= lam[k] * r[k]
     return total
@@ -193,7 +188,7 @@ def conclude(ints, reals, state, work, hook, h, before, phi_error, phid_error):
     elements, following = part(ints, state, P.ELEMENT), part(ints, work, P.ELEMENT_NEXT)
     for i in range(len(elements)):
         elements[i] = following[i]
-    now = applied_power(ints, state, work, qd)
+    now = applied_power(ints, reals, state, work, qd)
     after = kinetic_energy(ints, reals, qd)
     out[KINETIC] = after
     out[ENERGY_RESIDUAL] = after - before - 0.5 * h * (power[0] + now)
@@ -249,17 +244,17 @@ def correct(ints, reals, state, work, beta, gamma, share, h, damp):
     for i in range(len(q)):
         rhs[i] = bh2 * Q[i]
     add_mass_times(ints, reals, qdd, -bh2, rhs)
-    add_transposed(ints, part(ints, work, P.JAC), lam, -bh2, rhs)
+    add_transposed(ints, reals, part(ints, work, P.JAC), lam, -bh2, rhs)
     for k in range(len(lam)):
         y[k] = weight[k] * phi[k]
-    add_transposed(ints, old, y, -1.0, rhs)
-    solve(ints, work, rhs)
+    add_transposed(ints, reals, old, y, -1.0, rhs)
+    solve(ints, reals, work, rhs)
     size = largest_scaled(rhs, part(ints, reals, P.SCALE))
 
     # multipliers: alpha Phi as the solved, linear equations see it
     for k in range(len(lam)):
         y[k] = phi[k]
-    times_jacobian(ints, old, rhs, y)
+    times_jacobian(ints, reals, old, rhs, y)
     for k in range(len(lam)):
         lam[k] += damp * (weight[k] * y[k] / bh2)
     for i in range(len(q)):
@@ -288,7 +283,7 @@ def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
         jacobian(ints, reals, work)
         if again:
             assemble(ints, reals, work, share * beta * h * h, share * gamma * h)
-            factorise(ints, work)
+            factorise(ints, reals, work)
             factored += 1
         size = correct(ints, reals, state, work, beta, gamma, share, h, damp)
         look_within(ints, reals, state, work, q, qd)

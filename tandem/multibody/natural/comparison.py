@@ -12,7 +12,7 @@ Inputs set from outside are held over the stages of a step. Element states advan
 from numba import int64
 
 from sync.compile.jit import inner, kernel
-from tandem.multibody.natural.assembly import assemble, forces, kinetic_energy, largest, look, mask, set_inputs
+from tandem.multibody.natural.assembly import assemble, kinetic_energy, largest, look, mask, set_inputs
 from tandem.multibody.natural.augmented import STEP, conclude, project_velocities
 from tandem.multibody.natural.cholesky import factorise, solve
 from tandem.multibody.natural.constraints import add_transposed, jacobian, velocities
@@ -35,6 +35,7 @@ from tandem.multibody.natural.tables import (
     TOLERANCE_VELOCITY,
     P,
 )
+from tandem.multibody.natural.unrolled import forces
 from tandem.multibody.natural.views import part, view
 
 LINEAR_EULER, PROJECTION = int(Scheme.LINEAR_EULER), int(Scheme.PROJECTION)

@@ -10,7 +10,7 @@ from numba import float64, int64, void
 
 from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import inner, kernel
-from tandem.multibody.natural.assembly import add_mass_times, assemble, forces, look, mask, set_inputs
+from tandem.multibody.natural.assembly import add_mass_times, assemble, look, mask, set_inputs
 from tandem.multibody.natural.augmented import applied_power
 from tandem.multibody.natural.cholesky import factorise, solve
 from tandem.multibody.natural.constraints import (
@@ -21,6 +21,7 @@ from tandem.multibody.natural.constraints import (
     velocity_terms,
 )  # fmt: skip
 from tandem.multibody.natural.tables import ACCELERATE, HOOK, INTS, LOOK, REALS, SOLVE, TANGENT, P
+from tandem.multibody.natural.unrolled import forces
 from tandem.multibody.natural.views import part
 
 MULTIPLIER_PASSES = 12
@@ -87,7 +88,7 @@ def examine(ints, reals, state, work, hook, what, ck, cc):
         alpha, qdd = part(ints, state, P.ALPHA), part(ints, state, P.QDD)
         for i in range(len(alpha)):
             alpha[i] = qdd[i]
-        part(ints, state, P.POWER)[0] = applied_power(ints, state, work, part(ints, state, P.QD))
+        part(ints, state, P.POWER)[0] = applied_power(ints, reals, state, work, part(ints, state, P.QD))
         return
     velocities(ints, reals, work, part(ints, work, P.RESIDUAL))
     mask(ints, reals, part(ints, work, P.RESIDUAL))

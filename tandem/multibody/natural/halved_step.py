@@ -7,12 +7,13 @@ accelerations after the first half and at the end.
 """
 
 from sync.compile.jit import inner, kernel
-from tandem.multibody.natural.assembly import forces, look
+from tandem.multibody.natural.assembly import look
 from tandem.multibody.natural.augmented import STEP, applied_power
 from tandem.multibody.natural.constraints import jacobian
 from tandem.multibody.natural.evaluation import solve_accelerations
 from tandem.multibody.natural.halving import other_half, whole_and_half
 from tandem.multibody.natural.tables import P
+from tandem.multibody.natural.unrolled import forces
 from tandem.multibody.natural.views import part, view
 
 
@@ -26,7 +27,7 @@ def solve_again(ints, reals, state, work, hook):
     forces(ints, reals, state, work, hook, part(ints, state, P.TIME)[0], 0.0)
     jacobian(ints, reals, work)
     solve_accelerations(ints, reals, state, work, 0.0, 0.0)
-    part(ints, state, P.POWER)[0] = applied_power(ints, state, work, qd)
+    part(ints, state, P.POWER)[0] = applied_power(ints, reals, state, work, qd)
 
 
 @kernel(STEP, error_model="numpy")

@@ -27,6 +27,7 @@ from sim_service.contract.machine import (
     Reshape,
     Shown,
     Tables,
+    Unrolling,
     index,
     tables,
 )
@@ -94,6 +95,7 @@ class VehicleFile(Section):
     formulation: Literal["natural", "relative"] = "natural"
     tyre_front: str
     tyre_rear: str
+    tyre_reading: Literal["strict", "tolerant"] = "strict"  # tolerant: as published, what is not used is listed
     parameters: dict[str, float]
     front: dict[str, Point]
     rear: dict[str, Point]
@@ -147,7 +149,8 @@ def assemble(
     values = checked("buggy", PARAMETERS, given, changed, path)
     p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
     front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
-    tyres = [vector_from(sources, key) for key in ("tyre_front", "tyre_rear")]
+    tolerant = file.tyre_reading == "tolerant"
+    tyres = [vector_from(sources, key, tolerant)[: slots.TYRE] for key in ("tyre_front", "tyre_rear")]
     road = _road(sources) if road is None else road
     radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
     wrong = checks.findings({**p, **(now or {})}, front, rear, radii, {**changed, **(now or {})})
@@ -303,6 +306,11 @@ def _machine(built: Assembled, path: str) -> Machine:
         _stand(system, state, params, constants, work)
         _refuse_unsound(state, params, constants, work, path)
 
+    def straight_code(machine: Machine, wait: bool) -> Machine:
+        from tandem.multibody.natural import straight  # and a compiler
+
+        return straight.unrolled(machine, slots.HEAD, wait)
+
     return Machine(
         name="buggy",
         inputs=INPUTS,
@@ -319,13 +327,21 @@ def _machine(built: Assembled, path: str) -> Machine:
             Efforts(("steering_torque", "rack_force", "hand_wheel_angle")),
             Prediction(outlook),
             DeviceCode(device),
+            Unrolling(straight_code),
         ),
     )
 
 
 def _layout() -> str:
     """A hash of what stands where in the tables."""
-    layout = [[p.name for p in Part], [t.name for t in T], core.SETTINGS, slots.TYRES, slots.FRAMES, slots.HEAD]
+    layout = [
+        [p.name for p in Part],
+        [t.name for t in T][: slots.TYRE],
+        core.SETTINGS,
+        slots.TYRES,
+        slots.FRAMES,
+        slots.HEAD,
+    ]
     return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]
 
 

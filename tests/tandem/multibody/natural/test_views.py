@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sync.compile.dependencies import folder_name
 from sync.compile.jit import kernel
 from tandem.multibody.natural.views import index_within
 
@@ -63,4 +64,4 @@ def test_where_bounds_are_checked_a_view_beyond_its_array_is_an_error(tmp_path: 
         [sys.executable, "-P", "-c", _BEYOND], env={**environment, "PYTHONPATH": str(root)}, check=False
     )
     assert done.returncode == 0
-    assert (tmp_path / "numba_checked").is_dir() and not (tmp_path / "numba").exists()
+    assert (tmp_path / folder_name(checked=True)).is_dir() and not (tmp_path / folder_name()).exists()
