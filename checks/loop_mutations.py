@@ -66,6 +66,30 @@ FAULTS = (
         "adopted = at.shown < control[rec.BEGIN] and",
         "adopted = at.shown > control[rec.BEGIN] + 10**9 and",
     ),
+    Fault(
+        "a rehearsal steps the machine itself",
+        "step_machine, twin.machine, twin.divergence,",
+        "step_machine, machine, twin.divergence,",
+        "sim_service/rehearsal.py",
+    ),
+    Fault(
+        "a rehearsal shows its blocks to the real estimators",
+        "twin.buffers, settings, twin.rows,",
+        "twin.buffers, settings, rows,",
+        "sim_service/rehearsal.py",
+    ),
+    Fault(
+        "a rehearsal counts as the guard's good step",
+        "step_machine, twin.machine, twin.divergence,",
+        "step_machine, twin.machine, divergence,",
+        "sim_service/rehearsal.py",
+    ),
+    Fault(
+        "a rehearsal begins when it is almost too late",
+        "latest = at.planned - (at.longest + at.longest // 2 + _SPARE_NS)",
+        "latest = at.planned - 1_000",
+        "sim_service/rehearsal.py",
+    ),
     Fault("stale input goes unsaid", "        at.status |= rec.STALE\n", "        pass\n"),
 )
 

@@ -28,6 +28,7 @@ from sync.virtual_clock import (
     CONTROL,
     CURSOR,
     KIND,
+    LOOK_NS,
     NEW_EPOCH,
     PUSH,
     SPREAD_NS,
@@ -50,15 +51,16 @@ _GUARD_NS = 400 * _MS  # after the end was asked for, the loop is asked to end a
 _STALE = "inputs.steering.stale={hold_ms=5, extrapolate_ms=0, ramp_ms=20, safe=3}"
 _EXTRAPOLATED = "inputs.steering.stale={hold_ms=5, extrapolate_ms=20, ramp_ms=20, safe=3}"
 SETTINGS = (
-    ("sim.phase=locked", "sim.step_ms=5", "daq.rate_hz=1000", "daq.ring_blocks=64"),
+    ("sim.phase=locked", "sim.step_ms=5", "daq.rate_hz=1000", "daq.ring_blocks=64", "sim.rehearse=on"),
     ("sim.phase=locked", "sim.step_ms=2", "daq.rate_hz=500", "daq.ring_blocks=16", "sim.overload=skip"),
-    ("sim.phase=locked", "sim.step_ms=1", "daq.rate_hz=200", "daq.ring_blocks=64", "sim.stale_after_ms=20", _STALE),
+    ("sim.phase=locked", "sim.step_ms=1", "daq.rate_hz=200", "daq.ring_blocks=64", "sim.stale_after_ms=20", _STALE,
+     "sim.rehearse=on"),
     ("sim.phase=free", "sim.step_ms=5", "daq.rate_hz=1000", "daq.ring_blocks=16", "sim.stale_after_ms=20",
      _EXTRAPOLATED),
     ("sim.phase=free", "sim.step_ms=2", "daq.rate_hz=300", "daq.ring_blocks=64", "sim.overload=skip",
      "inputs.steering.estimator=source"),
     ("sim.phase=free", "sim.step_ms=1", "daq.rate_hz=1000", "daq.ring_blocks=128", "sim.catch_up_steps=2",
-     "sim.stale_after_ms=10", "sim.stale.stop_after_ms=20", "inputs.steering.estimator=full_rate"),
+     "sim.stale_after_ms=10", "sim.stale.stop_after_ms=20", "inputs.steering.estimator=full_rate", "sim.rehearse=on"),
     ("sim.phase=locked", "sim.step_ms=5", "daq.rate_hz=1000", "daq.ring_blocks=128", "sim.stale_after_ms=10",
      "sim.stale.stop_after_ms=20", "sim.stale.stop=end", "inputs.steering.estimator=edges"),
 )  # fmt: skip
@@ -82,10 +84,12 @@ class Setup:
         self.results = private_ring(self.simulation.layout, _RESULTS)
         self.rings = np.stack([private_ring(layout, self.config.daq.ring_blocks) for _ in range(_RINGS)])
         self.rings[:, EPOCH_WORD] = np.arange(_RINGS) * 1000 + 1
+        if self.config.sim.rehearse == "on":
+            self.simulation.settings = self.simulation.settings._replace(rehearses=1, spin_ns=self.config.step_ns // 20)
         self.simulation.listen(self.commands)
         everything = [self.commands, self.results, self.rings, *_arrays(self.simulation), *_arrays(self.twin)]
         self._first = [(array, array.copy()) for array in everything if array.flags.writeable]
-        self.busy = self.simulation.work[trivial.BUSY :] if machine == "trivial" else np.zeros(1)
+        self.busy = self.simulation.busy(trivial.BUSY) if machine == "trivial" else np.zeros(1)
         self._blocks = np.zeros((_RESULTS, self.simulation.layout.words), np.int64)
 
     def _machine(self, machine: str) -> tuple[Any, np.ndarray]:
@@ -113,6 +117,7 @@ class Recorded:
     segments: list["Segment"]
     steps: np.ndarray
     later: np.ndarray  # rows that came too late for the loop
+    look_ns: int  # what a look at the clock takes at most; 0 if now and then it takes much longer
 
 
 @dataclass
@@ -263,4 +268,6 @@ def run(stage: Setup, seed: int, calm: bool) -> Recorded:
         if ended != rec.RING_CLOSED:
             break
     cursor = int(clock.words[CURSOR])
-    return Recorded(stage, calm, script[:cursor], segments, stage.steps(), script[cursor:])
+    words = clock.words
+    look_ns = 0 if words[STALL_PER_MILLION] else int(words[LOOK_NS] + words[SPREAD_NS])
+    return Recorded(stage, calm, script[:cursor], segments, stage.steps(), script[cursor:], look_ns)

@@ -5,11 +5,12 @@ After a start, a silence or a restart of the simulator the limit itself rises so
 The effort loop is one nopython function in a thread of its own. It takes the newest step from a ring (of the simulator,
 or of what arrived from it), and hands an effort over at once: the step's output times a gain, damped, limited, and no
 faster than the slew. Between steps it goes on at `rate_hz` while the effort is still on its way, or always, where steps
-have a model of their port (daq_service/effort_port.py). After `stale_after_ms`
-without a step it goes to zero, and is there `zero_within_ms` after the last step at the latest, wherever it was. A step
-is as old as the motion it was made from: a simulator that goes on with a sensor that has stopped, or with a sample that
-cannot be found any more, has the same end. A step whose output is not finite is no news. At the end of a run the device
-gets zero.
+have a model of their port (daq_service/effort_port.py). A step is looked for when it usually is there: `quantile` of
+them are, by what the last ones came behind their planned instants; if it is not, soon again and again. After
+`stale_after_ms` without a step it goes to zero, and is there `zero_within_ms` after the last step at the latest,
+wherever it was. A step is as old as the motion it was made from: a simulator that goes on with a sensor that has
+stopped, or with a sample that cannot be found any more, has the same end. A step whose output is not finite is no news.
+At the end of a run the device gets zero.
 
 The port is where hand and device meet. Its energy is the sum of effort times displacement, between two steps the mean
 effort times the way from one to the other: what the hand put in minus what it got back. With `energy_at = "sample"` an
@@ -53,6 +54,7 @@ from sync.compile.atomics import load_acquire
 from sync.compile.jit import kernel
 from sync.ring.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Layout, T
 from sync.ring.ledger import histograms, record, summary_us
+from sync.ring.rhythm import next_look, usual_lag
 from sync.ring.ring import (
     EPOCH_WORD,
     HEAD_WORD,
@@ -95,6 +97,7 @@ class Settings(NamedTuple):
     limit: float
     slew: float  # per second
     fall: float  # per second, to zero without steps
+    quantile: float  # of steps, there when one is looked for; 0: looks at set times alone
     displacement_gain: float
     watched: int  # whether the port's displacement is known
     damp: int
@@ -140,6 +143,7 @@ CURSOR = np.dtype(
         "began",  # when efforts began, or began again after a silence or in another epoch
         "placed_ns",  # instant of the displacement
         "asked_ns",  # of the newest motion that the port's model was asked about
+        "due", "lag",  # when the next step should be there; how long behind its planned instant a step usually is
     )]
 )  # fmt: skip
 
@@ -161,7 +165,7 @@ class Books(NamedTuple):
     render: np.ndarray  # histogram: from the sample that a port's model was asked about to the device
 
 
-SETTINGS = group(Settings, *6 * [float64], *13 * [int64])
+SETTINGS = group(Settings, *7 * [float64], *13 * [int64])
 CURSOR_ROW = types.Array(from_dtype(CURSOR), 1, "C")
 _ARGUMENTS = (
     group(Rings, READ_ONLY, READ_ONLY, WORDS),
@@ -182,6 +186,7 @@ def settings_of(effort: EffortSettings, step_ns: int, same_clock: bool, in_loop:
         limit=effort.limit,
         slew=effort.slew,
         fall=effort.fall,
+        quantile=effort.quantile,
         displacement_gain=effort.displacement_gain,
         watched=int(bool(effort.displacement)),
         damp=int(effort.damp),
@@ -470,9 +475,20 @@ def _due_at(settings, at, port):
 
 
 @kernel()
+def _expect_next(settings, at, planned, came):
+    """After a step: when the next one should be there."""
+    if settings.quantile > 0.0:
+        at.lag = usual_lag(at.lag, planned, came, settings.step_ns, settings.quantile)
+        at.due = planned + settings.step_ns + at.lag
+
+
+@kernel()
 def _next_look(settings, at, moment, port):
     nap = settings.look_ns if moment - at.came < settings.zero_ns else max(settings.look_ns, _IDLE_NS)
-    look = max(moment + nap, at.came + settings.rest_ns, at.last + _LEAST_PERIOD_NS)
+    look = next_look(moment, at.due, nap)
+    if look != at.due:
+        look = max(look, at.came + settings.rest_ns)
+    look = max(look, at.last + _LEAST_PERIOD_NS)
     return max(min(look, _due_at(settings, at, port)), moment + 1)
 
 
@@ -491,6 +507,7 @@ def _run(clock, rings, buffers, settings, places, books, port, put, device):
             was_fresh, displacement, output = at.fresh, 0.0, values[places.effort]
             if new:
                 _describe_step(rings, buffers, places, moment)
+                _expect_next(settings, at, step[T], step[RECEIVED] if step[RECEIVED] > 0 else step[PUSHED])
                 if step[EPOCH] != at.epoch:
                     books.counters[rec.EPOCHS] += 1
                 if settings.watched:

@@ -36,6 +36,7 @@ class EffortSettings(Section):
     limit: float = Field(gt=0)
     slew: float = Field(gt=0)
     rate_hz: float = Field(500.0, ge=50, le=10_000)  # between steps, and of a device that Python hands over to
+    quantile: float = Field(0.5, ge=0, le=0.999)  # of steps, there when one is looked for; 0: looks at set times alone
     rise_ms: float = Field(0.0, ge=0, le=60_000)  # at the start, and after a silence, until the whole limit is allowed
     stale_after_ms: float = Field(30.0, gt=0, le=1000)
     zero_within_ms: float = Field(100.0, gt=0, le=5000)

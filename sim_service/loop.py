@@ -18,6 +18,9 @@ keeps a core from everybody else.
 
 Input that has been stale for too long stops the model: no step is made until it is fresh again, or the loop ends.
 
+Where it is asked for, the next step is rehearsed shortly before its instant (sim_service/rehearsal.py), and the last
+part of the wait is spun, as is the first part of that for a late block: each a twentieth of a period at most.
+
 A run of so many seconds has an end instant: no step that is due from then on is made, or counted as given up, however
 late whoever ends the loop is.
 """
@@ -36,9 +39,10 @@ from sim_service.inputs.table import ROWS
 from sim_service.loop_data import TYPES, Books, Buffers, Divergence, MachineData, PhaseLock, Rings, Settings
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
+from sim_service.rehearsal import TWIN, note_cost, rehearse
 from sim_service.step_kernel import CLIPPED, OVER, STAGES, advance_step
 from sim_service.step_kernel import DIVERGED as DIVERGED_NOW
-from sync.clock import Clock, for_any_clock, now, sleep
+from sync.clock import Clock, for_any_clock, now, sleep, spin
 from sync.compile.array_copy import copy
 from sync.compile.atomics import load_acquire, load_relaxed, store_release
 from sync.compile.jit import kernel
@@ -48,6 +52,7 @@ from sync.ring.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat_at, new
 
 _PATIENCE_NS = 250_000_000  # for the first arrivals
 _NAP_NS = 20_000  # between two looks for a late block
+_GLANCE_NS = 2_000  # the same, where the wait is spun
 _SHORT_NS = 1_000_000  # between two looks for the first block
 _MAKE_STEP, _NO_STEP = -1, -2  # what a look at the newest block comes to; else how the loop ends
 
@@ -72,7 +77,7 @@ def _wait_for_first_block(clock, rings, buffers, settings, control, at):
         at.position = newest(rings.blocks, buffers.block)
     at.obeyed = control[rec.OBEYED]  # commands before it are of a life before this one
     at.epoch = at.seen = -1
-    at.seen_ns = at.in_rhythm = at.late = at.status = 0
+    at.seen_ns = at.in_rhythm = at.late = at.status = at.made = 0
     return True
 
 
@@ -111,15 +116,27 @@ def _choose_first_instant(clock, rings, buffers, settings, control, lock, at):
 
 
 @kernel(inline="always")
-def _wait_for_instant(clock, rings, settings, control, mode, at):
+def _wait_for_instant(clock, rings, settings, books, rows, step_machine, machine, divergence, twin, at):
+    control, counters, mode = books.control, books.counters, machine.mode
     while mode[SLOWNESS] > 1.0 and at.planned - now(clock) > settings.h_ns:
         # in slow motion a step may be seconds away; a stop or a command does not wait for it
         sleep(clock, now(clock) + settings.h_ns)
         beat_at(rings.steps, now(clock))
         if load_acquire(control, rec.STOP) or load_acquire(rings.commands, HEAD_WORD) > at.obeyed:
             at.planned = now(clock)
-    sleep(clock, at.planned)
-    at.started = now(clock)
+    if settings.rehearses and at.made and mode[SLOWNESS] <= 1.0:
+        rehearse(clock, rings, settings, books, rows, step_machine, machine, divergence, twin, at)
+    at.made = 0
+    if settings.spin_ns > 0:
+        sleep(clock, at.planned - settings.spin_ns)
+        awake = now(clock)
+        spin(clock, at.planned)
+        at.started = now(clock)
+        if awake < at.planned:
+            counters[rec.SPUN_NS] += at.started - awake
+    else:
+        sleep(clock, at.planned)
+        at.started = now(clock)
     at.stop = load_acquire(control, rec.STOP)
 
 
@@ -184,8 +201,16 @@ def _take_newest(clock, rings, buffers, settings, counters, lock, at):
     if at.in_rhythm and at.stop == 0 and overdue(lock.state, buffers.block[T], at.planned):
         at.status |= rec.WAITED
         counters[rec.WAITS] += 1
-        while overdue(lock.state, buffers.block[T], at.planned) and now(clock) < at.planned + settings.wait_ns:
-            sleep(clock, now(clock) + _NAP_NS)
+        at.taken = begun = now(clock)
+        while overdue(lock.state, buffers.block[T], at.planned) and at.taken < at.planned + settings.wait_ns:
+            if at.taken - begun < settings.spin_ns:
+                before = at.taken
+                spin(clock, at.taken + _GLANCE_NS)
+                at.taken = now(clock)
+                counters[rec.SPUN_NS] += at.taken - before
+            else:
+                sleep(clock, at.taken + _NAP_NS)
+                at.taken = now(clock)
             at.there = load_acquire(rings.blocks, HEAD_WORD)
             at.position = newest(rings.blocks, buffers.block)
     at.taken = now(clock)
@@ -337,6 +362,8 @@ def _close_step(clock, buffers, books, machine, at):
     if machine.mode[PAUSED] > 0.0:
         machine.mode[STEPS_LEFT] -= 1.0
     at.done = now(clock)
+    at.made = 1
+    note_cost(at, at.done - at.taken)
     record(ledger[rec.AGE], at.age)
     record(ledger[rec.SENSOR], block[PUSHED] - block[T])
     if block[RECEIVED] > 0:
@@ -375,13 +402,13 @@ def _go_on(settings, control, counters, at):
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 
-def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, fit_machine, machine, divergence):
+def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, fit_machine, machine, divergence, twin):
     at, control, counters = books.cursor[0], books.control, books.counters
     if not _wait_for_first_block(clock, rings, buffers, settings, control, at):
         return rec.STOPPED
     _choose_first_instant(clock, rings, buffers, settings, control, lock, at)
     while True:
-        _wait_for_instant(clock, rings, settings, control, machine.mode, at)
+        _wait_for_instant(clock, rings, settings, books, rows, step_machine, machine, divergence, twin, at)
         if at.stop == rec.NOW:
             return rec.STOPPED
         paused, ended = _obey(rings, buffers, control, fit_machine, machine, at), _has_ended(control, at)
@@ -427,6 +454,7 @@ _ARGUMENTS = (
     types.FunctionType(FIT),
     TYPES[MachineData],
     TYPES[Divergence],
+    TWIN,
 )  # a pointer does not go into a tuple
 
 _compiled = for_any_clock(_run, *_ARGUMENTS)

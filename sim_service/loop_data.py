@@ -46,6 +46,8 @@ class Settings(NamedTuple):
     most_blocks: int  # that a step looks back
     rhythm_ns: int  # age beyond which a block is out of rhythm
     wait_ns: int  # for a late block
+    rehearses: int  # whether steps are rehearsed (sim_service/rehearsal.py)
+    spin_ns: int  # that is not slept before an instant, and as much for a late block
 
 
 class Books(NamedTuple):
@@ -95,6 +97,7 @@ CURSOR = np.dtype(
             "epoch", "seen", "seen_ns",  # of the last block; the newest one, and when it was first there
             "age", "fresh", "in_rhythm", "late",  # of this step's block; steps in a row that began late
             "status", "done",
+            "made", "longest",  # whether the last instant had a step; what steps took lately, at most
         )
     ]
 )  # fmt: skip

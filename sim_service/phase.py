@@ -2,10 +2,12 @@
 
 Sampling and stepping are both periodic. With a timer of its own a step finds a block of any age up to a sampling
 period, the same for minutes, sliding through all of them as the two crystals drift apart. Locked, a step starts just
-after a block has arrived: at its sample instant plus a delay D. A larger D costs age in every step; a smaller one lets
-more blocks come too late, and their step uses the one before. D is what costs least over the measured arrivals, a late
-block counting LATE_COSTS times the sampling period it costs. The age at use is then the transfer time and a margin, and
-the model's time runs on the DAQ's crystal.
+after a block has arrived: at its sample instant plus a delay D. A larger D costs age in every step; with a smaller one
+more blocks are late for their step. A late one is waited for a little (sim_service/loop.py), which costs that step what
+it waits, so D is a quantile of the measured arrivals: q is what costs least if the wait counts 1 / (1 - q) times what
+age does. Where blocks come more seldom than steps none can be waited for, and a late one is used a step later. There D
+is what costs least over the arrivals with LATE_COSTS times the period for each late one. The age at use is then the
+transfer time and a margin, and the model's time runs on the DAQ's crystal.
 
 A proportional-integral loop on the sample instants, which are free of transport jitter:
 
@@ -36,8 +38,8 @@ ENOUGH = 64  # arrivals before the first alignment
 LOCK_STEPS = 20  # steps within tolerance until the loop calls itself locked
 _TOLERANCE = 0.05  # of U
 
-UNIT, SLEW_NS, DELAY, APPLIED, ERROR, FREQUENCY, INSIDE, SEEN, LOCKED = range(9)
-STATE = 9
+UNIT, SLEW_NS, DELAY, APPLIED, ERROR, FREQUENCY, INSIDE, SEEN, LOCKED, QUANTILE = range(10)
+STATE = 10
 
 
 def phase_unit_ns(step_ns: int, period_ns: int) -> int:
@@ -47,11 +49,12 @@ def phase_unit_ns(step_ns: int, period_ns: int) -> int:
     return short if abs(ratio - round(ratio)) < 1e-3 * ratio else 0
 
 
-def phase_state(mode: str, step_ns: int, period_ns: int, slew: float) -> np.ndarray:
-    """State of the lock; a unit of 0 means that there is none."""
+def phase_state(mode: str, step_ns: int, period_ns: int, slew: float, quantile: float = 0.0) -> np.ndarray:
+    """State of the lock; a unit of 0. `quantile`: of arrivals, where late ones are waited for."""
     state = np.zeros(STATE)
     state[UNIT] = phase_unit_ns(step_ns, period_ns) if mode == "locked" else 0
     state[SLEW_NS] = slew * step_ns
+    state[QUANTILE] = quantile if period_ns <= step_ns else 0.0
     return state
 
 
@@ -90,7 +93,32 @@ def arrived(phase, arrivals, delay_ns):
         arrivals[0, :] = 0
     # early on at every arrival, later once in a while: the scan of the buckets is not free
     if phase[SEEN] <= ENOUGH or phase[SEEN] % 64 == 0.0:
-        phase[DELAY] = cheapest_delay(arrivals, LATE_COSTS * phase[UNIT], phase[UNIT]) + GUARD_NS
+        if phase[QUANTILE] > 0.0:
+            phase[DELAY] = usual_delay(arrivals, phase[QUANTILE], phase[UNIT]) + GUARD_NS
+        else:
+            phase[DELAY] = cheapest_delay(arrivals, LATE_COSTS * phase[UNIT], phase[UNIT]) + GUARD_NS
+
+
+@kernel()
+def usual_delay(arrivals, quantile, unit_ns):
+    """The delay within which this share of the blocks arrived, within a unit of the earliest, as below."""
+    total = np.int64(0)
+    for i in range(BUCKETS):
+        total += arrivals[0, i] + arrivals[1, i]
+    found, earlier, latest = 0.0, np.int64(0), np.inf
+    for i in range(BUCKETS):
+        here = arrivals[0, i] + arrivals[1, i]
+        if here > 0:
+            value = 0.5 * (middle(i) + middle(i + 1))  # the bucket's upper edge
+            if latest == np.inf:
+                latest = value + unit_ns
+            if value > latest:
+                break
+            found = value
+            earlier += here
+            if earlier >= quantile * total:
+                break
+    return found
 
 
 @kernel()

@@ -18,6 +18,7 @@ from sim_service.loop_data import (
     Settings,
 )
 from sim_service.phase import arrival_histograms, describe, phase_state
+from sim_service.rehearsal import twin_of
 from sim_service.shapes import changeable, no_fit
 from sim_service.step_kernel import RESULT_WORDS, limits
 from sync.clock import REAL, RealClock, VirtualClock
@@ -37,7 +38,8 @@ class Simulation:
         self.layout = step_record.output_layout(self.model)
         self.state = np.zeros(len(self.model.states))
         self.inputs = np.zeros(len(self.model.inputs))
-        self.work = np.zeros(self.model.work_size)
+        self._works = np.zeros(2 * self.model.work_size)
+        self.work = self._works[: self.model.work_size]
         self.model.initial(self.state, self.params, self.model.tables, self.work)
         self.tables, self._floats, self.shapes = changeable(model)
         reshape = model.of(Reshape)
@@ -55,7 +57,9 @@ class Simulation:
         self._blocks: np.ndarray | None = None  # the ring the loop reads, or has read
         self.ledger = histograms(len(step_record.LEDGER))
         self._phase_mode, self._step_ns = config.sim.phase, config.step_ns
-        self.phase = phase_state(config.sim.phase, config.step_ns, config.period_ns, config.sim.phase_slew)
+        self.phase = phase_state(
+            config.sim.phase, config.step_ns, config.period_ns, config.sim.phase_slew, config.sim.phase_quantile
+        )
         self.arrivals = arrival_histograms()
         self.counters = np.zeros(len(step_record.COUNTERS), np.int64)
         self.commands = private_ring(command_record.LAYOUT, 16)  # an empty one, unless there is a command server
@@ -66,6 +70,9 @@ class Simulation:
         self._cursor = np.zeros(1, CURSOR)
         self._mode = command_record.mode()
         self._first = (self.state.copy(), self.work.copy())
+        self.divided_by_zero = False
+        own = self._works[self.model.work_size :]
+        self.twin = twin_of(own, self.buffers, self.rows, self.machine, self.divergence)  # what a rehearsal writes
 
     @property
     def machine(self) -> MachineData:
@@ -73,6 +80,10 @@ class Simulation:
             self.state, self.inputs, self.params, self.tables, self.work, *self._first, self._mode, self._floats,
             self.shapes,
         )  # fmt: skip
+
+    def busy(self, word: int) -> np.ndarray:
+        """For a virtual clock: a word of the work first, and the same word of the twin's last."""
+        return self._works[word : word + self.model.work_size + 1]
 
     def listen(self, ring: np.ndarray) -> None:
         """Obey commands pushed into this ring from now on."""
@@ -85,12 +96,18 @@ class Simulation:
         rings = Rings(self._blocks, ring_out, read_only(self.commands), self.states)
         books = Books(self.control, self.counters, self.ledger, self._cursor)
         lock = PhaseLock(self.phase, self.arrivals)
-        return int(
-            loop.run_on(clock)(
-                clock, rings, self.buffers, self.settings, books, lock, self.rows, self.model.step, self.fit,
-                self.machine, self.divergence,
-            )
-        )  # fmt: skip
+        try:
+            return int(
+                loop.run_on(clock)(
+                    clock, rings, self.buffers, self.settings, books, lock, self.rows, self.model.step, self.fit,
+                    self.machine, self.divergence, self.twin,
+                )
+            )  # fmt: skip
+        except ZeroDivisionError:  # of the machine's step: nothing else in the loop divides by what it did not check
+            self.divided_by_zero = True
+            self.control[step_record.DIVERGED_STEP] = self.counters[step_record.STEPS]
+            self.divergence.offending[:] = self.inputs
+            return step_record.ENDED_DIVERGED
 
     def give_up_rest(self) -> None:
         """Blocks that came after the loop had ended: for steps that were not made. Nobody writes any more."""
@@ -116,6 +133,7 @@ class Simulation:
             },
             "lateness_us": summary_us(self.ledger[step_record.LATENESS]),
             "step_us": summary_us(self.ledger[step_record.COST]),
+            "rehearsal_us": summary_us(self.ledger[step_record.REHEARSAL]),
         }
 
 
@@ -136,4 +154,6 @@ def _settings(config: Config, model: Machine) -> Settings:
         rhythm_ns=2 * max(step_ns, period_ns),
         # where not every step has a new block, there is none to wait for
         wait_ns=step_ns // 10 if period_ns <= step_ns else 0,
+        rehearses=0,  # who runs it live decides (sim_service/rehearsal.py)
+        spin_ns=0,
     )

@@ -4,8 +4,9 @@
 may call them without ever meeting the interpreter. The C library is called by symbol name, which numba can cache; a
 ctypes function object would defeat the cache.
 
-Code that waits takes its clock as an argument, and asks it with `now(clock)` and `sleep(clock, instant)` when compiled,
-`clock.now_ns()` and `clock.sleep_until(instant)` in Python. The *type* of the clock chooses the code when the caller is
+Code that waits takes its clock as an argument, and asks it with `now(clock)`, `sleep(clock, instant)` and, where it
+keeps the core meanwhile, `spin(clock, instant)` when compiled, `clock.now_ns()` and `clock.sleep_until(instant)` in
+Python. The *type* of the clock chooses the code when the caller is
 compiled: with a RealClock, which has no fields, these are the two functions above and nothing else. With a
 VirtualClock every call goes to `advance`, which moves time and lets a world act meanwhile (sync/virtual_clock.py).
 """
@@ -132,6 +133,11 @@ def sleep(clock: Any, instant_ns: Any) -> None:
     raise NotImplementedError("for compiled code; in Python ask clock.sleep_until()")
 
 
+def spin(clock: Any, instant_ns: Any) -> None:
+    """Look at the clock until this instant, in compiled code: more exact than sleep, at the cost of a core."""
+    raise NotImplementedError("for compiled code")
+
+
 def for_any_clock(function: Any, *arguments: types.Type, returns: types.Type = int64) -> Callable[[Any], Any]:
     """A function whose first argument is its clock, compiled for each kind of clock: for the real one at once, for a
     virtual one when first asked for. The other arguments, and what it returns, have these types."""
@@ -169,6 +175,20 @@ def _sleep_of(clock, instant_ns):
             clock.advance(clock.words, clock.script, clock.rings, clock.commands, clock.control, clock.busy, instant_ns)
 
         return sleep_virtually
+    return None
+
+
+@overload(spin)
+def _spin_of(clock, instant_ns):
+    if _is(clock, RealClock):
+
+        def look(clock, instant_ns):
+            while now_ns() < instant_ns:
+                pass
+
+        return look
+    if _is(clock, VirtualClock):  # where no core is kept from anybody
+        return lambda clock, instant_ns: sleep(clock, instant_ns)  # noqa: PLW0108  (numba inlines a function of its own)
     return None
 
 

@@ -1,10 +1,10 @@
 """A virtual clock: time that passes only when code looks at it or sleeps, and a scripted world that acts in it.
 
-A look has a set cost: a fixed time, a random part, and now and then a stall, all from a seed. So does a
-model's step, if the model says so in the word it shares with the clock (`busy`). Whatever the script has for an instant
-that passes is done before the call returns: blocks are pushed into rings, a writer closes its ring or begins a new
-epoch, commands are pushed, words are set. Everything happens in the one thread that looks, so the same seed and script
-give the same bits, and a minute of steps takes milliseconds.
+A look has a set cost: a fixed time, a random part, and now and then a stall, all from a seed. So does a model's step,
+if the model says so in a word it shares with the clock: the first of `busy`, or the last. Whatever the script has for
+an instant that passes is done before the call returns: blocks are pushed into rings, a writer closes its ring or begins
+a new epoch, commands are pushed, words are set. Everything happens in the one thread that looks, so the same seed and
+script give the same bits, and a minute of steps takes milliseconds.
 
 Where a test wants to decide as it goes, it gives the clock a limit. At its limit time stops, and the code that looked
 waits there until the test, which by then has seen what it wanted, moves the limit on (`let_pass`). Two threads, but
@@ -75,6 +75,8 @@ def _cost(words, busy):
     words[LOOKS] += 1
     cost = words[LOOK_NS] + np.int64(busy[0])
     busy[0] = 0.0
+    cost += np.int64(busy[-1])  # the same word, where there is one
+    busy[-1] = 0.0
     if words[SPREAD_NS] > 0:
         cost += random_below(words, words[SPREAD_NS])
     if words[STALL_PER_MILLION] > 0 and random_below(words, 1_000_000) < words[STALL_PER_MILLION]:

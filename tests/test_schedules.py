@@ -28,9 +28,10 @@ def test_the_same_seed_is_the_same_to_the_bit() -> None:
 
 def test_schedules_are_as_wild_as_they_are_meant_to_be() -> None:
     """Every state the promises speak of occurs; otherwise they would say little."""
-    seen = ended = 0
+    seen = ended = rehearsed = 0
     for seed in range(1, 281):
         recorded = one(seed, "trivial")
+        rehearsed += int(recorded.stage.simulation.counters[rec.REHEARSED]) if recorded.look_ns else 0
         seen |= int(np.bitwise_or.reduce(recorded.steps["status"], initial=0))
         for segment in recorded.segments:
             ended |= 1 << segment.ended
@@ -39,6 +40,7 @@ def test_schedules_are_as_wild_as_they_are_meant_to_be() -> None:
         rec.WAITED, rec.RESTARTED, rec.SLOWED,
     ):  # fmt: skip
         assert seen & bit, rec.STATUS[bit]
+    assert rehearsed > 100  # where that it ends in time is asserted
     for how in (rec.STOPPED, rec.RING_CLOSED, rec.INPUT_LOST):
         assert ended & 1 << how
 

@@ -30,6 +30,7 @@ from sync.errors import WireError
 from sync.process.realtime import permitted
 from sync.ring.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.ring.ledger import histogram, record
+from sync.ring.rhythm import next_look
 from sync.ring.ring import HEAD_WORD, beat, push
 from sync.transport.message import MALFORMED, decode
 from sync.transport.message_form import Form, read_message, write_message
@@ -324,12 +325,13 @@ class Receiver:
         self._socket.close()
 
 
-@kernel(types.boolean(READ_ONLY, int64, int64, int64))
-def wait_beyond(ring, position, until_ns, nap_ns):
-    """Nap until the ring has a newer block than `position`; False if there is none at `until_ns`."""
+@kernel(types.boolean(READ_ONLY, int64, int64, int64, int64))
+def wait_beyond(ring, position, until_ns, nap_ns, due_ns):
+    """Nap until the ring has a newer block than `position`, which is due then, if that is known; False if there is none
+    at `until_ns`."""
     while load_acquire(ring, HEAD_WORD) <= position + 1:
         now = now_ns()
         if now >= until_ns:
             return False
-        sleep_until(min(now + nap_ns, until_ns))
+        sleep_until(min(next_look(now, due_ns, nap_ns), until_ns))
     return True

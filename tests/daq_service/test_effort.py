@@ -55,12 +55,14 @@ class World:
     pushed: list[np.ndarray] = field(default_factory=list)
     kind: Any = EffortLoop
 
-    def step(self, t_ns: int, torque: float, angle: float = 0.0, received: bool = False, ring: int = 0) -> None:
-        """A step that is pushed, or received, at this instant."""
+    def step(
+        self, t_ns: int, torque: float, angle: float = 0.0, received: bool = False, ring: int = 0, lag_ns: int = 0
+    ) -> None:
+        """A step that is pushed, or received, at this instant, so long after it was planned."""
         block = np.zeros(STEP.words, np.int64)
         number = len(self.pushed)
         block[PAYLOAD : PAYLOAD + 4] = number, number, 7, START + t_ns - 60_000
-        block[T] = START + t_ns
+        block[T] = START + t_ns - lag_ns
         # on a wire the simulator's clock may be any
         block[PUSHED], block[RECEIVED] = (12345, START + t_ns) if received else (START + t_ns, 0)
         values = block.view(np.float64)
@@ -131,6 +133,29 @@ def assert_recomputed(world: World, found: np.ndarray, least: float = 0.8) -> No
     again, compared = recompute(world.effort, world.made_steps(), found)
     assert again[compared].tobytes() == found[compared].tobytes()
     assert compared.sum() >= least * (len(found) - 2) - 2
+
+
+# ---- when a step is looked for ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset_ns", [0, 10**15])
+def test_a_step_is_looked_for_when_it_is_usually_there(offset_ns: int) -> None:
+    """Whatever clock says when it was planned. A look at set times alone finds it half a nap late."""
+    jitter = np.random.default_rng(1).exponential(30_000, 400).astype(int)
+    waits = {}
+    for quantile in (0.0, 0.5):
+        world = World(configured(quantile=quantile), step_ns=5 * MS, look_ns=500)
+        for k, late in enumerate(jitter):
+            lag = 150_000 + int(late)
+            world.step(5 * MS * (k + 1) + lag, 1.0, received=True, lag_ns=lag + offset_ns)
+        found = world.run(5 * MS * len(jitter))
+        assert_recomputed(world, found)
+        first = np.unique(found["step"], return_index=True)[1][1:]
+        taken = found[first[20:]]
+        waits[quantile] = np.median(taken["taken_ns"] - taken["step_received_ns"])
+        assert len(first) >= len(jitter) - 2
+    assert waits[0.5] < 25_000
+    assert waits[0.0] > 70_000
 
 
 # ---- limits and slew -------------------------------------------------------------------------------------------------

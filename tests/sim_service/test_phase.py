@@ -13,6 +13,7 @@ from sim_service.phase import (
     FREQUENCY,
     GUARD_NS,
     LOCKED,
+    QUANTILE,
     UNIT,
     advance,
     align,
@@ -22,6 +23,7 @@ from sim_service.phase import (
     overdue,
     phase_state,
     phase_unit_ns,
+    usual_delay,
 )
 from sync.compile.jit import kernel
 from sync.ring.ledger import record
@@ -194,6 +196,35 @@ def test_the_delay_is_the_cheapest_there_is(delays: list[int]) -> None:
 
     # to the width of a bucket
     assert price(chosen) <= min(price(float(d)) for d in delays) * 1.035
+
+
+@given(st.lists(st.integers(1_000, 900_000), min_size=1, max_size=300), st.floats(0.5, 0.999))
+@settings(deadline=None, max_examples=few(50))
+def test_so_many_blocks_are_there_after_the_usual_delay(delays: list[int], quantile: float) -> None:
+    arrivals = arrival_histograms()
+    for k, delay in enumerate(delays):
+        record(arrivals[k % 2], delay)
+    chosen = usual_delay(arrivals, quantile, float(P))
+    right = float(np.quantile(delays, quantile, method="inverted_cdf"))
+    assert 0.965 * right <= chosen <= 1.035 * right  # to the width of a bucket
+
+
+def test_a_block_later_than_a_period_is_not_waited_for_by_all() -> None:
+    arrivals = arrival_histograms()
+    for delay in [50_000] * 40 + [1_500_000] * 60:
+        record(arrivals[0], delay)
+    assert usual_delay(arrivals, 0.9, float(P)) < 60_000
+
+
+def test_steps_are_locked_to_the_quantile_where_blocks_are_waited_for() -> None:
+    jitter = np.random.default_rng(3).exponential(20_000, 100_003).astype(np.int64)
+    phase, arrivals = phase_state("locked", H, P, 0.005, 0.9), arrival_histograms()
+    for each in jitter[:20_000]:
+        arrived(phase, arrivals, 50_000 + each)
+    expected = 50_000 + np.quantile(jitter, 0.9)
+    assert phase[DELAY] - GUARD_NS == pytest.approx(expected, rel=0.06)
+    # of blocks that come more seldom than steps none is waited for
+    assert phase_state("locked", H, 20_000_000, 0.005, 0.9)[QUANTILE] == 0.0
 
 
 @given(st.integers(0, 10**15), st.integers(0, 10**15), st.integers(0, 999_999))

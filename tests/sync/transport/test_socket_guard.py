@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sync.compile.dependencies import folder_name
 from sync.process import realtime
 from sync.process.realtime import Warden
 from sync.ring.block import Layout
@@ -253,7 +254,7 @@ def test_key_files_that_do_not_count_are_said(tmp_path: Path) -> None:
 def test_compiled_code_is_taken_only_from_a_folder_that_nobody_else_writes(
     made: int | str | None, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "numba"
+    folder = tmp_path / folder_name()
     if made is not None:
         folder.mkdir()
         folder.chmod(made if isinstance(made, int) else 0o755)

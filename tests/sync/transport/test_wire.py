@@ -484,11 +484,11 @@ def test_closing_a_publisher_whose_socket_was_swept_away_does_no_harm(
 def test_waiting_beyond_a_position_ends_with_a_newer_block_or_with_its_time(ring_name: str, car: Layout) -> None:
     ring, reader = RingWriter(ring_name, car, 16), RingReader(ring_name)
     until = now_ns() + 50_000_000
-    assert not wait_beyond(reader.words, -1, until, 1_000_000)
+    assert not wait_beyond(reader.words, -1, until, 1_000_000, 0)
     assert now_ns() >= until
     push(ring.words, block_of(car, 1, 0))
-    assert wait_beyond(reader.words, -1, 0, 1_000_000)  # there already: no wait at all
-    assert not wait_beyond(reader.words, 0, 0, 1_000_000)
+    assert wait_beyond(reader.words, -1, 0, 1_000_000, 0)  # there already: no wait at all
+    assert not wait_beyond(reader.words, 0, 0, 1_000_000, 0)
     ring.close()
     reader.close()
 
@@ -497,6 +497,6 @@ def test_waiting_beyond_a_position_sees_the_push_of_another_process(ring_name: s
     actor.do("ring = RingWriter(name, Layout.from_text(text), 16)", name=ring_name, text=car.text)
     reader = RingReader(ring_name)
     actor.do("threading.Timer(0.1, lambda: push(ring.words, np.zeros(7, np.int64))).start()")
-    assert wait_beyond(reader.words, -1, now_ns() + PATIENCE_S * 10**9, 500_000)
+    assert wait_beyond(reader.words, -1, now_ns() + PATIENCE_S * 10**9, 500_000, 0)
     assert reader.head == 1
     reader.close()
