@@ -8,7 +8,7 @@ ARGS ?=
 # a drive and the tests start dozens of processes: none should compile Python anew that another has compiled before
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drive check test lint types built collected docs bench drill image suite-debian13 clean
+.PHONY: drive check test lint types built collected docs wheel bench drill image suite-debian13 clean
 
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
@@ -52,6 +52,12 @@ collected: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
+# a wheel with compiled kernels for a baseline processor of this kind, which drives at once where it is installed
+wheel: $(VENV)/.drive
+	rm -rf build/lib build/bdist.*
+	$(BIN)/python -m sync.compile.shipped build/compiled
+	TANDEM_COMPILED=$(CURDIR)/build/compiled $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --wheel-dir build/wheel .
+
 # what is measured against others, and a page of it for the site (build/validation.md); takes half an hour
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/validation.py
@@ -78,6 +84,7 @@ drill: $(VENV)/.dev
 	$(BIN)/python -m checks.schedules --schedules 1000 --model buggy
 	$(BIN)/python -m checks.look_ahead warnings --drives 20 --minutes 2
 	$(BIN)/python -m checks.identify_drill
+	$(BIN)/python -m checks.measured_car
 	$(BIN)/python -m checks.fleet_drill
 	$(BIN)/python -m checks.sweep_drill --runs 200
 	$(BIN)/python -m checks.energy

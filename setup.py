@@ -1,11 +1,21 @@
 """What pyproject.toml cannot say: a wheel has configs/, which stands beside the packages here, inside the package
-`tandem`. So an installed `tandem drive` finds its configuration (tandem/console/shipped_configs.py)."""
+`tandem`. So an installed `tandem drive` finds its configuration (tandem/console/shipped_configs.py).
 
+With TANDEM_COMPILED, a folder that sync/compile/shipped.py made, the wheel has that too and is for this platform."""
+
+import os
 import shutil
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
+
+COMPILED = os.environ.get("TANDEM_COMPILED")
+
+
+class ForThisPlatform(Distribution):
+    def has_ext_modules(self) -> bool:
+        return COMPILED is not None
 
 
 class WithConfigs(build_py):
@@ -15,6 +25,10 @@ class WithConfigs(build_py):
             target = Path(self.build_lib) / "tandem" / "configs"
             shutil.rmtree(target, ignore_errors=True)  # of a build before
             shutil.copytree("configs", target, ignore=shutil.ignore_patterns("__pycache__", "*.py"))
+            compiled = Path(self.build_lib) / "sync" / "compiled"
+            shutil.rmtree(compiled, ignore_errors=True)
+            if COMPILED:
+                shutil.copytree(COMPILED, compiled)
 
 
-setup(cmdclass={"build_py": WithConfigs})
+setup(cmdclass={"build_py": WithConfigs}, distclass=ForThisPlatform)

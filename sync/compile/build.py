@@ -29,6 +29,7 @@ from pathlib import Path
 
 from sync.child_python import python_command, python_environment
 from sync.compile import dependencies as code
+from sync.compile import shipped
 from sync.compile.dependencies import own_cache
 
 _WHEN_ASKED = re.compile(r"^COMPILED_WHEN_ASKED = True\b", re.MULTILINE)
@@ -70,6 +71,8 @@ def ensure(name: str, *modules: str, report: Report | None = None) -> None:
     own_cache()
     with open(code.cache_directory() / "build.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if missing(*modules):
+            shipped.take()
         if files := missing(*modules):
             build(files, report or Progress())
         code.marker(name).touch()
@@ -104,11 +107,11 @@ class Progress:
         if now < self._next and not (self._shown and (ended or self._terminal)):
             return
         self._shown = True
+        took = f" ({now - self._begun:.0f} s)" if ended else ""
         if self._terminal:
-            print(f"\r\x1b[K{text}", end="\n" if ended else "", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{text}{took}", end="\n" if ended else "", file=sys.stderr, flush=True)
         else:
             self._next = now + _EVERY_S
-            took = f" ({now - self._begun:.0f} s)" if ended else ""
             print(f"{text}{took}", file=sys.stderr, flush=True)
 
 

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from sync.compile import processor
 from sync.errors import ConfigError
 from sync.files.private import others_change, rewrite
 
@@ -43,8 +44,13 @@ def cache_directory() -> Path:
     base = os.environ.get("TANDEM_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tandem"
     )
-    # numba names compiled code by its source alone; with bounds checked (views.py) it is other code
-    return Path(base) / ("numba_checked" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "numba")
+    # numba names compiled code by its source alone; with bounds checked (views.py) it is other code, as it is for
+    # another processor
+    return Path(base) / folder_name(os.environ.get("NUMBA_BOUNDSCHECK") == "1")
+
+
+def folder_name(checked: bool = False) -> str:
+    return f"numba_checked-{processor.name()}" if checked else f"numba-{processor.name()}"
 
 
 def own_cache() -> None:

@@ -38,6 +38,7 @@ def take() -> None:
         options.__eq__, options.__hash__ = _same, _one_hash
         codegen.JITCPUCodegen._library_class = _Library
         codegen.JITCPUCodegen.set_env = _set_env
+        codegen.JITCPUCodegen.magic_tuple = _of_the_folder
         caching.Cache.load_overload = _load
         caching.IndexDataCacheFile._load_index = _entries
         caching.IndexDataCacheFile._load_data = _entry
@@ -156,6 +157,12 @@ _numba_set_env = codegen.JITCPUCodegen.set_env
 def _set_env(self: Any, env_name: str, env: Any) -> None:
     if self._engine.get_global_value_address(env_name):  # an inner function has none
         _numba_set_env(self, env_name, env)
+
+
+def _of_the_folder(self: Any) -> tuple[str, ...]:
+    """Which processor code is for: its folder says (sync/compile/dependencies.py). So code is found as well that was
+    compiled elsewhere, for a processor that this one can stand in for (sync/compile/shipped.py)."""
+    return ("folder",)
 
 
 # ---- loading: 0.3 s of a processor in every process. Before numba looks into its cache it gets ready to compile: all

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 from tests.system.conftest import ROOT, assert_all_that_was_due, leftovers
@@ -15,28 +16,36 @@ PACKAGES = ("tandem", "daq_service", "sim_service", "sync")
 BUILT_FROM = (*PACKAGES, "configs", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run(*command: str | Path, cwd: Path, **more: str) -> str:
     """What it printed. Nothing tells it where the checkout is."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")} | more
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
-def install(place: Path) -> tuple[Path, Path]:
-    """The wheel in an environment of its own: its programs, its packages. What it needs it has from this one."""
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+def build(place: Path, **more: str) -> Path:
     tree = place / "tree"
     tree.mkdir()
     for name in BUILT_FROM:  # in a copy: a build leaves files behind
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tree / name)
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
-    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", place, tree, cwd=place)
+    run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", place, tree, cwd=place, **more)
     shutil.rmtree(tree)
     (wheel,) = place.glob("*.whl")
+    return wheel
+
+
+def install(place: Path) -> tuple[Path, Path]:
+    """The wheel in an environment of its own: its programs, its packages. What it needs it has from this one."""
+    wheel = build(place)
+    assert wheel.name.endswith("-py3-none-any.whl")
     venv.create(place / "venv", with_pip=False)
     python = place / "venv" / "bin" / "python"
-    run(*pip, "--python", python, "install", "--no-compile", "--no-deps", "--no-index", wheel, cwd=place)
+    run(*PIP, "--python", python, "install", "--no-compile", "--no-deps", "--no-index", wheel, cwd=place)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=place).strip())
     # a path in a .pth file is no more than that: .pth files over there, which would find the checkout, are not read
     (site / "needed.pth").write_text("\n".join({sysconfig.get_path(key) for key in ("purelib", "platlib")}) + "\n")
@@ -66,3 +75,13 @@ def test_a_wheel_in_an_empty_environment_drives_outside_the_checkout(tmp_path: P
         assert leftovers(name) == []
     found = json.loads(run(programs / "tandem", "info", "drive", "--json", cwd=tmp_path))
     assert found["start"]["software"].startswith("tandem ")
+
+
+def test_a_platform_wheel_has_the_compiled_code_it_is_given_and_says_whom_it_is_for(tmp_path: Path) -> None:
+    """What becomes of that code: tests/sync/compile/test_shipped.py."""
+    given = tmp_path / "compiled"
+    given.mkdir()
+    (given / "files.json").write_text("{}")
+    wheel = build(tmp_path, TANDEM_COMPILED=str(given))
+    assert wheel.name.endswith(f"-linux_{os.uname().machine}.whl") and f"-cp3{sys.version_info.minor}-" in wheel.name
+    assert "sync/compiled/files.json" in zipfile.ZipFile(wheel).namelist()

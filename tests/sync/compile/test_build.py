@@ -44,7 +44,8 @@ def tree(tmp_path: Path) -> Path:
     for package in ("sync", "sync/compile", "sync/files", "daq_service", "sim_service"):
         (tree / package).mkdir(parents=True)
         (tree / package / "__init__.py").touch()
-    compiling = (f"compile/{name}.py" for name in ("build", "dependencies", "jit", "numba_shortcuts", "stamps"))
+    names = ("build", "dependencies", "jit", "numba_shortcuts", "processor", "shipped", "stamps")
+    compiling = (f"compile/{name}.py" for name in names)
     for file in ("child_python.py", "errors.py", "files/private.py", *compiling):
         shutil.copy(ROOT / "sync" / file, tree / "sync" / file)
     _write(tree, "sync.one", "", "1")

@@ -131,7 +131,7 @@ def test_another_numba_is_used_the_public_way_and_what_an_edit_reaches_is_still_
         said.append(result.stdout.split())
     assert [each[:4] for each in said] == [["4.0", "8.0", "0", "False"], ["4.0", "8.0", "1", "False"]]
     # one folder for all sources: an edit of any of them is another folder
-    assert said[0][4] == str(tmp_path / "cache" / "numba" / f"all-{dependencies.fingerprint()}")
+    assert said[0][4] == str(tmp_path / "cache" / dependencies.folder_name() / f"all-{dependencies.fingerprint()}")
     assert list(Path(said[0][4]).rglob("*.nbc"))
 
 

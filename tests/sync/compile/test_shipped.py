@@ -1,0 +1,154 @@
+"""What a platform wheel brings is run where it fits and nobody could have changed it, and never otherwise."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sync.compile import dependencies, numba_shortcuts, processor, shipped
+from tests.sync.actors import ROOT, environment
+
+pytestmark = [
+    pytest.mark.skipif(not numba_shortcuts.taken(), reason="not used with this version of numba"),
+    pytest.mark.skipif(os.uname().machine not in shipped._BASELINES, reason="no baseline for this processor"),
+]
+CALL = """
+from sync.clock import now_ns
+print(sum(now_ns.stats.cache_hits.values()), sum(now_ns.stats.cache_misses.values()), now_ns() > 0)
+"""
+
+
+def ask(program: str, cache: Path, **more: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env={**environment(), "TANDEM_CACHE": str(cache), **more},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The clock's kernels, compiled for the baseline processor."""
+    place = tmp_path_factory.mktemp("made")
+    program = "from sync.compile import build, dependencies; build.ensure('clock', 'sync.clock')"
+    shown = "; print(dependencies.cache_directory())"
+    cache = ask(program + shown, place / "cache", **shipped.settings())
+    assert shipped.gather(Path(cache), place / "compiled") >= 5
+    return place / "compiled"
+
+
+@pytest.fixture
+def brought(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy, that may be spoilt, and an empty cache."""
+    monkeypatch.setenv("TANDEM_CACHE", str(tmp_path / "cache"))
+    shutil.copytree(made, tmp_path / "compiled")
+    dependencies.cache_directory().mkdir(parents=True, mode=0o700)
+    return tmp_path / "compiled"
+
+
+def test_code_for_the_baseline_processor_is_found_and_run(brought: Path, tmp_path: Path) -> None:
+    assert shipped.take(brought) >= 5
+    assert shipped.take(brought) == 0, "what is there already is left as it is"
+    assert ask(CALL, tmp_path / "cache") == "1 0 True"
+
+
+def test_without_it_the_same_is_compiled(tmp_path: Path) -> None:
+    assert ask(CALL, tmp_path / "cache") == "0 1 True"
+
+
+def changed(key: str, value: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        found = json.loads((folder / "files.json").read_text())
+        if key == "made_with":
+            found[key] |= value
+        else:
+            found[key] = value
+        (folder / "files.json").write_text(json.dumps(found))
+
+    return change
+
+
+def others_may_write(folder: Path) -> None:
+    folder.chmod(0o777)
+
+
+def others_may_write_the_list(folder: Path) -> None:
+    (folder / "files.json").chmod(0o666)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        changed("made_with", {"numba": "0.1"}),
+        changed("made_with", {"sources": "of others"}),
+        changed("made_with", {"python": "cpython-27"}),
+        changed("flags", ["a-unit-that-no-processor-has"]),
+        changed("files", {"../outside.nbc": "0" * 64}),
+        changed("files", {"/etc/outside.nbc": "0" * 64}),
+        changed("files", {"step/outside.so": "0" * 64}),
+        changed("files", [1]),
+        others_may_write,
+        others_may_write_the_list,
+        lambda folder: (folder / "files.json").write_text("{"),
+        lambda folder: (folder / "files.json").unlink(),
+    ],
+)
+def test_what_does_not_fit_or_could_be_of_others_is_not_taken(brought: Path, spoil: Callable[[Path], None]) -> None:
+    spoil(brought)
+    assert shipped.take(brought) == 0
+    assert list(dependencies.cache_directory().iterdir()) == []
+
+
+def objects(folder: Path) -> list[Path]:
+    return sorted(folder.glob("sync.clock.now_ns-*/*.nbc"))
+
+
+def truncated(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def exchanged(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def written_by_others(file: Path) -> None:
+    file.chmod(0o666)
+
+
+def led_elsewhere(file: Path) -> None:
+    file.rename(file.with_suffix(".other"))
+    file.symlink_to(file.with_suffix(".other"))
+
+
+@pytest.mark.parametrize("spoil", [truncated, exchanged, written_by_others, Path.unlink])
+def test_a_file_that_is_not_the_one_that_was_made_is_compiled_again(
+    brought: Path, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    for file in objects(brought):
+        spoil(file)
+    shipped.take(brought)
+    cache = dependencies.cache_directory()
+    assert not objects(cache) and not list(cache.glob("sync.clock-*.compiled"))
+    assert list(cache.glob("sync.clock.sleep_until-*/*.nbc")), "what is whole is taken"
+    assert ask(CALL, tmp_path / "cache") == "0 1 True"
+
+
+def test_a_link_is_not_followed(brought: Path) -> None:
+    for file in objects(brought):
+        led_elsewhere(file)
+    shipped.take(brought)
+    assert not objects(dependencies.cache_directory())
+
+
+def test_each_processor_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = dependencies.cache_directory()
+    monkeypatch.setattr(processor, "name", lambda: "another")
+    assert dependencies.cache_directory() != here
