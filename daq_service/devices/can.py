@@ -12,18 +12,15 @@ what comes after is a new epoch. None of this ends the run.
 In place of a bus a log (candump, .asc, .blf, .trc, ...) can play, in real time and through the same code.
 """
 
-import copy
 import errno
-import gc
 import importlib.util
-import warnings
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from daq_service.devices.can_log import Player, read_log
 from daq_service.devices.contract import Device, DeviceSettings, Host
 from daq_service.devices.dbc import (
     Bits,
@@ -42,7 +39,6 @@ from sync.config.config import Config
 from sync.config.extras import install_extra
 from sync.config.input_rows import of_channel
 from sync.errors import ConfigError, DeviceError
-from sync.files.limits import Budget, DecodedTooLarge
 from sync.ring.block import AGE
 
 _PACKAGES = {"can": "python-can", "cantools": "cantools"}
@@ -62,6 +58,7 @@ class Settings(DeviceSettings):
     interface: str | None = None
     channel: str | int | None = None
     replay: str | None = None  # a log that plays in the bus' place
+    lead_ms: float = Field(500.0, ge=0, le=60_000)  # before it: its first frames again and again
     bitrate: int | None = Field(None, ge=1000, le=20_000_000)
     fd: bool = False
     options: dict[str, Any] = {}  # whatever else the interface understands, as python-can has it
@@ -107,84 +104,8 @@ def _is_can(place: Path) -> bool:
         return False
 
 
-# what python-can reads, but for .db, which is SQLite and may hold queries without end, and .gz, of which it unpacks any
-# number of lines that are no frames
-_LOGS = (".asc", ".blf", ".csv", ".log", ".trc")
-_COST_OF_FRAME = 100  # the time that python-can takes for one, as bytes
-_BYTES_OF_FRAME = 400  # of the object that it makes of one
-
-
 class BusOffError(OSError):
     """Reported by an error frame."""
-
-
-# ---- a log in the bus' place -----------------------------------------------------------------------------------------
-
-
-def _read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | None, key: str) -> list[Any]:
-    """The frames of a log that we want, by their time."""
-    import can
-
-    if not path.is_file():
-        raise ConfigError(f"{key}: {path}: no such file")
-    if path.suffix.lower() not in _LOGS:
-        unpack = "; unpack it first" * (path.suffix.lower() == ".gz")
-        raise ConfigError(f"{key}: {path}: cannot be read: must be one of {', '.join(_LOGS)}{unpack}")
-    budget = Budget(path, path.stat().st_size)
-    wanted, channels, found = set(ids), set(), []
-    why: str | None = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # python-can leaves a file open that it cannot read
-        try:
-            with budget.enforced("its frames"), can.LogReader(str(path)) as log:
-                for message in log:
-                    budget.take(_COST_OF_FRAME, "its frames")
-                    channels.add(message.channel)
-                    if (message.arbitration_id, message.is_extended_id) in wanted:
-                        budget.take(_BYTES_OF_FRAME, "its frames")
-                        found.append(message)
-        except DecodedTooLarge as error:
-            raise ConfigError(f"{key}: {error}") from None
-        except Exception as error:  # every format has its own
-            why = _text(error)
-        if why is not None:
-            gc.collect()
-            raise ConfigError(f"{key}: {path}: cannot be read: {why}")
-    if channel is not None and len(channels) > 1:  # where there is one bus only, it is the one, whatever its name
-        found = [message for message in found if message.channel == channel]
-    if not found:
-        has = ", ".join(sorted(map(repr, channels))) or "no frames at all"
-        raise ConfigError(f"{key}: {path}: has none of our frames; source.channel = {channel!r}, the log has {has}")
-    return sorted(found, key=lambda message: float(message.timestamp))
-
-
-class Player:
-    """Frames of a log, each when as much time has passed as had on board; for the source it is a bus.
-
-    They are stamped with the seconds of the monotonic clock.
-    """
-
-    def __init__(self, log: list[Any], now_ns: Callable[[], int]):
-        self._log, self._now, self._next = log, now_ns, 0
-        self._start: int | None = None  # when it was listened to first
-
-    def recv(self, _: float) -> Any:
-        now = self._now()
-        if self._start is None:
-            self._start = now
-        if self._next >= len(self._log):
-            return None
-        logged = self._log[self._next]
-        due = self._start + round((logged.timestamp - self._log[0].timestamp) * 1e9)
-        if due > now:
-            return None
-        self._next += 1
-        message = copy.copy(logged)
-        message.timestamp = due * 1e-9
-        return message
-
-    def shutdown(self) -> None:
-        pass
 
 
 # ---- the source ------------------------------------------------------------------------------------------------------
@@ -213,7 +134,8 @@ class CanDevice(Device):
         self._file = file
         self._log = log
         # a log of one instant ends too
-        self.seconds = max(log[-1].timestamp - log[0].timestamp, _LEAST_LOG_S) if log else None
+        self._lead_ns = round(1e6 * settings.lead_ms)
+        self.seconds = max(log[-1].timestamp - log[0].timestamp, _LEAST_LOG_S) + 1e-9 * self._lead_ns if log else None
         self._where = settings.replay or f"{settings.interface} {settings.channel}"
         self._bus: Any = None
         self._started = self._reported_undated = False
@@ -235,7 +157,7 @@ class CanDevice(Device):
 
         s = self._settings
         if self._log:
-            return Player(self._log, self._now)
+            return Player(self._log, self._now, self._lead_ns)
         asked: dict[str, Any] = dict(s.options)
         if s.bitrate is not None:
             asked["bitrate"] = s.bitrate
@@ -502,5 +424,5 @@ def open_device(config: Config, settings: Settings, file: Path, host: Host) -> C
         frames[id_] = Frame((message.length, padded), tuple(places))
     log = []
     if settings.replay is not None:
-        log = _read_log(file.parent / settings.replay, frames, settings.channel, f"{file}: source.replay")
+        log = read_log(file.parent / settings.replay, frames, settings.channel, f"{file}: source.replay")
     return CanDevice(config, settings, file, frames, remarks, log, host)

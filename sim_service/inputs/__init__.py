@@ -27,6 +27,7 @@ from sim_service.inputs.table import (
     BELOW,
     CHANNEL_A,
     CHANNEL_B,
+    CONSTANT,
     ENCODER,
     FUSED,
     KIND,
@@ -38,6 +39,7 @@ from sim_service.inputs.table import (
     POLICY,
     ROW_A,
     ROW_B,
+    SUM,
     TO,
 )
 from sync.compile.jit import kernel
@@ -128,6 +130,15 @@ def _convert(block, h, row, table, channels, numbers, memory, values):
     if kind == ENCODER:
         counts = _integer(block, channels, table[row, CHANNEL_A])
         return encoder(numbers, row, memory, block[T], counts, h)
+    if kind == CONSTANT:
+        return numbers[row, OWN], 0.0, 0.0
+    if kind == SUM:
+        other, a, b = table[row, ROW_B], numbers[row, OWN], numbers[row, OWN + 1]
+        return (
+            a * values[source, 0] + b * values[other, 0],
+            a * values[source, 1] + b * values[other, 1],
+            a * values[source, 2] + b * values[other, 2],
+        )
     if source >= 0:
         x, xd, xdd = values[source, 0], values[source, 1], values[source, 2]
     else:

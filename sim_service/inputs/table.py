@@ -15,7 +15,9 @@ from sync.ring.block import AGE, Layout
 from sync.signals import estimators
 
 # kinds of which more is asked than a conversion (sync/config/input_rows.py)
-ENCODER, FUSED, MEASUREMENT = (list(KINDS).index(kind) for kind in ("encoder", "fused", "measurement"))
+ENCODER, FUSED, MEASUREMENT, SUM, CONSTANT = (
+    list(KINDS).index(kind) for kind in ("encoder", "fused", "measurement", "sum", "constant")
+)
 # of a row: its kind, where its two sources are (a channel by its place, a row by its number; -1: there is none), which
 # channels with an age it depends on, itself or through other rows (bits), and where its three results go (-1: nowhere)
 KIND, CHANNEL_A, CHANNEL_B, ROW_A, ROW_B, AGED, TO, TO_END = 0, 1, 2, 3, 4, 5, 6, 9
@@ -119,7 +121,7 @@ def rows(
         par[MOST] = math.inf if row.most is None else row.in_si(row.most)
         par[BELOW] = par[LEAST] - row.in_si(row.tolerance_below)
         par[ABOVE] = par[MOST] + row.in_si(row.tolerance_above)
-        par[LIMIT_NS] = round(stale_after_ms * 1e6)
+        par[LIMIT_NS] = round(stale_after_ms * 1e6) if row.channels or row.rows else math.inf
         par[POLICY : POLICY + WORDS] = policy(row.stale, row.in_si(row.stale.safe))
         own = row.numbers(step_s, period_s)
         par[OWN : OWN + len(own)] = own

@@ -264,6 +264,11 @@ class Arctangent(_Row):
         return rows[self.row].results(rows)
 
 
+def _scaled(numbers, row, own, x, xd, xdd, y):
+    """Counts from their zero, of which no rate is known."""
+    return (x - numbers[row, own]) * numbers[row, own + 1], 0.0, 0.0
+
+
 class VoiceCoil(_Row):
     """The rate of a joint from a coil that moves in a field: U / kappa is its velocity, over the lever arm a rate."""
 
@@ -279,9 +284,7 @@ class VoiceCoil(_Row):
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [self.zero_counts, self.volts_per_count / (self.kappa_v_s_per_m * self.lever_arm_m)]
 
-    @staticmethod
-    def convert(numbers, row, own, x, xd, xdd, y):
-        return (x - numbers[row, own]) * numbers[row, own + 1], 0.0, 0.0
+    convert = staticmethod(_scaled)
 
     @property
     def channels(self) -> list[str]:
@@ -322,10 +325,7 @@ class Measurement(_Row):
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [self.zero_counts, self.in_si(self.per_count) * self.sign]
 
-    @staticmethod
-    def convert(numbers, row, own, x, xd, xdd, y):
-        """The rate's place is for its age."""
-        return (x - numbers[row, own]) * numbers[row, own + 1], 0.0, 0.0
+    convert = staticmethod(_scaled)  # the rate's place is for its age
 
     @property
     def channels(self) -> list[str]:
@@ -341,7 +341,43 @@ class Measurement(_Row):
         return self
 
 
-ROWS: tuple[type[_Row], ...] = (Affine, Encoder, Polynomial, HallPair, Arctangent, VoiceCoil, Fused, Measurement)
+class Sum(_Row):
+    """Two rows added, each times its weight: an angle that a bus has in a coarse and a fine signal."""
+
+    kind: Literal["sum"]
+    of: Annotated[list[_Name], Field(min_length=2, max_length=2)]
+    weights: Annotated[list[float], Field(min_length=2, max_length=2)] = [1.0, 1.0]
+
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        return list(self.weights)
+
+    @property
+    def rows(self) -> list[str]:
+        return list(self.of)
+
+    def results(self, rows: "dict[str, Row]") -> int:
+        return min(rows[name].results(rows) for name in self.of)
+
+
+class Constant(_Row):
+    """The same at every step, whatever the channels say: an input that nothing measures."""
+
+    kind: Literal["constant"]
+    value: float
+
+    def numbers(self, step_s: float, period_s: float) -> list[float]:
+        return [self.in_si(self.value)]
+
+    @model_validator(mode="after")
+    def _never_stale(self) -> "Constant":
+        if self.stale != Stale():
+            raise ValueError("stale: is not for a constant, which is never old; take it out")
+        return self
+
+
+ROWS: tuple[type[_Row], ...] = (
+    Affine, Encoder, Polynomial, HallPair, Arctangent, VoiceCoil, Fused, Measurement, Sum, Constant,
+)  # fmt: skip
 KINDS = {str(get_args(row.model_fields["kind"].annotation)[0]): row for row in ROWS}
 if TYPE_CHECKING:
     Row = _Row
@@ -382,6 +418,9 @@ def _connected(rows: dict[str, Any]) -> dict[str, Any]:
             if to in taken:
                 raise ValueError(f"{name}.to: {to} is written by {taken[to]} already")
             taken[to] = name
+        if row.kind == "sum" and len({rows[other].machine_unit for other in row.rows} | {row.machine_unit}) > 1:
+            units = " and ".join(f"{other} is in {rows[other].unit}" for other in row.rows)
+            raise ValueError(f"{name}.unit = {row.unit!r}: what is added must be in one unit: {units}")
         for other in row.rows:
             if rows[other].kind == "measurement":
                 raise ValueError(f"{name} reads the row {other}: a measurement is for the machine, not for other rows")
@@ -412,7 +451,7 @@ Rows = Annotated[dict[_Name, Row], BeforeValidator(_kinds_known), AfterValidator
 
 
 def of_channel(rows: dict[str, Row], channel: str) -> tuple[str, Affine | Encoder] | None:
-    """The row, with its name, that converts this channel alone and can be inverted; None if there is none."""
+    """The row, with its name, that calibrates this channel alone and can be inverted; None if there is none."""
     for name, row in rows.items():
         if isinstance(row, Affine | Encoder) and row.channels == [channel]:
             return name, row

@@ -17,6 +17,8 @@ each a file of the same form: one every `record.part_minutes`, and one wherever 
     /effort_2    the second of them
     /effort_3    the third
     /look_ahead  predictions, each with the step it begins with (absent where none were made)
+    /measured    what sensors said of the machine itself, in an imported measurement (sync/record/measured.py);
+    /measured_2  the same of sensors with other instants, and so on
     metadata     tandem.ring: which ring the blocks of a topic come from, from which position on; where it was read to
                  its end; where another recorder took it up (sync/record/rings.py)
     metadata     tandem.said: notices during the run with their instants, such as a lost device; one each
@@ -36,6 +38,7 @@ A chunk is finished and written several times a second: what was written stays r
 
 from sync.record.batch import CompleteRun, CompleteTopic, new_folder, write_complete
 from sync.record.heads import Left, read_head
+from sync.record.measured import MEASURED, Measured, is_measured, measured
 from sync.record.reader import open_run
 from sync.record.resume import LeftOff, left_off
 from sync.record.rings import Ring
@@ -45,10 +48,12 @@ from sync.record.writer import FILE, RunWriter, part_file, parts
 
 __all__ = [
     "FILE",
+    "MEASURED",
     "CompleteRun",
     "CompleteTopic",
     "Left",
     "LeftOff",
+    "Measured",
     "Part",
     "Ring",
     "Run",
@@ -57,7 +62,9 @@ __all__ = [
     "Sink",
     "SyncFailure",
     "Topic",
+    "is_measured",
     "left_off",
+    "measured",
     "new_folder",
     "open_run",
     "part_file",

@@ -57,7 +57,7 @@ def record_feed(
     from sim_service.step_record import RESTARTED
     from sync.config.config import Config
     from sync.config.toml import check
-    from sync.record import RunError, open_run
+    from sync.record import RunError, measured, open_run
     from sync.record.settings import recorded_settings
     from sync.ring.streams import LOOK_AHEAD
     from tandem.records.replay import Watch, configuration, replay_run
@@ -82,7 +82,7 @@ def record_feed(
         say(f"{error}")
         say("the page shows the recorded outputs alone: a box for the machine, and the plots")
         config, model, params = configuration(run, asked)
-        return RecordData(title, config, model, params, recorded.blocks, files=run.attachments)
+        return RecordData(title, config, model, params, recorded.blocks, files=run.attachments, measured=measured(run))
     if done.figures["stopped"]:
         say(f"{run.path}: {done.figures['stopped']}; the page ends before it")
     if asked.mode == "exact" and not asked.changed and not done.figures["identical"] and not done.figures["stopped"]:
@@ -94,5 +94,5 @@ def record_feed(
     predictions = run.topics.get(LOOK_AHEAD.topic) if asked.mode == "exact" else None
     return RecordData(
         title, done.config, done.model, done.params, steps, np.array(states.steps, np.int64), np.array(states.states),
-        breaks, run.attachments, predictions.blocks if predictions is not None else None,
+        breaks, run.attachments, predictions.blocks if predictions is not None else None, measured(run),
     )  # fmt: skip

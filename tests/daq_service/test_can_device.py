@@ -23,6 +23,7 @@ from daq_service.acquire import Acquisition
 from daq_service.devices import can as can_source
 from daq_service.devices import open_device, require
 from daq_service.devices.can import CanDevice
+from daq_service.devices.can_log import Player
 from daq_service.devices.contract import Host
 from daq_service.devices.dbc import Frame, bits, calibration, disagrees
 from sim_service.inputs import oldest
@@ -443,7 +444,7 @@ def test_a_log_plays_in_its_own_time(suffix: str, tmp_path: Path) -> None:
                 message.timestamp = 1_700_000_000.0 + 0.01 * k
                 log.on_message_received(message)
     clock = virtual_clock(look_ns=100)
-    config = load(CAN, [f"source={{kind='can', replay='{file}', dbc='can/example.dbc', {MAPPED}}}"])
+    config = load(CAN, [f"source={{kind='can', replay='{file}', lead_ms=0, dbc='can/example.dbc', {MAPPED}}}"])
     source = open_device(config, CAN, Host(clock=clock))
     assert source.seconds == pytest.approx(0.29, abs=1e-3)  # type: ignore[attr-defined]
     source.find()
@@ -462,6 +463,22 @@ def test_a_log_plays_in_its_own_time(suffix: str, tmp_path: Path) -> None:
     source.stop()
     assert list(seen) == list(range(30))
     assert all(abs(seen[k] - seen[0] - 10 * MS * k) < MS for k in seen)
+
+
+def test_before_a_log_its_first_frames_are_sent_until_a_simulator_has_found_its_rhythm() -> None:
+    log = [encode(STEERING, SteeringWheelAngle=k) for k in range(4)] + [encode(THROTTLE, ThrottlePosition=9)]
+    for k, message in enumerate(log):
+        message.timestamp = 50.0 + 0.01 * k
+    now = [1000 * MS]
+    player = Player(log, lambda: now[0], 100 * MS)
+    heard = []
+    for _ in range(200):
+        while (message := player.recv(0)) is not None:
+            heard.append((round(message.timestamp * 1e3) - 1000, message.arbitration_id, bytes(message.data)))
+        now[0] += MS
+    first = [log[0], log[4]]
+    assert sorted(heard[:20]) == sorted((10 * k, m.arbitration_id, bytes(m.data)) for k in range(10) for m in first)
+    assert heard[20:] == [(100 + 10 * k, m.arbitration_id, bytes(m.data)) for k, m in enumerate(log)]  # all of it
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # python-can leaves a broken one open

@@ -346,6 +346,42 @@ AFFINE = {"channel": "coil", "kind": "affine", "full_counts": 1.0}
 MEASURED = {"kind": "measurement", "channel": "lever", "per_count": 0.5}
 
 
+def test_an_angle_in_two_signals_is_their_sum_with_its_rate() -> None:
+    both = {"kind": "encoder", "unit": "deg", "estimator": "full_rate"}
+    bench = Bench(
+        whole={"channel": "lever", "per_count": 0.1, **both, "to": ["angle", "rate"]},
+        coarse={"channel": "front", "per_count": 1.5, **both},
+        fraction={"channel": "rear", "per_count": 0.1, **both},
+        sum={"of": ["coarse", "fraction"], "kind": "sum", "unit": "deg", "to": ["added", "added_rate"]},
+        apart={
+            "of": ["coarse", "fraction"],
+            "kind": "sum",
+            "unit": "deg",
+            "weights": [2.0, -1.0],
+            "to": ["difference"],
+        },
+    )
+    for tenths in np.rint(300 * np.sin(0.02 * np.arange(200))).astype(int):
+        coarse = round(tenths / 15)
+        found = bench.feed(lever=int(tenths), front=coarse, rear=int(tenths - 15 * coarse))
+        assert found["added"] == pytest.approx(math.radians(0.1 * tenths), abs=1e-12)
+        assert found["added_rate"] == pytest.approx(found["rate"], abs=1e-9)
+        assert found["difference"] == pytest.approx(
+            math.radians(3.0 * coarse - 0.1 * (tenths - 15 * coarse)), abs=1e-12
+        )
+
+
+def test_a_constant_is_the_same_at_every_age() -> None:
+    stale = {"hold_ms": 5.0, "ramp_ms": 5.0}
+    bench = Bench(
+        tilt={"kind": "constant", "unit": "deg", "value": 90.0, "to": ["tilt"]},
+        front={"channel": "front", "kind": "affine", "full_counts": 10, "to": ["front"], "stale": stale},
+    )
+    assert bench.feed(front=10) == {"tilt": math.radians(90.0), "front": 1.0}
+    assert bench.step(age_ms=500.0) == {"tilt": math.radians(90.0), "front": 0.0}
+    assert stage_of(bench.stages, 0) == 0 and stage_of(bench.stages, 1) == SAFE
+
+
 def test_a_measurement_has_its_age_against_its_block_and_is_never_stale() -> None:
     """It has no stage, wherever it stands, and takes no place among the rows that have one."""
     bench = Bench(
@@ -382,6 +418,10 @@ def test_a_measurement_has_its_age_against_its_block_and_is_never_stale() -> Non
         ({f"row_{n}": AFFINE for n in range(16)}, "at most 15"),
         ({f"row_{n}": MEASURED for n in range(46)}, "at most 45"),
         ({"a": {**MEASURED, "stale": {"hold_ms": 5.0}}}, "stale: is not for a measurement"),
+        ({"a": {"kind": "constant", "value": 1.0, "stale": {"hold_ms": 5.0}}}, "stale: is not for a constant"),
+        ({"a": AFFINE, "b": AFFINE, "c": {"kind": "sum", "of": ["a", "b"], "unit": "m"}}, "must be in one unit"),
+        ({"a": AFFINE, "c": {"kind": "sum", "of": ["a", "c"]}}, "in a circle"),
+        ({"a": AFFINE, "c": {"kind": "sum", "of": ["a", "b"]}}, "reads the row b, which is not there"),
         ({"a": MEASURED, "b": {"kind": "affine", "full_counts": 1.0, "row": "a"}}, "a measurement is for the machine"),
     ],
 )  # fmt: skip
@@ -411,6 +451,6 @@ def test_the_examples_of_the_documentation_are_rows() -> None:
     text = (DRIVE.parents[1] / "docs" / "inputs.md").read_text()
     examples = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     assert [list(TypeAdapter(Rows).validate_python(tomllib.loads(e)["inputs"])) for e in examples] == [
-        ["key"], ["position", "key"]
+        ["key"], ["position", "key"], ["coarse", "fraction", "steering", "brake"]
     ]  # fmt: skip
     assert all(f"| `{kind}` |" in text for kind in KINDS)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sync.errors import ConfigError
+from tandem.multibody.ground.crg_modifiers import Line, check_modifiers, fills_sides, modified
 
 MOST_ROWS = 2_000_000
 MOST_COLUMNS = 4000
@@ -55,10 +56,14 @@ class Crg:
     heights: np.ndarray  # rows by columns
 
 
-def parse_crg(data: bytes, file: str, fill_sides: bool = False, ignore_options: bool = False) -> Crg:
+def parse_crg(
+    data: bytes, file: str, fill_sides: bool = False, ignore_options: bool = False, ignore_modifiers: bool = False
+) -> Crg:
     sections, payload = _split(data, file)
     road = _values(sections, "ROAD_CRG", file)
     _refuse_unsupported(sections, road, file, ignore_options)
+    modifiers = {} if ignore_modifiers else _values(sections, "ROAD_CRG_MODS", file)
+    check_modifiers(modifiers, file)
     increment = road.get("REFERENCE_LINE_INCREMENT", 0.0)
     if not 1e-4 <= increment <= 1e4:
         raise ConfigError(
@@ -76,19 +81,34 @@ def parse_crg(data: bytes, file: str, fill_sides: bool = False, ignore_options: 
             f" = {end:g} and REFERENCE_LINE_INCREMENT = {increment:g} are those of {(end - start) / increment + 1:g}"
         )
 
-    grid = _without_holes(rows[:, columns], columns, fill_sides, file)
-    headings = _along(rows, reference, "phi", road.get("REFERENCE_LINE_START_PHI", 0.0), file)[1:]
-    slopes = _along(rows, reference, "slope", road.get("REFERENCE_LINE_START_S", 0.0), file)[1:]
-    banking = _along(rows, reference, "banking", road.get("REFERENCE_LINE_START_B", 0.0), file, from_row=0)
-    base = road.get("REFERENCE_LINE_START_Z", 0.0) + np.concatenate(([0.0], np.cumsum(slopes * increment)))
-    heights = grid + banking[:, None] * v[None, :] + base[:, None]
+    holes = ~np.isfinite(rows[:, columns])
+    grid = _without_holes(rows[:, columns], columns, fill_sides or fills_sides(modifiers), file)
+    start_phi = road.get("REFERENCE_LINE_START_PHI", 0.0)
+    line = Line(
+        (
+            road.get("REFERENCE_LINE_START_X", 0.0),
+            road.get("REFERENCE_LINE_START_Y", 0.0),
+            road.get("REFERENCE_LINE_START_Z", 0.0),
+        ),
+        _along(rows, reference, "phi", start_phi, file)[1:],
+        start_phi,
+        _along(rows, reference, "slope", road.get("REFERENCE_LINE_START_S", 0.0), file)[1:],
+        _along(rows, reference, "banking", road.get("REFERENCE_LINE_START_B", 0.0), file, from_row=0),
+        increment,
+        v,
+        grid,
+    )
+    x, y = line.start[:2]  # the sums as they always were: a road's bits are kept in records
+    ends = x + increment * np.cos(line.headings).sum(), y + increment * np.sin(line.headings).sum(), line.base[-1]
+    _check_ends(ends, increment * len(line.headings), road, file)
+    if modifiers:
+        line = modified(line, holes, start, modifiers, file)
+    heights = line.grid + line.banking[:, None] * line.v[None, :] + line.base[:, None]
     if not np.all(np.abs(heights) < 1e6):
         row = int(np.argmax(~np.all(np.abs(heights) < 1e6, axis=1)))
         raise ConfigError(f"{file}: data row {row + 1}: a height of {np.max(np.abs(heights[row])):g} m is beyond 1e6 m")
-    x, y = road.get("REFERENCE_LINE_START_X", 0.0), road.get("REFERENCE_LINE_START_Y", 0.0)
-    ends = x + increment * np.cos(headings).sum(), y + increment * np.sin(headings).sum(), base[-1]
-    _check_ends(ends, increment * len(headings), road, file)
-    return Crg(x, y, np.ascontiguousarray(headings), increment, v, np.ascontiguousarray(heights))
+    x, y = line.start[:2]
+    return Crg(x, y, np.ascontiguousarray(line.headings), line.increment, line.v, np.ascontiguousarray(heights))
 
 
 def _check_ends(ends: tuple[float, float, float], length: float, road: dict[str, float], file: str) -> None:
@@ -153,11 +173,6 @@ def _refuse_unsupported(
 ) -> None:
     if "ROAD_CRG_FILE" in sections:
         raise ConfigError(f"{file}: $ROAD_CRG_FILE: references are not followed; name the file with the data itself")
-    if sections.get("ROAD_CRG_MODS"):
-        raise ConfigError(
-            f"{file}: $ROAD_CRG_MODS: {sections['ROAD_CRG_MODS'][0][:80]}: modifiers are not supported; apply them and"
-            " write the file again (at, heading_deg and lift in the road's TOML move it)"
-        )
     if "ROAD_CRG" not in sections:
         raise ConfigError(f"{file}: $ROAD_CRG: is missing; it must give REFERENCE_LINE_INCREMENT")
     for key in sorted(set(road) - _ROAD_KEYS):

@@ -153,7 +153,8 @@ def _crg(section: s.CrgSection, file: str, read: Reader) -> np.ndarray:
     from tandem.multibody.ground.reference_line import curved_block  # a flat road does not wait for its kernels
 
     data = _data(section, file, read)
-    crg = parse_crg(data, section.file, section.missing == "extend", section.ignore_options)
+    fill = section.missing == "extend"
+    crg = parse_crg(data, section.file, fill, section.ignore_options, section.ignore_modifiers)
     at = None if section.at is None else (section.at[0], section.at[1])
     heading = None if section.heading_deg is None else section.heading_deg * (pi / 180.0)
     return curved_block(crg, at, heading, section.lift, section.file)

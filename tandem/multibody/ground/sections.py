@@ -53,6 +53,7 @@ class CrgSection(Section):
     lift: float = Field(0.0, ge=-1e5, le=1e5)
     missing: Literal["refuse", "extend"] = "refuse"
     ignore_options: bool = False
+    ignore_modifiers: bool = False
 
 
 SURFACES: dict[str, type[Section]] = {"flat": Flat, "slope": SlopeSection, "grid": GridSection, "crg": CrgSection}

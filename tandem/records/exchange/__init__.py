@@ -1,4 +1,4 @@
-"""Runs to and from the files of others: CSV, Parquet and MF4.
+"""Runs to and from the files of others: CSV, Parquet and MF4; from logs of a bus, MATLAB files and bags of ROS.
 
 `tandem export` writes every block and every step of a run, raw counts and stamps as they were recorded, each column
 with its unit; instants stand there twice, as `t_ns` (integer, exact) and as `t_s` (seconds from the run's first
@@ -13,6 +13,8 @@ Whatever is written appears under its name when it is whole, or not at all.
 
     tables.py   a run as tables; a measurement as columns
     csv.py, parquet.py, mf4.py   one kind of file each: `write` and `read`
+    can_frames.py, matlab.py, ros.py   what is only read: frames of a bus by a DBC, MATLAB 5, bags
+    measured.py   what sensors said of the machine itself
     units.py, counts.py   units; physical values back into raw counts
     mapping.py, resample.py   which column is which channel; onto the DAQ's rhythm
     exporter.py, importer.py   what the two commands do

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sync.config.input_rows import Encoder, Row, of_channel
+from sync.config.input_rows import Affine, Encoder, Measurement, Row, of_channel
 from sync.ring.block import Channel
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.tables import whole
@@ -16,20 +16,26 @@ Rows = dict[str, Row]
 def calibration(channel: str, rows: Rows) -> tuple[str, float, float] | None:
     """(what the channel measures, counts per SI unit of it, counts at zero); None for a channel that no row converts
     alone, or into a unit that is not known here."""
-    found = of_channel(rows, channel)
-    measured = unit(found[1].unit) if found else None
-    if found is None or measured is None:
+    row = _converting(channel, rows)
+    measured = unit(row.unit) if row else None
+    if row is None or measured is None:
         return None
-    row = found[1]
-    if isinstance(row, Encoder):
+    if isinstance(row, Encoder | Measurement):
         return measured.dimension, row.sign / (row.per_count * measured.factor), row.zero_counts
     return measured.dimension, row.full_counts / (row.full * measured.factor), row.zero_counts
 
 
+def _converting(channel: str, rows: Rows) -> Affine | Encoder | Measurement | None:
+    """The row that converts this channel alone, and whose conversion can be inverted."""
+    found = of_channel(rows, channel)
+    readings = (row for row in rows.values() if isinstance(row, Measurement) and row.channels == [channel])
+    return found[1] if found else next(readings, None)
+
+
 def usual_unit(channel: Channel, rows: Rows) -> str:
     """For examples."""
-    found = of_channel(rows, channel.name)
-    return {"1": "%"}.get(found[1].unit, found[1].unit) if found else channel.unit
+    row = _converting(channel.name, rows)
+    return {"1": "%"}.get(row.unit, row.unit) if row else channel.unit
 
 
 def acceptable(channel: Channel, rows: Rows) -> str:

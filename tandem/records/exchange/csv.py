@@ -11,6 +11,7 @@ import codecs
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,16 +62,16 @@ def write(tables: list[Table], passport: dict[str, Any], place: Path, progress: 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> Measurement:
+def read(path: Path, progress: Progress = lambda *_: None) -> Measurement:
     """A file, or a folder as exported."""
     if path.is_dir():
         passport = _passport(path / MANIFEST)
         if passport is None:
             raise ExchangeError(f"{path}: no folder of an export: it holds no {MANIFEST}; give a file")
         files = [(topic, path / f"{Table(topic, ()).stem}.csv") for topic in passport["topics"]]
-        there = [_Text(file).sheet(topic) for topic, file in files if file.exists()]
+        there = [_Text(file, progress).sheet(topic) for topic, file in files if file.exists()]
         return Measurement(path, there, passport)
-    text = _Text(path)
+    text = _Text(path, progress)
     passport = _passport(path.parent / MANIFEST)
     topics = passport["topics"] if passport else {}
     name = next((topic for topic in topics if Table(topic, ()).stem == path.stem), path.stem)
@@ -120,8 +121,8 @@ class _Form:
 class _Text:
     """A text file with named columns."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, progress: Progress):
+        self.path, self._progress, self._share = path, progress, 0.0
         encoding = self._encoding()
         try:
             with open(path, encoding=encoding, newline="") as file:
@@ -178,6 +179,7 @@ class _Text:
         parts: list[list[np.ndarray]] = [[] for _ in names]
         for first_line, rows in self._rows():
             columns = list(zip(*rows, strict=True))
+            self._progress(f"reading {self.path.name}, {first_line + len(rows)} lines", self._share)
             for part, place in zip(parts, places, strict=True):
                 part.append(self._numbers(columns[place], self._names[place], first_line))
         return {name: _join(part) for name, part in zip(names, parts, strict=True)}
@@ -192,6 +194,7 @@ class _Text:
                     next(reader)
                 rows: list[list[str]] = []
                 line = form.skip + 1
+                size = max(self.path.stat().st_size, 1)
                 for row in reader:
                     if len(row) != width:
                         if not any(row) and not any(any(rest) for rest in reader):
@@ -200,6 +203,7 @@ class _Text:
                         raise ExchangeError(f"{self.path}: line {at}: has {len(row)} cells, {width} columns are named")
                     rows.append(row)
                     if len(rows) == _ROWS:
+                        self._share = min(os.lseek(file.fileno(), 0, os.SEEK_CUR) / size, 1.0)
                         yield line, rows
                         line += len(rows)
                         rows = []

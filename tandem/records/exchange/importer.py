@@ -15,20 +15,26 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from daq_service.devices.dbc import Mapped as BusSignal
+from sim_service.registry import configured_machine
 from sync.config.config import Config, load
+from sync.config.toml import Section, check
 from sync.files.private import by_default, rename
 from sync.record import CompleteRun, CompleteTopic, new_folder, write_complete
 from sync.record.batch import NAME_OF_RUN, NAME_RULE
 from sync.record.utc import KEY as UTC_OFFSET
 from sync.record.utc import derived, utc_stamp
+from sync.ring.block import AGE
 from sync.ring.streams import BLOCK_TOPICS
-from tandem.records.exchange import csv
+from tandem.records.exchange import can_frames, csv
 from tandem.records.exchange.counts import to_counts
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.exporter import kind_of_file
-from tandem.records.exchange.mapping import Mapped, mapped, samples
+from tandem.records.exchange.mapping import Mapped, mapped, mapped_outputs, samples
+from tandem.records.exchange.measured import measured_series, measured_topics
 from tandem.records.exchange.resample import Series, onto_blocks
 from tandem.records.exchange.tables import (
+    BusNames,
     Measurement,
     Progress,
     Sheet,
@@ -43,7 +49,15 @@ _NOT_COPIED = ("format", "monotonic_ns")  # the writer sets them itself
 _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".mf4": "mf4", ".mdf": "mf4", ".dat": "mf4",
+    ".log": "can_frames", ".asc": "can_frames", ".blf": "can_frames", ".trc": "can_frames",
+    ".mat": "matlab", ".mcap": "ros", ".bag": "ros", ".db3": "ros",
 }  # fmt: skip
+
+
+class BusSource(Section):
+    """What of `[source]` says which signals of a bus the channels are."""
+
+    signals: dict[str, BusSignal] = {}
 
 
 @dataclass
@@ -54,10 +68,12 @@ class Asked:
     config: Path  # the configuration to import for
     config_given: bool = False  # False: an exported run brings its own
     maps: list[str] = field(default_factory=list)
+    measured: list[str] = field(default_factory=list)
     time: str | None = None
     rate_hz: float | None = None
     overrides: list[str] = field(default_factory=list)
     runs: Path = Path("runs")
+    dbc: Path | None = None  # of raw CAN frames; None: the configuration's, if its source is a bus
 
 
 @dataclass
@@ -76,7 +92,7 @@ class _Content:
 def import_file(asked: Asked, progress: Progress = lambda *_: None) -> dict[str, Any]:
     """Write the run; returns its figures."""
     progress("reading", 0.0)
-    measurement = open_measurement(asked.file)
+    measurement = open_measurement(asked.file, lambda: _bus_names(asked), progress)
     try:
         content = _content(asked, measurement)
     finally:
@@ -84,25 +100,51 @@ def import_file(asked: Asked, progress: Progress = lambda *_: None) -> dict[str,
     return _write(content, asked, progress)
 
 
-def open_measurement(path: Path) -> Measurement:
+def open_measurement(
+    path: Path, names: Callable[[], BusNames] = BusNames, progress: Progress = lambda *_: None
+) -> Measurement:
+    """`names` is asked where the file may hold raw frames of a bus."""
     if not path.exists():
         near = sorted(p.name for p in path.parent.glob("*") if p.suffix.lower() in _ENDINGS)[:5]
         raise ExchangeError(f"{path}: no such file" + f"; beside it: {', '.join(near)}" * bool(near))
     if path.is_dir():
         if (path / csv.MANIFEST).exists():
-            return csv.read(path)
+            return csv.read(path, progress)
         if any(path.glob("*.parquet")):
             return _reader("parquet")(path)
-        raise ExchangeError(f"{path}: a folder, but none of an export; give a file")
+        if (path / "metadata.yaml").exists():
+            return _reader("ros")(path)
+        raise ExchangeError(f"{path}: a folder, but none of an export and no ROS 2 bag; give a file")
     kind = _ENDINGS.get(path.suffix.lower())
     if kind is None:
-        hint = "; it is a run already: tandem replay" if path.suffix == ".mcap" else ""
+        hint = "; unpack it first" if path.suffix.lower() in (".gz", ".zip", ".xz", ".zst", ".bz2") else ""
         raise ExchangeError(f"{path}: unknown type of file {path.suffix!r}; must be one of {', '.join(_ENDINGS)}{hint}")
+    if kind == "csv":
+        return csv.read(path, progress)
+    if kind == "can_frames":
+        return can_frames.read(path, names(), progress)
+    if kind == "mf4":
+        return _reader(kind)(path, names())
     return _reader(kind)(path)
 
 
-def _reader(kind: str) -> Callable[[Path], Measurement]:
-    read: Callable[[Path], Measurement] = kind_of_file(kind).read
+def _bus_names(asked: Asked) -> BusNames:
+    """The DBC that was given; else what the configuration has, which then says what its channels are, too."""
+    if asked.dbc is not None:
+        return BusNames(asked.dbc)
+    if not asked.config_given:
+        return BusNames()
+    config = load(asked.config, asked.overrides)
+    source = config.source
+    if source.get("kind") != "can" or not isinstance(source.get("dbc"), str):
+        return BusNames()
+    key = f"{asked.config}: source"
+    signals = check(BusSource, {"signals": source.get("signals", {})}, key).signals
+    return BusNames(asked.config.parent / source["dbc"], f"{key}.dbc", signals)
+
+
+def _reader(kind: str) -> Callable[..., Measurement]:
+    read: Callable[..., Measurement] = kind_of_file(kind).read
     return read
 
 
@@ -110,7 +152,7 @@ def _reader(kind: str) -> Callable[[Path], Measurement]:
 
 
 def _content(asked: Asked, measurement: Measurement) -> _Content:
-    ours = not asked.maps and asked.time is None
+    ours = not asked.maps and not asked.measured and asked.time is None
     if ours and measurement.passport is not None:
         return _exported(asked, measurement, measurement.passport)
     settings = [*asked.overrides, *([f"daq.rate_hz={asked.rate_hz!r}"] if asked.rate_hz is not None else [])]
@@ -121,7 +163,7 @@ def _content(asked: Asked, measurement: Measurement) -> _Content:
         if sheet is not None and asked.rate_hz is None:
             topic = blocks_from(measurement.path, sheet, config.daq.layout)
             begun = max(int(config.daq.layout.view(topic.words)["t_ns"][0]), 0)
-            return _of_config(asked, config, measurement, topic, begun, {"instants": "exported"})
+            return _of_config(asked, config, measurement, {"/daq": topic}, begun, {"instants": "exported"})
     return _foreign(asked, config, measurement)
 
 
@@ -183,7 +225,11 @@ def _file(measurement: Measurement, sheet: Sheet) -> Path:
 
 def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content:
     layout, path = config.daq.layout, measurement.path
-    sources = mapped(measurement, asked.maps, layout, config.inputs)
+    outputs = (
+        {q.name: q.unit for q in configured_machine(config, asked.config.parent)[0].outputs} if asked.measured else {}
+    )
+    sources = mapped(measurement, [*asked.maps, *_own_maps(asked, config, measurement)], layout, config.inputs)
+    wanted = mapped_outputs(measurement, asked.measured, outputs)
     series = _series(asked, config, measurement, sources)
     if not series:
         raise ExchangeError(f"{path}: every channel is mapped to a number; at least one must be a column")
@@ -191,45 +237,58 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
         blocks = onto_blocks(list(series.values()), config.period_ns)
     except ExchangeError as error:
         raise ExchangeError(f"{path}: {error}") from None
+    of_sensors, remarks = measured_series(measurement, wanted, asked.time)
+    shift = max(-min([int(blocks.t_ns[0]), *(int(s.t_ns[0]) for s in of_sensors)]), 0)
     words = np.zeros((len(blocks.t_ns), layout.words), np.int64)
     records = layout.view(words)
-    shift = max(-int(blocks.t_ns[0]), 0)
     records["seq"] = np.arange(len(words))
     records["epoch"] = blocks.epoch
     records["t_ns"] = records["pushed_ns"] = blocks.t_ns + shift
-    for name, counts in zip(series, blocks.counts, strict=True):
+    for name, counts, instants in zip(series, blocks.counts, blocks.sampled_ns, strict=True):
         records[name] = counts
+        if name + AGE in layout.names:
+            records[name + AGE] = np.minimum((blocks.t_ns - instants) // 1000, np.iinfo(np.uint32).max)
     for m in sources:
-        if m.sheet is None:
-            value = np.array([m.constant])
-            option = functools.partial("--map {0}={1}".format, m.channel.name, m.column)
-            records[m.channel.name] = to_counts(value, m.channel, config.inputs, m.unit, option)[0]
+        if m.source.sheet is None:
+            value = np.array([m.source.constant])
+            option = functools.partial("--map {0}={1}".format, m.channel.name, m.source.column)
+            records[m.channel.name] = to_counts(value, m.channel, config.inputs, m.source.unit, option)[0]
     figures = {
         "instants": "kept" if blocks.unchanged else "resampled",
         "samples": max(len(s.t_ns) for s in series.values()),
         "superseded": blocks.superseded,
         "shift_ns": shift,
-        "channels": {m.channel.name: f"{m.column} [{m.unit.symbol}]" for m in sources},
+        "channels": {m.channel.name: f"{m.source.column} [{m.source.unit.symbol}]" for m in sources},
+        "measured": {s.name: s.about for s in of_sensors},
+        "remarks": [*measurement.remarks, *remarks],
     }
-    topic = CompleteTopic(layout, words, np.arange(len(words), dtype=np.int64))
+    topics = {"/daq": CompleteTopic(layout, words, np.arange(len(words), dtype=np.int64))}
+    topics |= measured_topics(of_sensors, shift)
     # a file that says when its time was zero
     begun = int(records["t_ns"][0]) if measurement.utc is None else shift
-    return _of_config(asked, config, measurement, topic, begun, figures)
+    return _of_config(asked, config, measurement, topics, begun, figures)
+
+
+def _own_maps(asked: Asked, config: Config, measurement: Measurement) -> list[str]:
+    """Channels that the configuration itself takes off a bus, where nothing else is asked for."""
+    given = {text.partition("=")[0].strip() for text in asked.maps}
+    found = {c.name: can_frames.own_column(measurement, c.name) for c in config.daq.layout.channels}
+    return [f"{name}={column}" for name, column in found.items() if column is not None and name not in given]
 
 
 def _series(asked: Asked, config: Config, measurement: Measurement, sources: list[Mapped]) -> dict[str, Series]:
     """By channel; a sheet is loaded once."""
     found = {}
     for sheet in measurement.sheets:
-        mine = [m for m in sources if m.sheet is sheet]
+        mine = [m for m in sources if m.source.sheet is sheet]
         if not mine:
             continue
-        loaded = samples(measurement, sheet, list(dict.fromkeys(m.column for m in mine)), asked.time)
+        loaded = samples(measurement, sheet, list(dict.fromkeys(m.source.column for m in mine)), asked.time)
         for m in mine:
-            t_ns, values = loaded[m.column]
-            where = functools.partial(_where, measurement, sheet, m.column)
-            counts = to_counts(values, m.channel, config.inputs, m.unit, where)
-            found[m.channel.name] = Series(m.column, t_ns, counts)
+            t_ns, values = loaded[m.source.column]
+            where = functools.partial(_where, measurement, sheet, m.source.column)
+            counts = to_counts(values, m.channel, config.inputs, m.source.unit, where)
+            found[m.channel.name] = Series(m.source.column, t_ns, counts)
     return found
 
 
@@ -238,7 +297,12 @@ def _where(measurement: Measurement, sheet: Sheet, column: str, row: int) -> str
 
 
 def _of_config(
-    asked: Asked, config: Config, measurement: Measurement, topic: CompleteTopic, begun_ns: int, figures: dict[str, Any]
+    asked: Asked,
+    config: Config,
+    measurement: Measurement,
+    topics: dict[str, CompleteTopic],
+    begun_ns: int,
+    figures: dict[str, Any],
 ) -> _Content:
     start = start_facts(config) | {"imported_from": measurement.path.name}
     del start[UTC_OFFSET]  # of this computer's clock, on which nothing was measured
@@ -246,7 +310,7 @@ def _of_config(
         start |= {"recorded_utc": measurement.utc, **derived({"utc": measurement.utc, "monotonic_ns": str(begun_ns)})}
     attached = attachments(config, asked.config)
     reason = f"imported from {measurement.path.name}"
-    return _Content(config.name, start, attached, {"/daq": topic}, begun_ns, reason, {"channels": {}, **figures})
+    return _Content(config.name, start, attached, topics, begun_ns, reason, {"channels": {}, **figures})
 
 
 # ---- writing it ------------------------------------------------------------------------------------------------------
@@ -321,5 +385,9 @@ def print_import(console: Console, figures: dict[str, Any]) -> None:
         console.print(f"the file's time begins below zero: shifted by {figures['shift_ns'] * 1e-9:g} s")
     for channel, source in figures["channels"].items():
         console.print(f"  {channel} ← {source}", markup=False)
+    for name, about in figures.get("measured", {}).items():
+        console.print(f"  measured {name} ← {about}", markup=False)
+    for remark in figures.get("remarks", ()):
+        console.print(remark, soft_wrap=True, markup=False)
     console.print(f"run: {figures['run']}", soft_wrap=True, markup=False)
     console.print(f"try: tandem replay {figures['run']} --mode ideal", soft_wrap=True, markup=False)

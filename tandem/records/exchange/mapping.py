@@ -2,88 +2,156 @@
 
 `--map CHANNEL=COLUMN[:UNIT]`. The unit may be left out where the file says it; where both say one they must be the
 same, unless the map insists (`:deg!`), for files that are labelled wrongly. A number instead of a column is a constant.
+`--measured NAME=COLUMN[:UNIT]` is a quantity that sensors gave of the machine itself, and no input of it.
 """
 
 import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from sync.ring.block import Channel, Layout
+from sync.config.input_rows import NAME
+from sync.files.limits import DecodedTooLarge
+from sync.ring.block import AGE, RESERVED_NAMES, Channel, Layout
 from tandem.records.exchange.counts import Rows, acceptable, conversion, usual_unit
 from tandem.records.exchange.csv import split_unit
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.tables import Measurement, Sheet
-from tandem.records.exchange.units import Unit, known, suggestion, unit
+from tandem.records.exchange.units import Unit, known, si, suggestion, unit
 
 _MOST_SHOWN = 60
 _MOST_COMPARED, _LONGEST_COMPARED = 300, 200
+_ALIKE = 0.4
+_MOST_LOADED, _MOST_CANDIDATES, _MOST_OF_A_SWITCH = 40, 6, 2
+_NO_QUANTITY = re.compile(r"counter|checksum|crc|fault|valid|\.(BRS|ESI|EDL|IDE|DLC|Dir)$", re.IGNORECASE)
 _TIME_NAME = re.compile(r"^(time|t|timestamps?|zeit)(?:_(?P<unit>s|ms|us|ns))?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Mapped:
-    channel: Channel
+class Source:
+    """A column in its unit, or a number."""
+
     unit: Unit
     sheet: Sheet | None  # None: a constant
     column: str
     constant: float = 0.0
 
 
+@dataclass(frozen=True)
+class Mapped:
+    channel: Channel
+    source: Source
+
+
+@dataclass(frozen=True)
+class MappedOutput:
+    """What sensors said of the machine: values in `symbol` are `factor` times those of the column."""
+
+    name: str
+    symbol: str
+    factor: float
+    sheet: Sheet
+    column: str
+
+
 def mapped(measurement: Measurement, maps: list[str], layout: Layout, rows: Rows) -> list[Mapped]:
-    """A source for every channel of the layout, in its order."""
+    """A source for every channel of the layout, in its order; none for the age of a channel, which its source has."""
     found: dict[str, Mapped] = {}
     for text in maps:
-        name, equals, wanted = text.partition("=")
-        name, wanted = name.strip(), wanted.strip()
-        if not equals or not name or not wanted:
-            raise ExchangeError(f"--map {text}: expected CHANNEL=COLUMN:UNIT, such as handle=HandlePosition:mm")
+        name, wanted = _parts("--map", text, "CHANNEL=COLUMN:UNIT, such as handle=HandlePosition:mm")
         if name not in layout.names:
-            raise ExchangeError(f"--map {text}: {name} is no channel; the configuration has {', '.join(layout.names)}")
+            raise ExchangeError(
+                f"--map {text}: {name} is no channel; the configuration has {', '.join(layout.names)}; what the machine"
+                f" did, and no input of it, comes along with --measured {text}"
+            )
         if name in found:
             raise ExchangeError(f"--map {text}: {name} is mapped twice")
         channel = layout.channels[layout.names.index(name)]
-        found[name] = _one(measurement, text, channel, wanted, rows)
-    missing = [c for c in layout.channels if c.name not in found]
+        source = _source(measurement, "--map", text, wanted, usual_unit(channel, rows))
+        if conversion(channel, rows, source.unit) is None:
+            raise ExchangeError(
+                f"--map {text}: {source.unit.symbol} is a unit of {source.unit.dimension}, {channel.name} takes"
+                f" {acceptable(channel, rows)}"
+            )
+        found[name] = Mapped(channel, source)
+    missing = [c for c in layout.channels if c.name not in found and aged(layout, c.name) is None]
     if missing:
         raise ExchangeError(_what_to_map(measurement, missing, rows))
-    return [found[name] for name in layout.names]
+    return [found[name] for name in layout.names if name in found]
 
 
-def _one(measurement: Measurement, text: str, channel: Channel, wanted: str, rows: Rows) -> Mapped:
+def aged(layout: Layout, name: str) -> str | None:
+    """The channel whose age this one is; None if it is none."""
+    of = name.removesuffix(AGE)
+    return of if of != name and of in layout.names else None
+
+
+def mapped_outputs(measurement: Measurement, asked: list[str], outputs: dict[str, str]) -> list[MappedOutput]:
+    """`outputs`: of the machine, with their units; what has such a name is brought in that unit."""
+    found: dict[str, MappedOutput] = {}
+    for text in asked:
+        option = f"--measured {text}"
+        name, wanted = _parts("--measured", text, "NAME=COLUMN:UNIT, such as yaw_rate=YawRate:deg/s")
+        if not re.fullmatch(NAME, name) or name in RESERVED_NAMES:
+            raise ExchangeError(
+                f"{option}: {name} becomes the name of a channel: small letters, digits and _, at most 32, none of"
+                f" {', '.join(RESERVED_NAMES)}"
+            )
+        if name in found:
+            raise ExchangeError(f"{option}: {name} is brought twice")
+        source = _source(measurement, "--measured", text, wanted, outputs.get(name, "m/s"))
+        if source.sheet is None:
+            raise ExchangeError(
+                f"{option}: {source.column} is a number and no column; a sensor's readings are expected"
+            )
+        symbol = outputs.get(name, si(source.unit.dimension))
+        own = unit(symbol)
+        if own is None or own.dimension != source.unit.dimension:
+            raise ExchangeError(
+                f"{option}: {source.unit.symbol} is a unit of {source.unit.dimension}; the machine's {name} is in"
+                f" {symbol}; under another name it comes along as it is"
+            )
+        factor = source.unit.factor / own.factor
+        found[name] = MappedOutput(name, own.symbol, factor, source.sheet, source.column)
+    return list(found.values())
+
+
+def _parts(option: str, text: str, form: str) -> tuple[str, str]:
+    name, equals, wanted = (part.strip() for part in text.partition("="))
+    if not equals or not name or not wanted:
+        raise ExchangeError(f"{option} {text}: expected {form}")
+    return name, wanted
+
+
+def _source(measurement: Measurement, option: str, text: str, wanted: str, usual: str) -> Source:
     sheet, column, unit_text = _place(measurement.sheets, wanted)
     insists, unit_text = unit_text.endswith("!"), unit_text.removesuffix("!")
     constant = _number(column) if sheet is None else 0.0
     if constant is None:
-        raise ExchangeError(f"--map {text}: {_no_such_column(measurement, column)}")
+        raise ExchangeError(f"{option} {text}: {_no_such_column(measurement, column)}")
     in_file = sheet.columns[column] if sheet else ""
     if not unit_text and not in_file:
         raise ExchangeError(
-            f"--map {text}: {measurement.path} does not say in which unit {column} is; add it, such as"
-            f" {channel.name}={column}:{usual_unit(channel, rows)}"
+            f"{option} {text}: {measurement.path} does not say in which unit {column} is; add it, such as"
+            f" {text.partition('=')[0].strip()}={column}:{usual}"
         )
     given = unit(unit_text or in_file)
     if given is None:
         raise ExchangeError(
-            f"--map {text}: unit {unit_text or in_file!r} is not known; {suggestion(unit_text or in_file)}"
+            f"{option} {text}: unit {unit_text or in_file!r} is not known; {suggestion(unit_text or in_file)}"
         )
     labelled = unit(in_file)
     if labelled and labelled != given and not insists:
         raise ExchangeError(
-            f"--map {text}: {measurement.path} says that {column} is in {in_file} ({labelled.dimension}), the map says"
-            f" {given.symbol} ({given.dimension}); leave the unit out, or insist with {column}:{given.symbol}!"
+            f"{option} {text}: {measurement.path} says that {column} is in {in_file} ({labelled.dimension}), the map"
+            f" says {given.symbol} ({given.dimension}); leave the unit out, or insist with {column}:{given.symbol}!"
         )
-    if conversion(channel, rows, given) is None:
-        raise ExchangeError(
-            f"--map {text}: {given.symbol} is a unit of {given.dimension}, {channel.name} takes"
-            f" {acceptable(channel, rows)}"
-        )
-    return Mapped(channel, given, sheet, column, constant)
+    return Source(given, sheet, column, constant)
 
 
 def _place(sheets: list[Sheet], wanted: str) -> tuple[Sheet | None, str, str]:
@@ -94,7 +162,7 @@ def _place(sheets: list[Sheet], wanted: str) -> tuple[Sheet | None, str, str]:
             found = [
                 (sheet, column)
                 for sheet in sheets
-                for column in (text, text.removeprefix(f"{sheet.name}:"))
+                for column in (text, text.removeprefix(f"{sheet.name}:"), text.removeprefix(f"{sheet.name}."))
                 if column in sheet.columns
             ]
             places = dict.fromkeys(sheet.name for sheet, _ in found)
@@ -215,14 +283,74 @@ def _no_such_column(measurement: Measurement, column: str) -> str:
 
 
 def _what_to_map(measurement: Measurement, missing: list[Channel], rows: Rows) -> str:
-    units = {name: u for sheet in measurement.sheets for name, u in sheet.columns.items()}
-    example = []
+    lines, example = [], []
     for channel in missing:
-        alike = _comparable(name for name in units if channel.name[:2] in name.lower())
-        near = (get_close_matches(channel.name, alike, 1, 0.0) or ["COLUMN"])[0]
-        unit_text = units.get(near) or usual_unit(channel, rows)
-        example.append("--map " + shlex.quote(f"{channel.name}={near}:{unit_text}"))
+        usual = usual_unit(channel, rows)
+        likely = likely_columns(measurement, channel, rows)
+        found = candidates(likely)
+        lines += [f"  {channel.name}: {', '.join(c.text for c in found)}"] if found else []
+        first = found[0].column if found else next((c.column for c in likely if c.fits), "COLUMN")
+        unit_text = next((c.unit for c in likely if c.column == first and c.unit), usual)
+        example.append("--map " + shlex.quote(f"{channel.name}={first}:{unit_text}"))
+    may_be = "What may be, and its range:\n" + "\n".join(lines) + "\n" if lines else ""
     return (
         f"{measurement.path}: no column is mapped to {', '.join(c.name for c in missing)}; {_listing(measurement)}.\n"
-        f"For example: tandem import {measurement.path} {' '.join(example)}"
+        f"{may_be}For example: tandem import {measurement.path} {' '.join(example)}"
     )
+
+
+@dataclass(frozen=True)
+class Likely:
+    sheet: Sheet
+    name: str
+    column: str  # as a map names it
+    unit: str
+    fits: bool  # the channel takes its unit
+
+
+@dataclass(frozen=True)
+class Candidate:
+    column: str
+    unit: str
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        return f"{self.column} {self.low:.4g} … {self.high:.4g} {self.unit}".rstrip()
+
+
+def likely_columns(measurement: Measurement, channel: Channel, rows: Rows) -> list[Likely]:
+    """Columns of a unit that the channel takes, or without a unit but with a name like its own; the likeliest first."""
+    several = len(measurement.sheets) > 1
+    found: dict[str, list[Likely]] = {}
+    for sheet in measurement.sheets:
+        for name, unit_text in sheet.columns.items():
+            if _NO_QUANTITY.search(name[:_LONGEST_COMPARED]) or _TIME_NAME.match(name):
+                continue
+            given = unit(unit_text)
+            fits = given is not None and given.symbol != "count" and conversion(channel, rows, given) is not None
+            if fits or given is None:
+                column = f"{sheet.name}:{name}" if several else name
+                found.setdefault(name, []).append(Likely(sheet, name, column, unit_text, fits))
+    names = _comparable(found)
+    by_name = {name.lower(): name for name in reversed(names)}
+    order = get_close_matches(channel.name, list(by_name), max(len(by_name), 1), 0.0)
+    alike = {name for name in order if SequenceMatcher(None, channel.name, name).ratio() >= _ALIKE}
+    return [each for name in order for each in found[by_name[name]] if each.fits or name in alike]
+
+
+def candidates(likely: list[Likely]) -> list[Candidate]:
+    """With their ranges; none that is a switch, or the same all along."""
+    found: list[Candidate] = []
+    for each in likely[:_MOST_LOADED]:
+        try:
+            values = each.sheet.load([each.name])[each.name]
+        except (ExchangeError, DecodedTooLarge):
+            continue
+        values = values[np.isfinite(values)]
+        if len(values) and len(np.unique(values[:: max(len(values) // 10_000, 1)])) > _MOST_OF_A_SWITCH:
+            found.append(Candidate(each.column, each.unit, float(values.min()), float(values.max())))
+        if len(found) == _MOST_CANDIDATES:
+            break
+    return found

@@ -5,7 +5,7 @@ block on the wall clock; `t_ns` is a channel beside it, exact. Units and notes s
 passport is an attachment.
 
 Reading takes channels of any group with a time master, their physical values, and leaves out what the file marks as
-invalid.
+invalid. Groups of raw CAN frames are decoded by a DBC (can_frames.py).
 """
 
 import gc
@@ -21,10 +21,11 @@ import numpy as np
 
 from sync.files.given import open_given
 from sync.files.limits import Budget, DecodedTooLarge
+from tandem.records.exchange.can_frames import ById, Frames, decoded
 from tandem.records.exchange.csv import different
 from tandem.records.exchange.errors import ExchangeError, extra_missing
 from tandem.records.exchange.mf4_blocks import check_blocks
-from tandem.records.exchange.tables import SECONDS, Measurement, Progress, Sheet, Table, read_passport
+from tandem.records.exchange.tables import SECONDS, BusNames, Measurement, Progress, Sheet, Table, read_passport
 
 try:
     from asammdf import MDF, Signal
@@ -36,6 +37,10 @@ _MAGIC = (b"MDF     ", b"UnFinMF ")  # the latter was not closed
 _DEFLATE = 1
 _TIME_MASTER = 1  # sync type
 _MARKED_INVALID = 3  # flags of a channel: all of it, or where a bit says so
+_BUS_EVENT = 2  # flag of a channel group
+_FRAME = "CAN_DataFrame"
+_BYTES_OF_FRAME = 120
+_NO_NAMES = BusNames()
 _BYTES_OF_VALUE = 16  # as the library reads it, and as a number
 
 
@@ -81,7 +86,7 @@ def started(start: dict[str, str], tables: list[Table]) -> datetime | None:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> Measurement:
+def read(path: Path, names: BusNames = _NO_NAMES) -> Measurement:
     try:
         with open_given(path) as file:
             start = file.read(8)
@@ -111,6 +116,7 @@ def read(path: Path) -> Measurement:
     try:
         with budget.enforced("its attachment"), _quiet():
             sheets, passport = _sheets(path, mdf, budget), _passport(path, mdf)
+            frames = _frames(path, mdf, budget)
         utc = mdf.start_time.astimezone(UTC).isoformat()
     except (ExchangeError, DecodedTooLarge):
         mdf.close()
@@ -118,10 +124,17 @@ def read(path: Path) -> Measurement:
     except Exception as error:
         mdf.close()
         raise ExchangeError(f"{path}: cannot be read: {_first_line(error)}") from None
+    remarks: list[str] = []
+    if frames and (names.dbc is not None or not any(sheet.columns for sheet in sheets)):
+        try:
+            sheets += decoded(path, frames, names, remarks)
+        except ExchangeError:
+            mdf.close()
+            raise
     if not any(sheet.columns for sheet in sheets):
         mdf.close()
         raise ExchangeError(f"{path}: holds no samples over time")
-    return Measurement(path, sheets, passport, utc, mdf.close)
+    return Measurement(path, sheets, passport, utc, remarks, signals=names.signals, close=mdf.close)
 
 
 def _sheets(path: Path, mdf: Any, budget: Budget) -> list[Sheet]:
@@ -129,7 +142,7 @@ def _sheets(path: Path, mdf: Any, budget: Budget) -> list[Sheet]:
     for number, group in enumerate(mdf.groups):
         master = mdf.masters_db.get(number)
         timed = master is not None and getattr(group.channels[master], "sync_type", _TIME_MASTER) == _TIME_MASTER
-        if timed and group.channel_group.cycles_nr:
+        if timed and group.channel_group.cycles_nr and not _is_bus(group):
             _check(path, group)
             groups.append((number, master, group))
     # a name may stand in many groups: it is given a number, over the whole file unless the file is ours
@@ -144,6 +157,46 @@ def _sheets(path: Path, mdf: Any, budget: Budget) -> list[Sheet]:
         seen += [group.channels[k].name for k in indices]
         sheets.append(_Group(path, mdf, number, dict(zip(names, indices, strict=True)), budget).sheet())
     return sheets
+
+
+def _is_bus(group: Any) -> bool:
+    """Frames as a logger took them, not measurements: the rate switch of a frame is no brake."""
+    return bool(getattr(group.channel_group, "flags", 0) & _BUS_EVENT)
+
+
+def _frames(path: Path, mdf: Any, budget: Budget) -> ById:
+    """The CAN data frames of all groups, by bus and id."""
+    found: ById = {}
+    for number, group in enumerate(mdf.groups):
+        prefix = next((c.name for c in group.channels if c.name == _FRAME), None)
+        if not _is_bus(group) or prefix is None or not group.channel_group.cycles_nr:
+            continue
+        _check(path, group)
+        indices = {c.name.removeprefix(f"{_FRAME}."): k for k, c in enumerate(group.channels)}
+        if not {"ID", "DataBytes"} <= indices.keys():
+            raise ExchangeError(f"{path}: its CAN frames have no {_FRAME}.ID and {_FRAME}.DataBytes")
+        wanted = [name for name in ("ID", "IDE", "DataLength", "DataBytes", "BusChannel") if name in indices]
+        budget.take(_BYTES_OF_FRAME * group.channel_group.cycles_nr, "its CAN frames")
+        places = [(None, number, indices[name]) for name in wanted]
+        signals = dict(zip(wanted, mdf.select(places, copy_master=False, raw=True, validate=True), strict=True))
+        data = signals["DataBytes"].samples
+        if data.ndim != 2 or data.dtype != np.uint8:
+            raise ExchangeError(f"{path}: the data of its CAN frames are {data.dtype}, bytes are expected")
+        count = len(data)
+        if any(len(s.samples) != count for s in signals.values()):
+            raise ExchangeError(f"{path}: its CAN frames are marked as invalid in part; they cannot be told apart")
+        ids = signals["ID"].samples.astype(np.int64) & 0x1FFFFFFF
+        extended = signals["IDE"].samples.astype(bool) if "IDE" in signals else ids > 0x7FF
+        bus = signals["BusChannel"].samples if "BusChannel" in signals else np.zeros(count, np.int64)
+        lengths = signals["DataLength"].samples if "DataLength" in signals else np.full(count, data.shape[1])
+        lengths = np.minimum(lengths, data.shape[1])
+        key = (ids << 9) | (extended.astype(np.int64) << 8) | bus.astype(np.int64)
+        for each in np.unique(key):
+            rows = np.flatnonzero(key == each)
+            frames = found.setdefault((f"bus{each & 0xFF}", int(each >> 9), bool(each >> 8 & 1)), Frames())
+            for row in rows:
+                frames.add(float(signals["ID"].timestamps[row]), data[row, : lengths[row]].tobytes())
+    return found
 
 
 def _check(path: Path, group: Any) -> None:

@@ -31,6 +31,7 @@ class Blocks:
     t_ns: np.ndarray
     epoch: np.ndarray
     counts: list[np.ndarray]
+    sampled_ns: list[np.ndarray]  # when each of these counts was
     unchanged: bool  # the instants are the file's own
     superseded: int  # samples that no block holds
 
@@ -39,7 +40,7 @@ def onto_blocks(series: list[Series], period_ns: int) -> Blocks:
     first = series[0].t_ns
     if all(np.array_equal(first, s.t_ns) for s in series) and fits(first, period_ns):
         epoch = np.concatenate([[0], np.cumsum(np.diff(first) > GAP_PERIODS * period_ns)])
-        return Blocks(first, epoch, [s.counts for s in series], True, 0)
+        return Blocks(first, epoch, [s.counts for s in series], [first] * len(series), True, 0)
     return _resampled(series, period_ns)
 
 
@@ -92,4 +93,5 @@ def _resampled(series: list[Series], period_ns: int) -> Blocks:
     # numbered from 0 without holes, also where two columns have a gap at once
     epoch = np.concatenate([[0], np.cumsum(np.diff(epoch) != 0)])
     unused = sum(len(s.t_ns) - len(np.unique(newest)) for s, newest in zip(series, which, strict=True))
-    return Blocks(t, epoch, [s.counts[n] for s, n in zip(series, which, strict=True)], False, int(unused))
+    taken = list(zip(series, which, strict=True))
+    return Blocks(t, epoch, [s.counts[n] for s, n in taken], [s.t_ns[n] for s, n in taken], False, int(unused))

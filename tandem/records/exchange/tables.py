@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from daq_service.devices.dbc import Mapped
 from sync.record import CompleteTopic, Run
 from sync.record.ros2msg import HEADER_NOTES
 from sync.record.schema import to_layout, to_schema
@@ -120,12 +121,23 @@ class Sheet:
     seconds: Callable[[str], np.ndarray] | None = None  # of a loaded column's samples, if the file itself says them
 
 
+@dataclass(frozen=True)
+class BusNames:
+    """What the frames of a bus mean."""
+
+    dbc: Path | None = None
+    key: str = "--dbc"  # where that file is named
+    signals: dict[str, Mapped] = field(default_factory=dict)  # of channels, as the configuration has them
+
+
 @dataclass
 class Measurement:
     path: Path
     sheets: list[Sheet]
     passport: dict[str, Any] | None = None  # of an exported run
     utc: str | None = None  # when it was measured
+    remarks: list[str] = field(default_factory=list)  # what should be known of it
+    signals: dict[str, Mapped] = field(default_factory=dict)  # of a bus, which the configuration takes for its channels
     close: Callable[[], None] = field(default=lambda: None)
 
 

@@ -20,6 +20,7 @@ _TABLE = {
     "count": {"count": 1.0},
     "angle": {"rad": 1.0, "mrad": 1e-3, "deg": math.pi / 180, "rev": 2 * math.pi},
     "angular speed": {"rad/s": 1.0, "deg/s": math.pi / 180, "rpm": math.pi / 30},
+    "angular acceleration": {"rad/s2": 1.0, "deg/s2": math.pi / 180},
     "ratio": {"1": 1.0, "%": 0.01},
     "pressure": {"Pa": 1.0, "hPa": 1e2, "kPa": 1e3, "MPa": 1e6, "mbar": 1e2, "bar": 1e5, "psi": 6894.757293168361},
     "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0},
@@ -30,12 +31,18 @@ _TABLE = {
     "torque": {"N m": 1.0},
     "voltage": {"V": 1.0, "mV": 1e-3},
     "current": {"A": 1.0, "mA": 1e-3},
+    "energy": {"J": 1.0, "kJ": 1e3},
+    "power": {"W": 1.0, "kW": 1e3},
+    "frequency": {"Hz": 1.0, "kHz": 1e3},
+    "mass": {"kg": 1.0},
+    "temperature": {"degC": 1.0},
 }
 _KNOWN = {symbol: Unit(symbol, what, factor) for what, row in _TABLE.items() for symbol, factor in row.items()}
 _ALIASES = {
     "counts": "count", "°": "deg", "degree": "deg", "degrees": "deg", "°/s": "deg/s", "1/min": "rpm", "pct": "%",
     "percent": "%", "-": "1", "sec": "s", "µs": "us", "μs": "us", "kph": "km/h", "kmh": "km/h", "m/s^2": "m/s2",
-    "m/s²": "m/s2", "Nm": "N m", "N*m": "N m", "U/min": "rpm",
+    "m/s²": "m/s2", "Nm": "N m", "N*m": "N m", "U/min": "rpm", "N-m": "N m", "deg C": "degC",
+    "°C": "degC", "none": "1", "m/s/s": "m/s2", "m/s**2": "m/s2", "rad/s^2": "rad/s2", "rad/s²": "rad/s2",
 }  # fmt: skip
 
 
@@ -43,6 +50,11 @@ def unit(text: str) -> Unit | None:
     """The unit of that symbol, as people write it; None if it is not known."""
     text = text.strip()
     return _KNOWN.get(_ALIASES.get(text, text))
+
+
+def si(dimension: str) -> str:
+    """The unit of a dimension that its others are counted in."""
+    return next(symbol for symbol, factor in _TABLE[dimension].items() if factor == 1.0)
 
 
 def known(dimension: str) -> str:

@@ -14,6 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("asammdf", reason="the extra mf4 is not installed", exc_type=ImportError)
+
+# isort: split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner

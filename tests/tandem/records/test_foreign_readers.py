@@ -17,7 +17,8 @@ from rosbags.highlevel import AnyReader
 from checks.foreign_readers import compared
 from daq_service.effort_record import LAYOUT as EFFORT
 from sim_service.command_record import LAYOUT as COMMAND
-from sim_service.step_record import NEW_EPOCH, STEP_CHANNELS
+from sim_service.contract.step_channels import STEP_CHANNELS
+from sim_service.step_record import NEW_EPOCH
 from sync.clock import now_ns, sleep_until
 from sync.record import FILE, RunWriter, open_run
 from sync.ring.block import HEADER, Channel, Layout
