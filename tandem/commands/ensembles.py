@@ -12,7 +12,18 @@ from sync.files.consent import ConsentMissing
 from sync.visible import on_one_line
 from tandem.console.config_argument import OtherConfig
 from tandem.console.shipped_configs import find_config
-from tandem.console.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
+from tandem.console.terminal import (
+    AsJson,
+    Overrides,
+    Parameters,
+    Runs,
+    errors,
+    output,
+    parameters,
+    progress,
+    report,
+    run_folder,
+)
 
 Workers = Annotated[int, typer.Option(min=0, max=4096, help="Runs at a time; 0: one a core.", show_default="0")]
 Cluster = Annotated[
@@ -21,6 +32,14 @@ Cluster = Annotated[
 Certificate = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Of the cluster, with its key (PEM). Default: what Dask's configuration has."),
+]
+
+FromS = Annotated[
+    float | None,
+    typer.Option("--from", help="Of the records, on their clock; what is before is left out. Default: all."),
+]
+ToS = Annotated[
+    float | None, typer.Option("--to", help="Of the records, on their clock; what follows is left out. Default: all.")
 ]
 
 
@@ -172,6 +191,8 @@ def identify(
     only_sensitivity: Annotated[
         bool, typer.Option("--only-sensitivity", help="Fit nothing: what the data could tell, at the start.")
     ] = False,
+    from_s: FromS = None,
+    to_s: ToS = None,
     workers: Workers = 0,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
@@ -189,10 +210,11 @@ def identify(
         build.ensure("everything")
         with compiling("identify"):
             from tandem.ensembles import identify as pages
+            from tandem.ensembles.identification import Narrowed
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain
         with progress("identify") as update:
-            found = pages.identify(study, only_sensitivity, workers, update)
+            found = pages.identify(study, only_sensitivity, workers, update, Narrowed(from_s, to_s))
         figures = json_ready(pages.summary(found))
         if as_json:
             print(json.dumps(figures), flush=True)
@@ -203,3 +225,62 @@ def identify(
             run_folder(runs, f"identify_{found.problem.study.name}"),
             lambda place: write_plain(place, title, pages.headline(found), pages.page_sections(found), figures)[0],
         )
+
+
+def validate(
+    study: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY_OF_WINDOWS",
+            help="TOML file, or a shipped one by its name: machine, records, what was measured, windows, tolerances.",
+        ),
+    ],
+    found: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REPORT",
+            help="Of tandem identify: the parameters it found. Default: the study's, and the machine's.",
+        ),
+    ] = None,
+    settings: Parameters = None,
+    from_s: FromS = None,
+    to_s: ToS = None,
+    workers: Workers = 0,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Compare a machine with what was measured, in windows it was not fitted to: a report, and a verdict.
+
+    Exit codes: 0 valid; 1 not valid; 2 the study or a record is wrong.
+    """
+    from sync.compile import build
+    from sync.compile.jit import compiling
+
+    with errors():
+        study = find_config(study, "studies")
+        _refuse_early("tandem validate", "scipy", file=study)
+        build.ensure("everything")
+        with compiling("validate"):
+            from tandem.ensembles import validate as pages
+            from tandem.ensembles.identification import Narrowed
+            from tandem.ensembles.window_record import write_window
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+        given = parameters(settings)
+        with progress("validate") as update:
+            done = pages.validate(study, found, given, Narrowed(from_s, to_s), workers, update)
+        figures = json_ready(pages.summary(done))
+        if as_json:
+            print(json.dumps(figures), flush=True)
+        else:
+            pages.print_validated(output(), done)
+        title = f"tandem validate {done.problem.study.name}"
+        folder = run_folder(runs, f"validate_{done.problem.study.name}")
+        report(
+            folder,
+            lambda place: write_plain(place, title, pages.headline(done), pages.page_sections(done), figures)[0],
+        )
+        if not done.diverged:
+            report(folder / "worst", lambda place: write_window(done.problem, done.worst, place), "worst window, a run")
+    if done.code:
+        raise typer.Exit(done.code)

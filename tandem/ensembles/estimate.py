@@ -2,9 +2,9 @@
 
 Sensitivities are exact where the machine has a tangent (tandem/ensembles/many_tangents.py), eight parameters a run;
 elsewhere central differences of whole runs, scaled by the ranges of the parameters. Both are made in threads. The
-covariance is the inverse of J'J at the answer, for noise that is white, of the deviation given or left over. A
-direction in the space of the parameters that the data confine to no better than half of a range is named, and its
-parameters get no interval.
+covariance is that of residuals as they are, correlated in time (tandem/ensembles/correlated.py), of the deviation
+given or left over, whichever is larger. A direction in the space of the parameters that the data confine to no better
+than half of a range is named, and its parameters get no interval.
 
 Three kinds of intervals, each of 95 %: single (±1.96 deviations: each holds its value with 95 %), simultaneous (wider,
 by Bonferroni: all hold at once with at least 95 %), and the ellipsoid of all parameters, which holds them together with
@@ -13,7 +13,7 @@ by Bonferroni: all hold at once with at least 95 %), and the ellipsoid of all pa
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from sync.errors import ConfigError, TandemError
 from sync.files.consent import ConsentMissing
+from tandem.ensembles.correlated import Halves, Noise, Part, halves, noise_of, scatter
 from tandem.ensembles.extras import needs
 from tandem.ensembles.identification import Problem
 from tandem.ensembles.pool import cores
@@ -31,6 +32,7 @@ _NORMAL_95 = 1.959963984540054
 _LOOSE = 0.5  # of a range: a deviation beyond is none that the data give
 _TAKES_PART = 0.2  # of a direction of length 1
 _CLOSE = 0.95  # correlation of two parameters that is worth a word
+_ROUGH = 1e-5  # tolerance of an answer that only the noise is found from
 _AT_ONCE = 8  # parameters in a run with derivatives
 
 
@@ -64,6 +66,11 @@ class Estimate:
     before: list[dict[str, np.ndarray]]  # predictions of every record
     after: list[dict[str, np.ndarray]]
     influence: dict[str, dict[str, float]]  # rms of each channel, over its noise, for a tenth of a range
+    noises: dict[str, Noise]  # what the residuals of each channel are like
+    wider: np.ndarray  # each deviation, over what white noise would have made of it
+    by_blocks: bool = False  # whether windows scatter more than the noise model allows
+    blocks: int = 0
+    halves: Halves | None = None
     iterations: int = 0
     runs: int = 0
     message: str = ""
@@ -114,6 +121,15 @@ class Estimate:
         return [each for each in found if abs(each[2]) > _CLOSE]
 
 
+def predicted(worker: Worker, values: np.ndarray, cases: range, workers: int) -> list[dict[str, np.ndarray]]:
+    """Of these windows, side by side. Raises TandemError where a run diverges."""
+    given = values.tolist()
+    if len(cases) < 2 or workers < 2 or not worker.live or worker.machine.stepping.one_at_a_time:
+        return [worker.log(case, given).columns for case in cases]
+    with ThreadPoolExecutor(workers) as pool:
+        return [log.columns for log in pool.map(lambda case: worker.log(case, given), cases)]
+
+
 @dataclass
 class _Model:
     problem: Problem
@@ -133,15 +149,18 @@ class _Model:
         self.exact = asked != "differences" and self._worker.has_slopes
 
     def predict(self, values: np.ndarray) -> list[dict[str, np.ndarray]]:
-        """Of every record. Raises TandemError where a run diverges."""
-        cases = range(len(self.problem.measured))
-        self.runs += len(cases)
-        return [self._worker.log(case, values.tolist()).columns for case in cases]
+        """Of every window that is fitted. Raises TandemError where a run diverges."""
+        self.runs += self.problem.fitted
+        return predicted(self._worker, values, range(self.problem.fitted), self.workers)
+
+    def unused(self, values: np.ndarray) -> list[dict[str, np.ndarray]]:
+        cases = range(self.problem.fitted, len(self.problem.windows))
+        return predicted(self._worker, values, cases, self.workers)
 
     def residual(self, predicted: list[dict[str, np.ndarray]], values: np.ndarray) -> np.ndarray:
         parts = [
             (predicted[case][name] - found[name]) / self.sigmas[name]
-            for case, found in enumerate(self.problem.measured)
+            for case, found in enumerate(self.problem.measured[: self.problem.fitted])
             for name in self.problem.channels
         ]
         return np.concatenate([*parts, self._priors(values)])
@@ -163,7 +182,7 @@ class _Model:
 
     def _by_tangents(self, values: np.ndarray) -> np.ndarray:
         """A run for every eight parameters of every record, all at once."""
-        n, cases = len(values), range(len(self.problem.measured))
+        n, cases = len(values), range(self.problem.fitted)
         groups = [range(k, min(k + _AT_ONCE, n)) for k in range(0, n, _AT_ONCE)]
         asked = [(case, group) for case in cases for group in groups]
         self.runs += len(asked)
@@ -223,22 +242,32 @@ def estimate(
     model.sigmas = {name: sigma or _left_over(problem, before, name) for name, sigma in given.items()}
     values, iterations, message = problem.start, 0, "not fitted: sensitivities at the start"
     if not only_sensitivity:
-        for _ in range(1 if all(given.values()) else 3):  # noise that is not given is found again with the answer
-            values, more, message = _solve(optimize, model, values, progress)
+        rounds = 1 if all(given.values()) else 3  # noise that is not given is found again with the answer
+        for k in range(rounds):
+            rough = problem.study.solver.tolerance if k == rounds - 1 else max(_ROUGH, problem.study.solver.tolerance)
+            values, more, message = _solve(optimize, model, values, rough, progress)
             iterations += more
             left = model.predict(values)
             model.sigmas = {name: sigma or _left_over(problem, left, name) for name, sigma in given.items()}
     after = model.predict(values)
     jacobian = model.jacobian(values)
+    try:
+        before += model.unused(problem.start)
+        after += model.unused(values)
+    except TandemError as error:
+        raise NotEstimated(f"{problem.job.where}: in a window that is not fitted: {error}") from None
     return _judged(problem, model, values, jacobian, before, after, iterations, message)
 
 
 def _left_over(problem: Problem, predicted: list[dict[str, np.ndarray]], name: str) -> float:
-    error = np.concatenate([p[name] - m[name] for p, m in zip(predicted, problem.measured, strict=True)])
+    pairs = zip(predicted, problem.measured[: problem.fitted], strict=True)
+    error = np.concatenate([p[name] - m[name] for p, m in pairs])
     return max(float(np.sqrt(np.mean(error * error))), 1e-12)
 
 
-def _solve(optimize: Any, model: _Model, begin: np.ndarray, progress: Progress) -> tuple[np.ndarray, int, str]:
+def _solve(
+    optimize: Any, model: _Model, begin: np.ndarray, tolerance: float, progress: Progress
+) -> tuple[np.ndarray, int, str]:
     problem, solver = model.problem, model.problem.study.solver
     made = 0
 
@@ -258,7 +287,7 @@ def _solve(optimize: Any, model: _Model, begin: np.ndarray, progress: Progress) 
     found = optimize.least_squares(
         residual, inside, jac=jacobian, bounds=(0.0, 1.0), method="trf", x_scale=1.0,
         loss="linear" if solver.loss == "squares" else "huber",
-        ftol=solver.tolerance, xtol=solver.tolerance, gtol=1e-10, max_nfev=2 * solver.iterations,
+        ftol=tolerance, xtol=tolerance, gtol=1e-10, max_nfev=2 * solver.iterations,
     )  # fmt: skip
     return problem.low + found.x * model.range, made, str(found.message)
 
@@ -276,34 +305,69 @@ def _judged(
     n = len(values)
     share = (values - problem.low) / model.range
     held = [k for k in range(n) if share[k] < 1e-4 or share[k] > 1.0 - 1e-4]
+    rows = [len(next(iter(found.values()))) for found in problem.measured[: problem.fitted]]
+    windows, residual = _parts(problem, rows), model.residual(after[: problem.fitted], values)
+    data = sum(rows) * len(problem.channels)
+    priors = jacobian[data:].T @ jacobian[data:]
+    noises = _noises(problem, windows, residual)
     _, singular, directions = np.linalg.svd(jacobian, full_matrices=False)
-    deviation = 1.0 / np.maximum(singular, 1e-300)
-    loose = deviation > _LOOSE
+    white = (directions.T * np.minimum(1.0 / np.maximum(singular, 1e-300), 1e6) ** 2) @ directions
+    # in the directions that the data tell: the others have no interval anyhow
+    width = 1.0 / np.maximum(singular, 1e-300)
+    sure = width <= _LOOSE
+    basis = directions[sure].T
+    found = scatter(jacobian[:data] @ basis, residual[:data], windows, noises, basis.T @ priors @ basis)
+    covariance = white - basis @ (basis.T @ white @ basis) @ basis.T + basis @ found.covariance @ basis.T
     combinations, unknown = [], np.zeros(n, bool)
-    for direction, width in zip(directions[loose], deviation[loose], strict=True):
+    spread, turned = np.linalg.eigh(covariance)
+    for direction, size in zip(turned.T, np.sqrt(np.maximum(spread, 0.0)), strict=True):
+        if size <= _LOOSE:
+            continue
         part = np.abs(direction) > _TAKES_PART
         unknown |= part
         sign = np.sign(direction[np.argmax(np.abs(direction))])
         weights = {problem.names[k]: float(sign * direction[k]) for k in np.flatnonzero(part)}
-        combinations.append(Combination(weights, float(width)))
-    covariance = (directions.T * np.minimum(deviation, 1e6) ** 2) @ directions
+        combinations.append(Combination(weights, float(size)))
     root = np.sqrt(np.diag(covariance))
     deviations = np.where(unknown, np.nan, root * model.range)
+    both = halves(jacobian[:data] @ basis, residual[:data], windows, noises) if sure.all() else None
+    if both is not None:
+        both = both.of(basis, model.range)
     influence = {
         name: dict(zip(problem.channels, _by_channel(problem, 0.1 * jacobian[:, k]), strict=True))
         for k, name in enumerate(problem.names)
     }
     return Estimate(
         problem, values, deviations, covariance / np.outer(root, root), combinations,
-        tuple(problem.names[k] for k in held), dict(model.sigmas), before, after, influence, iterations, model.runs,
-        message, "exact" if model.exact else "differences",
+        tuple(problem.names[k] for k in held), dict(model.sigmas), before, after, influence, noises,
+        root / np.sqrt(np.diag(white)), found.by_blocks, found.blocks, both, iterations, model.runs, message,
+        "exact" if model.exact else "differences",
     )  # fmt: skip
+
+
+def _parts(problem: Problem, rows: list[int]) -> list[list[Part]]:
+    """Where each channel of each window stands in the residual."""
+    at, found = 0, []
+    for count in rows:
+        found.append([Part(name, at + k * count, at + (k + 1) * count) for k, name in enumerate(problem.channels)])
+        at += count * len(problem.channels)
+    return found
+
+
+def _noises(problem: Problem, windows: list[list[Part]], residual: np.ndarray) -> dict[str, Noise]:
+    """No channel has less noise than was given for it."""
+    found = {}
+    for k, name in enumerate(problem.channels):
+        noise = noise_of([residual[window[k].first : window[k].end] for window in windows])
+        least = 0.0 if problem.study.measured[name].sigma is None else 1.0
+        found[name] = noise if noise.variance >= least else replace(noise, variance=least)
+    return found
 
 
 def _by_channel(problem: Problem, column: np.ndarray) -> list[float]:
     """The root mean square of the parts of a column of the residual that belong to each channel."""
     squares, counts, at = dict.fromkeys(problem.channels, 0.0), dict.fromkeys(problem.channels, 0), 0
-    for found in problem.measured:
+    for found in problem.measured[: problem.fitted]:
         for name in problem.channels:
             part = column[at : at + len(found[name])]
             squares[name] += float(part @ part)

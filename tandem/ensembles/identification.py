@@ -1,6 +1,6 @@
 """An identification study as its file has it, and its measurements: what was put in, and what was measured."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -8,27 +8,13 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sim_service.contract.machine import Machine
+from sim_service.contract.start import check_start
 from sync.config.toml import Section, check, read_toml
 from sync.errors import ConfigError
-from sync.record import Run, open_run
-from tandem.ensembles.columns import read_columns
 from tandem.ensembles.manoeuvres import Gathered, study_machine
-from tandem.ensembles.open_loop import unset_inputs
-from tandem.ensembles.recorded_inputs import input_rows, run_of_steps, step_of
 from tandem.ensembles.study import Figure
+from tandem.ensembles.windows import Measured, Source, Sources, Window, Windows, cut, open_recording
 from tandem.ensembles.work import Job
-
-_TIME = "t"
-
-
-class Measured(Section):
-    """An output of the machine that was measured."""
-
-    channel: str | None = None  # its name in the data; that of the output if not given
-    topic: str = "/step"  # of a recorded run
-    scale: float = 1.0  # of the measurement, to the unit of the output
-    offset: float = 0.0
-    sigma: float | None = Field(None, gt=0)  # of its noise; None: found from what is left over
 
 
 class Identified(Section):
@@ -51,6 +37,35 @@ class Identified(Section):
         return self
 
 
+class Region(Section):
+    """Errors are told apart by a quantity that was measured, such as speed or the size of the lateral acceleration."""
+
+    channel: str  # one of `measured`
+    edges: list[float] = Field(min_length=2, max_length=100)
+    size: bool = False  # of the quantity, whatever its sign
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if sorted(set(self.edges)) != self.edges:
+            raise ValueError("edges must rise")
+        return self
+
+
+class Curve(Region):
+    """A measured quantity over another, averaged between edges, with its scatter; the machine beside it."""
+
+    of: str  # one of `measured`
+
+
+class Validation(Section):
+    """What `tandem validate` judges by."""
+
+    inside: float = Field(0.9, gt=0, le=1)  # share of the steps that must lie within the tolerance, of every channel
+    explained: float = Field(0.5, le=1)  # share of what was measured that must be explained, of every channel
+    regions: dict[str, Region] = {}
+    curves: dict[str, Curve] = {}
+
+
 class Solver(Section):
     iterations: int = Field(30, ge=1, le=1000)
     tolerance: float = Field(1e-8, gt=0)
@@ -65,10 +80,15 @@ class Identification(Section):
     step_ms: float = Field(5.0, gt=0, le=1000)
     set: dict[str, float] = {}
     records: list[str] = Field(min_length=1)  # recorded runs, or tables with `t`, inputs and what was measured
-    most_steps: int | None = Field(None, ge=2)
+    most_steps: int | None = Field(None, ge=2)  # of a window
+    inputs: dict[str, Source] = {}  # of the machine: a channel of the records of another name, or a number
+    # where every window begins: a channel, or a number; what is left out the machine finds by its own laws
+    start: dict[str, Source] = {}
+    windows: Windows = Windows()
     measured: dict[str, Measured] = Field(min_length=1)
-    parameters: dict[str, Identified] = Field(min_length=1)
+    parameters: dict[str, Identified] = {}
     solver: Solver = Solver()
+    validation: Validation = Validation()
 
 
 @dataclass(frozen=True)
@@ -76,10 +96,21 @@ class Problem:
     study: Identification
     machine: Machine
     job: Job
-    measured: list[dict[str, np.ndarray]]  # of every record, a value a step
+    windows: list[Window]  # those that are fitted, then those that are not
+    gaps: int  # windows that were left out
     start: np.ndarray
     low: np.ndarray
     high: np.ndarray
+
+    @property
+    def fitted(self) -> int:
+        """How many of the windows, the first ones."""
+        return sum(window.fitted for window in self.windows)
+
+    @property
+    def measured(self) -> list[dict[str, np.ndarray]]:
+        """Of every window, a value a step."""
+        return [window.measured for window in self.windows]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,27 +121,44 @@ class Problem:
         return tuple(self.study.measured)
 
 
-def load_problem(source: str | Path | dict[str, Any]) -> Problem:
-    """Raises ConfigError that names what is wrong, before anything runs."""
+@dataclass(frozen=True)
+class Narrowed:
+    """What the command line changes: spans of the records, and parameters that were found."""
+
+    begin: float | None = None
+    end: float | None = None
+    set: dict[str, float] = field(default_factory=dict)
+
+
+def load_problem(source: str | Path | dict[str, Any], narrowed: Narrowed | None = None, fit: bool = True) -> Problem:
+    """Raises ConfigError that names what is wrong, before anything runs. Not to `fit`: without parameters."""
+    narrowed = narrowed or Narrowed()
     if isinstance(source, dict):
         study, folder, where = check(Identification, source, "study"), Path(), "study"
     else:
         path = Path(source)
         study, folder, where = check(Identification, read_toml(path), str(path)), path.parent, str(path)
+    if fit and not study.parameters:
+        raise ConfigError(f"{where}: parameters: is missing: which are to be found, and from where to where?")
+    if not fit:
+        begun = {name: each.start for name, each in study.parameters.items() if each.start is not None}
+        study = study.model_copy(update={"parameters": {}, "set": {**study.set, **begun, **narrowed.set}})
     made = study_machine(study.machine, study.set, folder, where)
     sources, machine, params, common = made.sources, made.machine, made.params, made.changed
     _check_names(study, machine, where)
     step_s = 1e-3 * study.step_ms
-    rows, measured = [], []
+    of = Sources(study.inputs, study.measured, study.start)
+    recordings = {}
     for name in study.records:
         if not (folder / name).exists():
             raise ConfigError(f"{where}: records: {folder / name}: no such file or run")
-        inputs, found = _read(folder / name, study, machine, step_s, where)
-        rows.append(inputs)
-        measured.append(found)
+        recordings[name] = open_recording(folder / name, machine, of, step_s, where)
+    windows = cut(recordings, study.windows, of, step_s, where, narrowed.begin, narrowed.end, study.most_steps)
+    if fit and not windows.fitted:
+        raise ConfigError(f"{where}: windows.fitted: no window is left to find parameters from")
     values = dict(zip((p.name for p in machine.parameters), params, strict=False))
     names = tuple(study.parameters)
-    bounds = np.array([(each.low, each.high) for each in study.parameters.values()])
+    bounds = np.array([(each.low, each.high) for each in study.parameters.values()]).reshape(-1, 2)
     starts = [values[n] if study.parameters[n].start is None else study.parameters[n].start for n in names]
     start = np.array(starts, np.float64)
     for name, value, (low, high) in zip(names, start, bounds, strict=True):
@@ -121,8 +169,11 @@ def load_problem(source: str | Path | dict[str, Any]) -> Problem:
         "manoeuvre": {"kind": "record", "records": study.records},
         "figures": {name: Figure(kind="rms", channel=name).model_dump() for name in study.measured},
     }  # fmt: skip
-    job = Job(swept, where, sources, Gathered(swept["manoeuvre"], {"rows": rows}, tuple(study.records)), names, {})
-    return Problem(study, machine, job, measured, start, bounds[:, 0].copy(), bounds[:, 1].copy())
+    data = {"rows": [w.rows for w in windows.windows], "starts": [w.start for w in windows.windows]}
+    cases = tuple(str(window) for window in windows.windows)
+    gathered, runs = Gathered(swept["manoeuvre"], data, cases), study.solver.iterations * len(cases)
+    job = Job(swept, where, sources, gathered, names, {}, runs=runs)
+    return Problem(study, machine, job, windows.windows, windows.gaps, start, bounds[:, 0].copy(), bounds[:, 1].copy())
 
 
 def _check_names(study: Identification, machine: Machine, where: str) -> None:
@@ -140,70 +191,17 @@ def _check_names(study: Identification, machine: Machine, where: str) -> None:
     for name in study.measured:
         if name not in outputs:
             raise ConfigError(f"{where}: measured.{name}: no output of {machine.name}; it has {', '.join(outputs)}")
-
-
-def _read(
-    path: Path, study: Identification, machine: Machine, step_s: float, where: str
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Inputs and measurements, a row a step."""
-    if path.suffix == ".mcap" or (path.is_dir() and not any(path.glob("*.parquet"))):
-        return _of_run(open_run(path), study, machine, step_s, where)
-    return _of_table(path, study, machine, step_s)
-
-
-def _of_run(
-    run: Run, study: Identification, machine: Machine, step_s: float, where: str
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    recorded_s = step_of(run)
-    if recorded_s and abs(recorded_s / step_s - 1.0) > 1e-9:
-        raise ConfigError(f"{where}: step_ms = {1e3 * step_s:g}: {run.path} has steps of {1e3 * recorded_s:g} ms")
-    rows, steps = input_rows(run, machine, study.most_steps), run_of_steps(run, study.most_steps)
-    found = {}
-    for name, each in study.measured.items():
-        channel = each.channel or name
-        blocks = run.need(each.topic).blocks
-        if channel not in (blocks.dtype.names or ()):
-            raise ConfigError(f"{where}: measured.{name}: {run.path} has no {channel} in {each.topic}")
-        values = np.asarray(blocks[channel], np.float64)
-        if each.topic == "/step":
-            values = np.asarray(steps[channel], np.float64)
-        else:
-            # the outputs of a step are those at its end
-            values = np.interp(steps["t_ns"] + step_s * 1e9, blocks["t_ns"], values)
-        found[name] = each.scale * values + each.offset
-    return rows, found
-
-
-def _of_table(
-    path: Path, study: Identification, machine: Machine, step_s: float
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """A column `t` (s), inputs by their names, and what was measured; steps are made from the first instant on."""
-    columns = read_columns(path)
-    wanted = {name: each.channel or name for name, each in study.measured.items()}
-    for column in (_TIME, *wanted.values()):
-        if column not in columns:
-            raise ConfigError(f"{path}: no column {column}; there are {', '.join(columns)}")
-    t = columns[_TIME]
-    if len(t) < 2 or not (np.diff(t) > 0).all():
-        raise ConfigError(f"{path}: column {_TIME} must rise, in seconds")
-    missing = [q.name for q in machine.inputs if q.name not in columns and not q.optional]
-    if missing:
-        raise ConfigError(f"{path}: no column {', '.join(missing)}, which {machine.name} needs; a column of 0 is one")
-    used = (_TIME, *wanted.values(), *(q.name for q in machine.inputs if q.name in columns))
-    for column in used:
-        if not np.isfinite(columns[column]).all():
-            bad = int(np.flatnonzero(~np.isfinite(columns[column]))[0])
-            raise ConfigError(f"{path}: column {column}, row {bad + 1}: {columns[column][bad]}, not a finite number")
-    count = min(int((t[-1] - t[0]) / step_s + 1e-9), study.most_steps or 1 << 62)
-    if count < 1:
-        raise ConfigError(f"{path}: {t[-1] - t[0]:g} s of data; a step is {step_s:g} s")
-    begins = t[0] + step_s * np.arange(count)
-    rows = unset_inputs(machine, count)
-    for k, quantity in enumerate(machine.inputs):
-        if quantity.name in columns:
-            rows[:, k] = np.interp(begins, t, columns[quantity.name])
-    found = {}
-    for name, column in wanted.items():
-        each = study.measured[name]
-        found[name] = each.scale * np.interp(begins + step_s, t, columns[column]) + each.offset
-    return rows, found
+    inputs = [q.name for q in machine.inputs]
+    for name in study.inputs:
+        if name not in inputs:
+            raise ConfigError(f"{where}: inputs.{name}: no input of {machine.name}; it has {', '.join(inputs)}")
+    check_start(machine, study.start, f"{where}: start")
+    asked = [(f"regions.{name}", each.channel) for name, each in study.validation.regions.items()]
+    asked += [
+        (f"curves.{name}", channel) for name, c in study.validation.curves.items() for channel in (c.channel, c.of)
+    ]
+    for key, channel in asked:
+        if channel not in study.measured:
+            raise ConfigError(
+                f"{where}: validation.{key}: {channel} is not measured; there are {', '.join(study.measured)}"
+            )

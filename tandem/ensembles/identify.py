@@ -1,6 +1,7 @@
 """Identification as one call, and its answer as tables, pictures and JSON."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tandem.ensembles.agreement import Agreement, channels
 from tandem.ensembles.estimate import Estimate, estimate
-from tandem.ensembles.identification import load_problem
+from tandem.ensembles.identification import Narrowed, load_problem
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 
+FIT_HEADINGS = ("channel", "unit", "windows", "signal, rms", "error, rms", "median window", "bias", "explained")
 _HEADINGS = ("parameter", "unit", "start", "found", "95 % each, from", "to", "95 % all, from", "to", "remark")
 _MOST_PICTURES = 12
+_EXPLAINED = 0.5  # share of a signal: where less is explained, what is left is of the size of the signal
+_WORSE = 1.5  # times the error in fitted windows
 
 
 def identify(
@@ -24,19 +29,58 @@ def identify(
     only_sensitivity: bool = False,
     workers: int = 0,
     progress: Callable[[str, float], None] = lambda *_: None,
+    narrowed: Narrowed | None = None,
 ) -> Estimate:
     """Parameters of a machine from records: a study's file, or what would stand in it (docs/ensembles.md).
 
     Raises ConfigError where the study is wrong, NotEstimated where the machine does not run.
     """
-    return estimate(load_problem(study), only_sensitivity, workers, progress)
+    return estimate(load_problem(study, narrowed), only_sensitivity, workers, progress)
 
 
 def left_over(found: Estimate, predicted: list[dict[str, np.ndarray]]) -> dict[str, float]:
-    """Root mean square of every channel's difference from what was measured."""
-    pairs = list(zip(predicted, found.problem.measured, strict=True))
-    errors = {name: np.concatenate([p[name] - m[name] for p, m in pairs]) for name in found.problem.channels}
-    return {name: float(np.sqrt(np.mean(error * error))) for name, error in errors.items()}
+    """Root mean square of every channel's difference from what was measured, in the windows that were fitted."""
+    return {name: each.error for name, each in channels(found.problem, predicted, True).items()}
+
+
+def warnings(found: Estimate) -> list[str]:
+    """What makes the intervals less than they seem, the most serious first."""
+    problem = found.problem
+    fitted, unused = (channels(problem, found.after, which) for which in (True, False))
+    out = []
+    for name, each in fitted.items():
+        if not each.explained >= _EXPLAINED:
+            out.append(
+                f"{name}: {1.0 - each.explained:.0%} of what was measured is not explained: an rms of {each.error:.3g}"
+                f" of a signal of {each.signal:.3g}. The model is wrong or starts wrong, and the intervals hold for one"
+                " that is right"
+            )
+    if found.halves is not None and not found.halves.agree:
+        pairs = [f"{n} {a:.4g} and {b:.4g} ({abs(s):.1f} deviations)" for n, a, b, s in _apart(found)[:4]]
+        out.append(
+            f"the first and the second half of the data do not have the same parameters (chi-squared"
+            f" {found.halves.chi2:.0f} for {found.halves.freedom}): {', '.join(pairs)}. The model is wrong, not the"
+            " noise: the intervals are those of this model on these data, not of the machine"
+        )
+    for name, each in unused.items():
+        if each.error > _WORSE * fitted[name].error:
+            out.append(
+                f"{name}: off by {each.error:.3g} in unused windows, by {fitted[name].error:.3g} in fitted ones: the"
+                " parameters fit the windows, not the machine"
+            )
+    if not unused:
+        out.append("no unused windows: nothing judges this fit but the data it was made from (windows.unused)")
+    if problem.gaps:
+        out.append(f"{problem.gaps} windows are left out: they lie in gaps of the data")
+    return out
+
+
+def _apart(found: Estimate) -> list[tuple[str, float, float, float]]:
+    """Parameters of both halves, those farthest apart first: name, values, difference over its deviation."""
+    assert found.halves is not None
+    a, b = found.values + found.halves.moved
+    rows = zip(found.problem.names, a.tolist(), b.tolist(), found.halves.apart.tolist(), strict=True)
+    return sorted(rows, key=lambda row: -abs(row[3]))
 
 
 def summary(found: Estimate) -> dict[str, Any]:
@@ -64,11 +108,30 @@ def summary(found: Estimate) -> dict[str, Any]:
         "noise": found.sigmas,
         "rms_before": left_over(found, found.before),
         "rms_after": left_over(found, found.after),
+        "fitted": _figures(channels(problem, found.after, True)),
+        "unused": _figures(channels(problem, found.after, False)),
+        "windows": {
+            "fitted": [str(w) for w in problem.windows if w.fitted],
+            "unused": [str(w) for w in problem.windows if not w.fitted],
+            "left_out": problem.gaps,
+        },
+        "residuals": {n: {"order": e.order, "memory_steps": e.memory} for n, e in found.noises.items()},
+        "wider_than_white": dict(zip(problem.names, found.wider.tolist(), strict=True)),
+        "intervals": "blocks" if found.by_blocks else "noise model",
+        "halves": None if found.halves is None else {
+            "agree": found.halves.agree, "chi2": found.halves.chi2, "freedom": found.halves.freedom,
+            "parameters": {n: [a, b] for n, a, b, _ in _apart(found)},
+        },
+        "warnings": warnings(found),
         "influence": found.influence,
         "iterations": found.iterations,
         "runs": found.runs,
         "message": found.message,
     }  # fmt: skip
+
+
+def _figures(found: dict[str, Agreement]) -> dict[str, Any]:
+    return {name: asdict(each) for name, each in found.items()}
 
 
 def rows(found: Estimate) -> list[list[str]]:
@@ -86,21 +149,35 @@ def rows(found: Estimate) -> list[list[str]]:
 def headline(found: Estimate) -> str:
     before, after = left_over(found, found.before), left_over(found, found.after)
     fits = ", ".join(f"{name} {before[name]:.3g} → {after[name]:.3g}" for name in found.problem.channels)
-    count = sum(len(next(iter(m.values()))) for m in found.problem.measured)
+    count = sum(len(w.rows) for w in found.problem.windows[: found.problem.fitted])
     tail = f"; {len(found.combinations)} combinations are not told by the data" * bool(found.combinations)
+    many = found.problem.fitted
     return (
-        f"{len(found.problem.names)} parameters of {found.problem.machine.name} from {count} steps of"
-        f" {len(found.problem.measured)} records; left over (rms): {fits}{tail}."
+        f"{len(found.problem.names)} parameters of {found.problem.machine.name} from {count} steps of {many}"
+        f" window{'s' * (many > 1)}; left over (rms): {fits}{tail}."
     )
 
 
 def remarks(found: Estimate) -> list[str]:
-    out = [f"not told apart: {combination}" for combination in found.combinations]
+    out = [f"warning: {line}" for line in warnings(found)]
+    out += [f"not told apart: {combination}" for combination in found.combinations]
     out += [f"correlated: {a} and {b}, {value:+.3f}" for a, b, value in found.correlated()]
     out.append(
         f"intervals: each holds its value with 95 % (±1.96 deviations); all hold at once with 95 % (±"
         f"{found.joint_factor:.2f}, Bonferroni); the ellipsoid of all reaches ±{found.ellipsoid_factor:.2f} (Scheffé)"
     )
+    memories = ", ".join(f"{name} over {each.memory:.0f} steps" for name, each in found.noises.items() if each.order)
+    if memories or found.by_blocks:
+        by = f"the scatter of {found.blocks} blocks" if found.by_blocks else "a model of the noise"
+        out.append(
+            f"residuals are correlated ({memories or 'between channels or windows'}): intervals are by {by},"
+            f" {found.wider.min():.1f} to {found.wider.max():.1f} times those for white noise"
+        )
+    if found.halves is not None and found.halves.agree:
+        out.append(
+            f"the first and the second half of the data agree (chi-squared {found.halves.chi2:.1f} for"
+            f" {found.halves.freedom})"
+        )
     how = "exact, by the tangent of the step" if found.sensitivities == "exact" else "by differences of runs"
     out.append(f"sensitivities: {how}")
     return [*out, f"{found.iterations} iterations, {found.runs} runs; {found.message}"]
@@ -109,6 +186,7 @@ def remarks(found: Estimate) -> list[str]:
 def print_estimate(console: Console, found: Estimate) -> None:
     console.print(headline(found), highlight=False, markup=False)
     _print(console, _HEADINGS, rows(found))
+    _print(console, FIT_HEADINGS, fit_rows(found))
     _print(console, ("a tenth of the range moves", *found.problem.channels), influence_rows(found))
     for line in remarks(found):
         console.print(line, highlight=False, markup=False)
@@ -123,6 +201,16 @@ def _print(console: Console, headings: tuple[str, ...], cells: list[list[str]]) 
     console.print(shown)
 
 
+def fit_rows(found: Estimate) -> list[list[str]]:
+    units = {q.name: q.unit for q in found.problem.machine.outputs}
+    out = []
+    for word, which in (("fitted", True), ("unused", False)):
+        for name, each in channels(found.problem, found.after, which).items():
+            cells = (each.signal, each.error, each.median, each.bias)
+            out.append([name, units[name], word, *(f"{v:.3g}" for v in cells), f"{each.explained:.1%}"])
+    return out
+
+
 def influence_rows(found: Estimate) -> list[list[str]]:
     return [[name, *(f"{value:.3g}" for value in by.values())] for name, by in found.influence.items()]
 
@@ -130,17 +218,18 @@ def influence_rows(found: Estimate) -> list[list[str]]:
 def page_sections(found: Estimate) -> list[str]:
     names, channels = found.problem.names, found.problem.channels
     out = [section("found", "Parameters", "\n".join(remarks(found)), table(_HEADINGS, rows(found), "beside"))]
+    out.append(section("windows", "Fitted and unused windows", "", table(FIT_HEADINGS, fit_rows(found), "beside")))
     lead = "Root mean square of what a tenth of a parameter's range does to a channel, in deviations of its noise."
     out.append(section("influence", "Influence", lead, table(("", *channels), influence_rows(found), "beside")))
     cells = [[name, *(f"{v:+.2f}" for v in found.correlation[k])] for k, name in enumerate(names)]
     out.append(section("correlation", "Correlation of the estimates", "", table(("", *names), cells, "beside")))
     step_s, pictures = 1e-3 * found.problem.study.step_ms, []
-    for case, record in enumerate(found.problem.study.records):
+    for case, window in enumerate(found.problem.windows[:_MOST_PICTURES]):
         for name in channels:
             measured = found.problem.measured[case][name]
-            t = step_s * np.arange(1, len(measured) + 1)
+            t = window.begin + step_s * np.arange(1, len(measured) + 1)
             ends = (("before", found.before), ("after", found.after))
             series = [Series(word, t, measured - predicted[case][name]) for word, predicted in ends]
-            pictures.append(curves(f"{record}: {name}, measured minus predicted", series))
+            pictures.append(curves(f"{window}: {name}, measured minus predicted", series))
     out.append(section("residuals", "What is left over", headline(found), *pictures[:_MOST_PICTURES]))
     return out

@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.contract.machine import Machine
+from sim_service.contract.start import moving
 from sim_service.many_steps import run_steps
 from sync.config.toml import Section, check
 from sync.errors import ConfigError
@@ -47,13 +48,14 @@ class OpenLoop:
 
     def __init__(self, context: Context):
         self.rows: list[np.ndarray] = context.data["rows"]
+        self.starts: list[dict[str, float]] = context.data.get("starts", [{}] * len(self.rows))
         self.step_s, self.channels = context.step_s, context.channels
         names = [q.name for q in (*context.machine.outputs, *context.machine.inputs)]
         self.places = np.array([names.index(name) for name in context.channels], np.int64)
 
     def run(self, machine: Machine, params: np.ndarray, changed: dict[str, float], case: int) -> Log:
         state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
-        machine.initial(state, params, machine.tables, work)
+        self._begun(machine, case).initial(state, params, machine.tables, work)
         rows = self.rows[case]
         log = np.zeros((len(rows), len(self.places)))
         done = run_steps(
@@ -69,9 +71,14 @@ class OpenLoop:
         from tandem.ensembles.many_tangents import tangents
 
         rows = self.rows[case]
-        _, found, done = tangents(machine, params, which, rows, self.places, self.step_s)
+        _, found, done = tangents(self._begun(machine, case), params, which, rows, self.places, self.step_s)
         self._complete(done, len(rows))
         return {name: found[:, k] for k, name in enumerate(self.channels)}
+
+    def _begun(self, machine: Machine, case: int) -> Machine:
+        """As a case begins that has a start of its own."""
+        given = self.starts[case]
+        return moving(machine, given, self.rows[case][0]) if given else machine
 
     def _complete(self, done: int, steps: int) -> None:
         if done < steps:

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Efforts, Machine, Shown, Tangent
+from sim_service.contract.machine import Efforts, Machine, Moving, Shown, Tangent
 from sim_service.contract.parameters import make_plain
 from tandem.machines.car.display import car_display
-from tandem.machines.car.single_track.description import OUTPUTS, PARAMETERS, STATES
+from tandem.machines.car.single_track.description import INPUTS, OUTPUTS, PARAMETERS, STATES
 from tandem.machines.car.single_track.dynamics import initial, step
 from tandem.machines.car.single_track.scene import frames, scene
-from tandem.machines.car.vehicle import VEHICLE_INPUTS
+from tandem.machines.car.single_track.start import GIVEN, begin
 
 MACHINE = Machine(
     name="single_track",
-    inputs=VEHICLE_INPUTS,
+    inputs=INPUTS,
     states=STATES,
     outputs=OUTPUTS,
     parameters=PARAMETERS,
@@ -28,6 +28,7 @@ MACHINE = Machine(
         Shown(display=car_display(OUTPUTS), frames=frames),
         Efforts(("force_y_front",)),
         Tangent("tandem.machines.car.single_track.tangent"),
+        Moving(GIVEN, begin),
     ),
 )
 

@@ -6,6 +6,9 @@ names the source of every figure.
 """
 
 from sim_service.contract.machine import Parameter, Quantity, places
+from tandem.machines.car.vehicle import PRESCRIBED_INPUTS, VEHICLE_INPUTS
+
+INPUTS = (*VEHICLE_INPUTS, *PRESCRIBED_INPUTS)
 
 STATES = (
     Quantity("x", "m", "centre of gravity on the ground"),
@@ -47,6 +50,7 @@ OUTPUTS = (
     Quantity("force_y_front", "N", "road on front axle, across the wheels"),
     Quantity("force_x_rear", "N", "road on rear axle, along the wheels"),
     Quantity("force_y_rear", "N", "road on rear axle, across the wheels"),
+    Quantity("drive_force", "N", "both axles along their wheels; with a prescribed speed, what that takes"),
 )
 
 PARAMETERS = (
@@ -85,6 +89,7 @@ PARAMETERS = (
 )
 
 
+U = places("U", INPUTS)
 P = places("P", PARAMETERS)
 S = places("S", STATES)
 W = places("W", OUTPUTS)

@@ -24,6 +24,9 @@ the parabola with slope C that meets the friction limit level; this makes chi = 
 Loads. Friction and slip stiffness per load fall linearly with the load of a wheel. Summed over the two wheels of an
 axle this needs the load transfer between them only as its square, so the single track knows about its width.
 
+Prescribed speed. The longitudinal equation is replaced by the given speed, reached along a straight line at the end of
+the step; the force it takes is `drive_force`. Load transfer and the friction left across the wheels follow from it.
+
 Brakes and rolling resistance are Coulomb friction in the wheel bearing: an impulse that can stop a wheel, not turn it.
 
 Symbols: vx vy q velocity and yaw rate of the body, wf wr wheel speeds, a b distance of the axles from the centre of
@@ -36,11 +39,10 @@ from math import atan2, ceil, cos, isnan, pi, sin, sqrt
 
 import numpy as np
 
-from sim_service.contract.machine import STEP, Tables, index
+from sim_service.contract.machine import STEP, Tables
 from sync.compile.jit import inner, kernel
 from tandem.machines.car.engine import drive_torque
-from tandem.machines.car.single_track.description import P, S, W
-from tandem.machines.car.vehicle import VEHICLE_INPUTS
+from tandem.machines.car.single_track.description import INPUTS, P, S, U, W
 
 GRAVITY = 9.81  # m/s2
 SUBSTEP = 0.5e-3  # s; the wheel on its tyre spring turns at about 180 rad/s
@@ -50,11 +52,7 @@ STILL_DEFLECTION = 1e-14  # m; less than the slowest motion makes in a substep
 SLIDING_ITERATIONS = 2  # the direction of sliding friction is then right within a tenth of a degree
 TINY = 1e-300  # keeps 0 / 0 away
 CRAWL = 0.1  # m/s; slips are output relative to at least this speed
-
-_STEERING = index(VEHICLE_INPUTS, "steering_angle")
-_THROTTLE = index(VEHICLE_INPUTS, "throttle")
-_BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
-_DRIVE = index(VEHICLE_INPUTS, "drive_torque")
+LEFT_ACROSS = 0.3  # of an axle's friction limit at least, with a prescribed speed: which axle brakes how is a guess
 
 _OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 
@@ -153,14 +151,16 @@ def step(state, inputs, params, tables, work, h):
     kyr = 2.0 * Z0 * cyr / params[P.relaxation_y]
 
     # inputs, held over the step
-    rack = inputs[_STEERING] * params[P.rack_travel_per_turn] / (2.0 * pi)
+    rack = inputs[U.steering_angle] * params[P.rack_travel_per_turn] / (2.0 * pi)
     delta = max(-params[P.rack_limit], min(params[P.rack_limit], rack)) / params[P.steering_arm]
+    if not isnan(inputs[U.prescribed_road_wheel_angle]):
+        delta = inputs[U.prescribed_road_wheel_angle]
     cd, sd = cos(delta), sin(delta)
-    if isnan(inputs[_DRIVE]):
+    if isnan(inputs[U.drive_torque]):
         ratio = params[P.gear_ratio] * params[P.final_ratio]
-        inputs[_DRIVE] = drive_torque(inputs[_THROTTLE], state[S.wheel_speed_rear], ratio)
-    drive = inputs[_DRIVE]
-    pressure = max(inputs[_BRAKE], 0.0)
+        inputs[U.drive_torque] = drive_torque(inputs[U.throttle], state[S.wheel_speed_rear], ratio)
+    drive = inputs[U.drive_torque]
+    pressure = max(inputs[U.brake_pressure_bar], 0.0)
     brake_f = 2.0 * params[P.brake_front] * pressure
     brake_r = 2.0 * params[P.brake_rear] * pressure
 
@@ -174,7 +174,11 @@ def step(state, inputs, params, tables, work, h):
     count = max(ceil(h / SUBSTEP - 1e-9), 1)
     dt = h / count
     lag = dt / (params[P.transfer_time] + dt)
-    ax = ay = Zf = Zr = Fxf = Fyf = Fxr = Fyr = 0.0
+    driven = not isnan(inputs[U.prescribed_speed])
+    a_driven = (inputs[U.prescribed_speed] - vx) / h if driven else 0.0
+    brakes = params[P.brake_front] + params[P.brake_rear]
+    brakes_f = params[P.brake_front] / brakes if brakes > 0.0 else 0.5
+    ax = ay = Zf = Zr = Fxf = Fyf = Fxr = Fyr = Gf = Gr = force = 0.0
     for _ in range(count):
         # axle loads, and what moves across each axle
         Zf = min(max(m * (GRAVITY * b - tx * H) / L, 1.0), m * GRAVITY - 1.0)
@@ -188,12 +192,24 @@ def step(state, inputs, params, tables, work, h):
         Cf = Zf * per_load(Zf, dZf, c_fall, Z0)
         Cr = Zr * per_load(Zr, dZr, c_fall, Z0)
         vyf = vy + a * q
+        if driven:
+            # the axles share the force along the car, lagged as the load is: the rear one drives, the brakes do as they
+            # are set. The wheels roll, and across them there is the friction that is left
+            Gf = max(min(brakes_f * m * tx, 0.0), -Nf)
+            Gr = max(min(m * tx - Gf, Nr), -Nr)
+            Nf = sqrt(max(Nf * Nf - Gf * Gf, (LEFT_ACROSS * Nf) ** 2))
+            Nr = sqrt(max(Nr * Nr - Gr * Gr, (LEFT_ACROSS * Nr) ** 2))
+            wf, wr = (vx * cd + vyf * sd) / r, vx / r
+            exf = exr = 0.0
         sxf = vx * cd + vyf * sd - r * wf
         syf = vyf * cd - vx * sd
         Fxf, Fyf, exf, eyf = tyre(exf, eyf, sxf, syf, abs(r * wf), Nf, kx, kyf, cx * Cf, cyf * Cf, tau, mwf, dt)
         sxr = vx - r * wr
         syr = vy - b * q
         Fxr, Fyr, exr, eyr = tyre(exr, eyr, sxr, syr, abs(r * wr), Nr, kx, kyr, cx * Cr, cyr * Cr, tau, mwr, dt)
+
+        if driven:
+            Fxf, Fxr = Gf, Gr
 
         # body: midpoint rule for the turning of its axes, which leaves its energy alone
         Fyb = Fxf * sd + Fyf * cd
@@ -212,6 +228,14 @@ def step(state, inputs, params, tables, work, h):
         wr = friction(wr + dt * (drive - r * Fxr) / Jr, dt * (brake_r + roll * Zr) / Jr)
         wf = still(wf, STILL_SPEED)
         wr = still(wr, STILL_SPEED)
+
+        if driven:
+            vx1 = vx + dt * a_driven
+            vy1 = still(vy + dt * ay - 0.25 * dt * (q + q1) * (vx + vx1), STILL_SPEED)
+            ax = a_driven - 0.25 * (q + q1) * (vy + vy1)
+            ax_tyre = ax + drag * abs(vx) * vx / m
+            force = m * ax_tyre + Fyf * sd
+            wf, wr = (vx1 * cd + (vy1 + a * q1) * sd) / r, vx1 / r
 
         # position, by mean velocity and mean heading
         yaw1 = yaw + 0.5 * dt * (q + q1)
@@ -247,10 +271,15 @@ def step(state, inputs, params, tables, work, h):
     work[W.load_front], work[W.load_rear] = Zf, Zr
     work[W.force_x_front], work[W.force_y_front] = Fxf, Fyf
     work[W.force_x_rear], work[W.force_y_rear] = Fxr, Fyr
+    work[W.drive_force] = force if driven else Fxf + Fxr
+
+
+def nothing_given() -> np.ndarray:
+    return np.array([np.nan if q.optional else 0.0 for q in INPUTS])
 
 
 def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
     """The car at rest at the origin; a step of no length makes the outputs."""
     state[:] = 0.0
     work[:] = 0.0
-    step(state, np.zeros(len(VEHICLE_INPUTS)), params, tables, work, 0.0)
+    step(state, nothing_given(), params, tables, work, 0.0)

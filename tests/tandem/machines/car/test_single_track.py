@@ -34,7 +34,7 @@ class Car:
         self.params = np.array(list(self.p.values()))
         self.state = np.full(len(MACHINE.states), np.nan)
         self.work = np.full(MACHINE.work_size, np.nan)
-        self.inputs = np.zeros(len(MACHINE.inputs))
+        self.inputs = np.array([np.nan if q.name.startswith("prescribed") else 0.0 for q in MACHINE.inputs])
         MACHINE.initial(self.state, self.params, MACHINE.tables, self.work)
         self.set("vx", speed)
         self.set("wheel_speed_front", speed / self.p["wheel_radius"])

@@ -1,0 +1,44 @@
+"""A machine that begins in motion: its start is what was measured, and the rest is as its own laws have it.
+
+`moving` gives the same machine with another `initial`, so that whatever starts, resets or replays it begins there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sim_service.contract.machine import Machine, Moving, Tables
+from sync.errors import ConfigError
+
+
+def startable(machine: Machine) -> tuple[str, ...]:
+    """By which quantities its start can be given."""
+    own = machine.of(Moving)
+    return tuple(q.name for q in machine.states) if own is None else own.given
+
+
+def check_start(machine: Machine, names: Mapping[str, object], where: str) -> None:
+    """`where` they stand, such as `study.toml: start`."""
+    known = startable(machine)
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{where}.{name}: {machine.name} begins with {', '.join(known)}")
+
+
+def moving(machine: Machine, given: Mapping[str, float], inputs: np.ndarray | None = None) -> Machine:
+    """The machine as it begins with these values, and these inputs of its first step, if they are known."""
+    own = machine.of(Moving)
+    first = np.array([np.nan if q.optional else 0.0 for q in machine.inputs]) if inputs is None else inputs
+
+    def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
+        machine.initial(state, params, tables, work)
+        if own is not None:
+            own.begin(state, params, tables, work, first, given)
+            return
+        for values, quantities in ((state, machine.states), (work, machine.outputs)):
+            for place, quantity in enumerate(quantities):
+                if quantity.name in given:
+                    values[place] = given[quantity.name]
+
+    return replace(machine, initial=initial)

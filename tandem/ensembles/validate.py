@@ -1,0 +1,295 @@
+"""`tandem validate`: a machine beside what was measured of the real one, and a verdict.
+
+Nothing is fitted. Windows that parameters were found from are shown apart; the verdict is of the others. A machine is
+valid where, in every channel, enough of the unused steps lie within the tolerance and enough of the signal is
+explained. Curves are compared as ISO 19364 has it: what was measured, averaged, with its scatter, in a band of
+tolerance, the simulated curve inside or not.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sync.errors import ConfigError, TandemError
+from sync.files.consent import ConsentMissing
+from tandem.ensembles.agreement import Agreement, Averaged, averaged, band, channels, drift, regions, tolerated, worst
+from tandem.ensembles.estimate import predicted
+from tandem.ensembles.identification import Narrowed, Problem, load_problem
+from tandem.ensembles.pool import cores
+from tandem.ensembles.work import Worker
+from tandem.reports.html.chart import Series, curves
+from tandem.reports.html.scatter import side_by_side
+from tandem.reports.html.sections import section, table
+from tandem.reports.html.words import Raw
+
+VALID, NOT_VALID = 0, 1
+_MOST_BYTES = 1 << 24  # of a report of identify
+_HEADINGS = (
+    "channel", "unit", "windows", "signal, rms", "error, rms", "median window", "bias", "largest", "explained",
+    "within tolerance", "",
+)  # fmt: skip
+_CURVE = ("between", "windows", "measured", "scatter ±", "tolerance ±", "simulated", "")
+_BY = ("channel", "by", "between", "steps", "error, rms", "bias", "within tolerance")
+
+
+@dataclass(frozen=True)
+class Validated:
+    problem: Problem
+    made: list[dict[str, np.ndarray]]  # of every window; NaN where the machine diverged
+    diverged: tuple[str, ...]  # in which windows it did
+    found: str = ""  # where parameters came from
+
+    @property
+    def unused(self) -> dict[str, Agreement]:
+        return channels(self.problem, self.made, False)
+
+    @property
+    def fitted(self) -> dict[str, Agreement]:
+        return channels(self.problem, self.made, True)
+
+    @property
+    def complaints(self) -> list[str]:
+        """Why it is not valid; none where it is."""
+        limits, settings = self.problem.study.validation, self.problem.study.measured
+        out = [f"diverges in {window}" for window in self.diverged]
+        for name, each in self.unused.items():
+            if tolerated(settings[name]) and not each.inside >= limits.inside:
+                out.append(
+                    f"{name}: {each.inside:.1%} of the steps are within the tolerance, {limits.inside:.1%} must be"
+                )
+            if not each.explained >= limits.explained:
+                out.append(f"{name}: {each.explained:.1%} of the signal is explained, {limits.explained:.1%} must be")
+        for name, points in self.curves().items():
+            outside = [p for p in points if not p.inside]
+            if outside:
+                out.append(f"curve {name}: {len(outside)} of {len(points)} points are outside of the band")
+        return out
+
+    @property
+    def code(self) -> int:
+        return NOT_VALID if self.complaints else VALID
+
+    @property
+    def worst(self) -> int:
+        """The unused window that is farthest off."""
+        first = self.problem.fitted
+        return first + worst(self.problem.windows[first:], self.made[first:], self.problem.study.measured)
+
+    def curves(self) -> dict[str, list[Averaged]]:
+        """Of unused windows."""
+        study, first = self.problem.study, self.problem.fitted
+        windows, made = self.problem.windows[first:], self.made[first:]
+        found = {
+            name: averaged(windows, made, curve, study.measured[curve.of])
+            for name, curve in study.validation.curves.items()
+        }
+        return {name: points for name, points in found.items() if points}
+
+
+def validate(
+    study: str | Path | dict[str, Any],
+    found: Path | None = None,
+    settings: dict[str, float] | None = None,
+    narrowed: Narrowed | None = None,
+    workers: int = 0,
+    progress: Callable[[str, float], None] = lambda *_: None,
+) -> Validated:
+    """`found`: a report of `tandem identify`, whose parameters are taken. Raises ConfigError."""
+    narrowed = narrowed or Narrowed()
+    given = {**(_found(found) if found is not None else {}), **(settings or {})}
+    problem = load_problem(study, Narrowed(narrowed.begin, narrowed.end, given), fit=False)
+    if problem.fitted == len(problem.windows):
+        raise ConfigError(
+            f"{problem.job.where}: windows.unused: is missing, or none of them is left: a machine is judged by what it"
+            " was not fitted to. Where nothing was fitted, that is everything: unused = [[from, to]]"
+        )
+    worker, made, diverged = Worker(problem.job), [], []
+    for case, window in enumerate(problem.windows):
+        if case % 16 == 0:
+            progress("windows", case / len(problem.windows))
+        try:
+            made += predicted(worker, problem.start, range(case, case + 1), workers or cores())
+        except ConsentMissing:
+            raise
+        except TandemError:
+            diverged.append(str(window))
+            made.append({name: np.full(len(window.rows), np.nan) for name in problem.channels})
+    return Validated(problem, made, tuple(diverged), str(found or ""))
+
+
+def _found(path: Path) -> dict[str, float]:
+    """The parameters of a report: report.json, or its folder."""
+    file = path / "report.json" if path.is_dir() else path
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise ConfigError(f"--found {path}: is no report of tandem identify: it has over {_MOST_BYTES} bytes")
+        content = json.loads(file.read_bytes())
+        return {str(name): float(each["found"]) for name, each in content["parameters"].items()}
+    except OSError as error:
+        raise ConfigError(f"--found {path}: {error.strerror}; give the folder of a report of tandem identify") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ConfigError(f"--found {path}: is no report.json of tandem identify, which has parameters") from None
+
+
+def headline(done: Validated) -> str:
+    problem = done.problem
+    word = "NOT VALID" if done.code else "VALID"
+    fits = ", ".join(f"{name} {each.explained:.1%}" for name, each in done.unused.items())
+    return (
+        f"{word}: {problem.machine.name} in {len(problem.windows) - problem.fitted} unused windows; explained: {fits}."
+    )
+
+
+def summary(done: Validated) -> dict[str, Any]:
+    problem = done.problem
+    windows = {"fitted": [str(w) for w in problem.windows if w.fitted], "left_out": problem.gaps}
+    return {
+        "study": problem.study.name,
+        "machine": problem.machine.name,
+        "verdict": "not valid" if done.code else "valid",
+        "complaints": done.complaints,
+        "parameters_from": done.found,
+        "set": problem.job.study["set"],
+        "windows": {**windows, "unused": [str(w) for w in problem.windows if not w.fitted]},
+        "unused": {name: asdict(each) for name, each in done.unused.items()},
+        "fitted": {name: asdict(each) for name, each in done.fitted.items()},
+        "regions": region_rows(done),
+        "curves": {name: [asdict(p) | {"inside": p.inside} for p in points] for name, points in done.curves().items()},
+        "drift": {name: [x.tolist() for x in _drift(done, name)] for name in problem.channels},
+        "worst": str(problem.windows[done.worst]),
+    }
+
+
+def rows(done: Validated) -> list[list[str]]:
+    units = {q.name: q.unit for q in done.problem.machine.outputs}
+    limits = done.problem.study.validation
+    out = []
+    for word, found in (("unused", done.unused), ("fitted", done.fitted)):
+        for name, each in found.items():
+            good = each.explained >= limits.explained and not each.inside < limits.inside
+            verdict = "" if word == "fitted" else "inside" if good else "OUTSIDE"
+            numbers = [f"{v:.3g}" for v in (each.signal, each.error, each.median, each.bias, each.largest)]
+            out.append([name, units[name], word, *numbers, f"{each.explained:.1%}", _share(each.inside), verdict])
+    return out
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}" if np.isfinite(value) else "–"
+
+
+def region_rows(done: Validated) -> list[list[str]]:
+    problem, first = done.problem, done.problem.fitted
+    windows, made, out = problem.windows[first:], done.made[first:], []
+    for label, by in problem.study.validation.regions.items():
+        for name in problem.channels:
+            for each in regions(windows, made, name, by, problem.study.measured[name]):
+                f = each.found
+                span = f"{each.low:g} … {each.high:g}"
+                out.append([name, label, span, str(f.steps), f"{f.error:.3g}", f"{f.bias:.3g}", _share(f.inside)])
+    return out
+
+
+def _drift(done: Validated, name: str) -> tuple[np.ndarray, np.ndarray]:
+    first = done.problem.fitted
+    return drift(done.problem.windows[first:], done.made[first:], name, 1e-3 * done.problem.study.step_ms)
+
+
+def _curve_rows(points: list[Averaged]) -> list[list[str]]:
+    out = []
+    for p in points:
+        numbers = [f"{v:.4g}" for v in (p.measured, p.scatter, p.tolerance, p.simulated)]
+        out.append([f"{p.at:.4g}", str(p.windows), *numbers, "inside" if p.inside else "OUTSIDE"])
+    return out
+
+
+def remarks(done: Validated) -> list[str]:
+    problem = done.problem
+    out = [f"not valid: {line}" for line in done.complaints]
+    for name in problem.channels:
+        _, values = _drift(done, name)
+        if len(values) > 1:
+            out.append(
+                f"drift in a window: {name} is off by {values[0]:.3g} at its begin, by {values[-1]:.3g} at its end"
+            )
+    out.append(f"worst window: {problem.windows[done.worst]}")
+    if problem.gaps:
+        out.append(f"{problem.gaps} windows are left out: they lie in gaps of the data")
+    if problem.fitted == 0:
+        out.append("no window is marked as fitted: whether parameters were found from these data is not known")
+    return out
+
+
+def print_validated(console: Console, done: Validated) -> None:
+    console.print(headline(done), highlight=False, markup=False)
+    _print(console, _HEADINGS, rows(done))
+    if by := region_rows(done):
+        _print(console, _BY, by)
+    for name, points in done.curves().items():
+        _print(console, (name, *_CURVE[1:]), _curve_rows(points))
+    for line in remarks(done):
+        console.print(line, highlight=False, markup=False)
+
+
+def _print(console: Console, headings: tuple[str, ...], cells: list[list[str]]) -> None:
+    shown = Table(box=SIMPLE_HEAD)
+    for k, heading in enumerate(headings):
+        shown.add_column(escape(heading), justify="left" if k < 3 else "right")
+    for row in cells:
+        shown.add_row(*(escape(cell) for cell in row))
+    console.print(shown)
+
+
+def page_sections(done: Validated) -> list[str]:
+    problem, study = done.problem, done.problem.study
+    out = [section("agreement", "Agreement", "\n".join(remarks(done)), table(_HEADINGS, rows(done), "beside"))]
+    pictures = [_curve_picture(name, points) for name, points in done.curves().items()]
+    if pictures:
+        lead = "Measured in unused windows, averaged, with the scatter of the mean (95 %) and the band of tolerance."
+        tables = [table((name, *_CURVE[1:]), _curve_rows(points), "beside") for name, points in done.curves().items()]
+        out.append(section("curves", "Curves", lead, *pictures, *tables))
+    if by := region_rows(done):
+        out.append(section("regions", "By region", "Of unused windows.", table(_BY, by, "beside")))
+    lead = "Root mean square of the error over the time since a window began, of unused windows."
+    drawn = [curves(name, [Series("error, rms", *_drift(done, name))], width=_HALF) for name in problem.channels]
+    out.append(section("drift", "Drift within a window", lead, side_by_side(drawn)))
+    case = done.worst
+    lead = f"{problem.windows[case]}, which was not fitted. `tandem view` shows it: worst/ beside this page."
+    shown = [_window_picture(done, case, name) for name in problem.channels]
+    out.append(section("worst", "The worst window", lead, *shown))
+    named = [[str(w), "fitted" if w.fitted else "unused"] for w in problem.windows]
+    out.append(section("windows", "Windows", f"Set: {study.set}", table(("window", ""), named, "beside")))
+    return out
+
+
+_HALF = 520
+
+
+def _window_picture(done: Validated, case: int, name: str) -> Raw:
+    window, settings = done.problem.windows[case], done.problem.study.measured[name]
+    measured, t = (
+        window.measured[name],
+        window.begin + 1e-3 * done.problem.study.step_ms * np.arange(1, len(window.rows) + 1),
+    )
+    series = [Series("measured", t, measured), Series("simulated", t, done.made[case][name])]
+    if tolerated(settings):
+        half = band(measured, settings)
+        series += [Series("band, from", t, measured - half), Series("band, to", t, measured + half)]
+    return curves(name, series)
+
+
+def _curve_picture(name: str, points: list[Averaged]) -> Raw:
+    x, y, made = (np.array([getattr(p, key) for p in points]) for key in ("at", "measured", "simulated"))
+    half, scatter = np.array([p.tolerance for p in points]), np.array([p.scatter for p in points])
+    series = [
+        Series("measured, mean", x, y), Series("simulated", x, made), Series("band, from", x, y - half),
+        Series("band, to", x, y + half), Series("scatter, from", x, y - scatter), Series("scatter, to", x, y + scatter),
+    ]  # fmt: skip
+    return curves(name, series, x_label="")
