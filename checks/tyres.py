@@ -1,7 +1,8 @@
 """What the tyres of the buggy promise, in figures: `python -m checks.tyres`.
 
 published   the formula against its second implementation, all coefficient sets over 4725 states, without and with turn
-            slip: 1e-9 of the load at most
+            slip: 1e-9 of the load at most; that of MF 6.1 and 6.2 over 100000 random states per version, as published
+            and with every coefficient at work; the height of the wheel over as many
 energy      a car that accelerates on tyres that resist no rolling (QSY1 to QSY4 are 0): energy gained and lost in slip
             against the work of the driveline: 0.1 %
 locked      wheels that the brakes lock at 70 to 300 bar stand against their carriers: 1e-3 rad/s
@@ -20,11 +21,13 @@ from sim_service.contract.machine import index
 from tandem.machines.car.buggy import brake_parameters, slots
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
 from tandem.multibody.natural.tables import P as Part
+from tests.tandem.machines.car.tyres import comparison_6
 from tests.tandem.machines.car.tyres.comparison import SETS, TURNING, over_the_grid
 
 FLAT = VEHICLE.parents[1] / "roads" / "flat.toml"
 WHEELS = ("fl", "fr", "rl", "rr")
 PRESSURES = (70.0, 100.0, 150.0, 200.0, 300.0)  # bar
+STATES = 100_000
 MOST_DIFFERENCE, MOST_IMBALANCE, MOST_TURNING = 1e-9, 1e-3, 1e-3
 INFLATION, FRICTION = 1.8e5, 0.95  # Pa, of the shipped tyre's estimate; 1
 MOST_APART = 0.15  # of the parking moment from the formula
@@ -110,8 +113,24 @@ def parking(turn_slip: float) -> dict[str, float]:
     }
 
 
-def main() -> int:
+def six() -> int:
     wrong = 0
+    for version in (61, 62):
+        for every in (False, True):
+            tir = comparison_6.tyre(version, every)
+            plain, turning = (comparison_6.worst(tir, STATES, also) for also in (False, True))
+            load, height, rolling = comparison_6.worst_height(tir, STATES)
+            wrong += max(plain, turning, load, height, rolling) >= MOST_DIFFERENCE
+            which = "every coefficient" if every else "as published"
+            print(
+                f"published: {tir.version}, {which}: {plain:.1e} of the load, with turn slip {turning:.1e}, over"
+                f" {STATES} states; load at a radius {load:.1e}, radius at a load {height:.1e}, rolling {rolling:.1e}"
+            )
+    return wrong
+
+
+def main() -> int:
+    wrong = six()
     for name in SETS:
         most, outside = over_the_grid(name)
         turning = over_the_grid(name, turning=True)[0] if name in TURNING else 0.0

@@ -15,3 +15,15 @@ VEHICLE_INPUTS = (
     Quantity("brake_pressure_bar", "bar", "brake line pressure above ambient"),
     Quantity("drive_torque", "N m", "sum of the torques the driveline puts on both rear wheels", optional=True),
 )
+
+# what a measurement of a real car may say instead: each replaces what the car would make of the inputs above
+PRESCRIBED_INPUTS = (
+    Quantity(
+        "prescribed_road_wheel_angle", "rad", "mean steer angle of the front wheels, left positive; replaces the"
+        " hand wheel's", optional=True,
+    ),
+    Quantity(
+        "prescribed_speed", "m/s", "the car has it along its axis at the end of the step, whatever the pedals do",
+        optional=True,
+    ),
+)  # fmt: skip

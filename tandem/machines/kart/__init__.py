@@ -28,7 +28,7 @@ from sync.config.toml import Section, check
 from sync.errors import ConfigError
 from tandem.machines.car.files import TYRES, car_files
 from tandem.machines.car.tyres import transient as tyre_keys
-from tandem.machines.car.tyres.keys import T
+from tandem.machines.car.tyres.keys import OF_CARS, T
 from tandem.machines.car.tyres.magic_formula import effective_radius
 from tandem.machines.car.tyres.tir import vector_from
 from tandem.machines.car.tyres.transient import OUT, tyre
@@ -49,7 +49,7 @@ from tandem.multibody.natural.views import view
 
 SUBSTEP = 0.5e-3  # s; a wheel on the spring of its tyre turns at about 300 rad/s
 _DEG = 180.0 / pi
-_NUMBERS = len(T)  # of a tyre
+_NUMBERS = OF_CARS  # of a tyre
 _PER_WHEEL, _TYRE_STATES, _TYRE_OUTPUTS, _OUTPUTS = len(WHEEL), tyre_keys.STATES, tyre_keys.OUTPUTS, len(OUTPUTS)
 _TYRE_AT = len(STATES)
 _TYRE_QUANTITIES = tuple(Quantity(f"tyre_{s.name.lower()}_{w}", "", "of the tyre") for w in WHEELS for s in tyre_keys.S)
@@ -210,7 +210,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     path = sources.name()
     given = check(KartFile, data, path).parameters
     params = checked("kart", PARAMETERS, given, changed, path)
-    vectors = [vector_from(sources, key) for key in TYRES]
+    vectors = [vector_from(sources, key)[:_NUMBERS] for key in TYRES]
     radius = float(vectors[0][T.UNLOADED_RADIUS])
     made = replace(MACHINE, tables=tables(floats=np.concatenate(vectors)))
     return made.having(replace(MACHINE.shown, scene=scene(params, radius))), params

@@ -73,10 +73,10 @@ from tandem.machines.car.buggy.spatial import cross, dot, increment, into_body, 
 from tandem.machines.car.buggy.start_jacobian import jacobian_at_start
 from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
 from tandem.machines.car.tyres.transient import S
+from tandem.multibody.code.calls import address_of, as_word
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import ode, system
-from tandem.multibody.relative.calls import address_of, as_word
 from tandem.multibody.relative.ode import LANES
 from tandem.multibody.relative.port_jacobian import solve as solve_mass
 from tandem.multibody.relative.system import P as Own

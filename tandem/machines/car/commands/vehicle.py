@@ -64,10 +64,7 @@ def drive(
 
 def _report(console: "Console | None", result: dict[str, Any]) -> "Sequence[PageSection]":
     from tandem.machines.car.studies.vehicle.drive_report import SECTIONS
-    from tandem.reports.beside_source import print_beside_source
 
-    if console is not None:
-        print_beside_source(console, result)
     return SECTIONS
 
 

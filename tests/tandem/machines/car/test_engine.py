@@ -36,7 +36,8 @@ def test_drive_torque_is_the_formula_of_the_source(f: float, w: float, g: float,
 @pytest.mark.parametrize("vehicle, changed", [("buggy_single_track", {}), ("buggy", {"gear_mode": 0.0})])
 def test_a_car_makes_its_torque_itself_unless_it_is_measured(vehicle: str, changed: dict[str, float]) -> None:
     model, params = load_machine(CONFIGS / "vehicles" / f"{vehicle}.toml", changed)
-    state, work, inputs = np.zeros(len(model.states)), np.zeros(model.work_size), np.zeros(len(model.inputs))
+    state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
+    inputs = np.array([np.nan if q.optional else 0.0 for q in model.inputs])
     model.initial(state, params, model.tables, work)
     drive, rear = index(model.inputs, "drive_torque"), index(model.outputs, "wheel_speed_rear")
     inputs[index(model.inputs, "throttle")] = 0.5

@@ -36,7 +36,8 @@ def drive(
     rows = []
     for k in range(round(seconds / H)):
         angle = steering if k * H >= after else 0.0
-        inputs = np.array([angle, 0.0, 0.0, 1.0, 0.0, np.nan])
+        inputs = np.full(len(machine.inputs), np.nan)
+        inputs[:5] = angle, 0.0, 0.0, 1.0, 0.0
         machine.step(state, inputs, params, machine.tables, work, H)
         rows.append(work[: len(machine.outputs)].copy())
     return np.array(rows)

@@ -309,7 +309,7 @@ class Drive:
         self.model, self.params = load_machine(CONFIGS / "vehicles" / "buggy_single_track.toml")
         self.state = np.zeros(len(self.model.states))
         self.work = np.zeros(self.model.work_size)
-        self.inputs = np.zeros(len(self.model.inputs))
+        self.inputs = np.array([np.nan if q.optional else 0.0 for q in self.model.inputs])
         self.model.initial(self.state, self.params, self.model.tables, self.work)
         self.pose = [index(self.model.outputs, name) for name in ("x", "y", "yaw", "vx")]
         self.off: list[float] = []

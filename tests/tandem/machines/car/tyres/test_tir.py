@@ -189,7 +189,7 @@ def test_what_is_needed_is_missed(key):
         ("[SHAPE]", "[VERTICAL]", r"\[VERTICAL\]: is there twice"),
         ("[MDI_HEADER]", "PCX1 = 1\n[MDI_HEADER]", r"some.tir:1: 'PCX1 = 1': stands before the first"),
         ("'PAC2002'", "'MF61'", r"PROPERTY_FILE_FORMAT = 'MF61': must be one of PAC2002"),
-        ("'PAC2002'", "'PAC2002'\nFITTYP = 61", r"FITTYP = '61': must be 6 or 52"),
+        ("'PAC2002'", "'PAC2002'\nFITTYP = 70", r"FITTYP = '70': must be 6 or 52"),
         ("'PAC2002'", "'PAC2002'\nFITTYP = x", r"FITTYP = 'x': must be a number"),
         ("'PAC2002'", "'MF-TYRE'", r"MODEL.FITTYP: is missing"),
         ("PROPERTY_FILE_FORMAT = 'PAC2002'", "", r"MODEL.PROPERTY_FILE_FORMAT: is missing"),
