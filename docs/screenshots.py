@@ -1,11 +1,15 @@
-"""The pictures of the page in these documents, made from the real thing: a drive and its record, in a browser.
+"""The pictures of the page, made from the real thing in a browser: those of these documents, and every page of every
+machine to look at.
 
-    python docs/screenshots.py [--out docs/images] [--seconds 12]
+    python docs/screenshots.py [--out docs/images] [--pages build/pages] [--only NAME …] [--seconds 12]
 
-Writes live.jpg, instruments.jpg, tuning.jpg and replay.jpg, 1280 x 720, each at most 150 kB.
+Writes live.jpg, instruments.jpg, tuning.jpg and replay.jpg, 1280 x 720, each at most 150 kB, into `--out`; and
+MACHINE-TAB-WIDTH.jpg of every tab at 1280 and 1920 px into `--pages`, which is not kept. `--only documents` makes the
+first four, `--only piano` those of one machine.
 """
 
 import argparse
+import contextlib
 import json
 import re
 import signal
@@ -21,10 +25,38 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.system.browser import browser, click, lacking, open_tab, picture, press  # noqa: E402
+from tests.system.browser import act_until, answer, browser, click, lacking, open_tab, picture, press  # noqa: E402
 
 _MOST_BYTES = 150_000
 _LOADED_S = 4.0  # for everything to be drawn, in software
+_SIZES = ((1280, 720), (1920, 1080))
+_TABS = ("controls", "plots", "tune", "scene")
+_DOCUMENTS = "documents"
+_WEAVE = 'source.manoeuvre="manoeuvres/weave.toml"'
+_SINGLE_TRACK = "sim.machine=vehicles/buggy_single_track.toml"
+_TAKEN_BY_HAND = 'source={kind="page"}'
+
+# every machine, and every kind of page: what makes it
+MACHINES = {
+    "buggy": ("run", "configs/drive.toml", "--set", _WEAVE),
+    "look_ahead": ("run", "configs/drive.toml", "--set", _WEAVE, "--set", "look_ahead.enabled=true"),
+    "single_track": ("run", "configs/drive.toml", "--set", _WEAVE, "--set", _SINGLE_TRACK),
+    "by_hand": ("run", "configs/page.toml", "--set", _SINGLE_TRACK),
+    "twin": ("run", "configs/twin_truth.toml"),
+    "swerve": ("run", "configs/haptic_wheel.toml", "--set", _TAKEN_BY_HAND),
+    "kart": ("run", "configs/kart.toml"),
+    "mass_spring": ("run", "configs/mass_spring.toml"),
+    "wall": ("run", "configs/wall.toml", "--set", _TAKEN_BY_HAND),
+    "piano": ("run", "configs/piano_page.toml"),
+    "piano_octave": ("run", "configs/piano_octave.toml"),
+    "piano_multibody": ("run", "configs/piano_multibody.toml", "--set", _TAKEN_BY_HAND),
+    "omni_square": ("run", "configs/omni_square.toml"),
+    "omni_bench": ("run", "configs/omni_bench.toml"),
+    "omni_page": ("run", "configs/omni_page.toml"),
+    "tilting": ("run", "configs/tilting.toml"),
+    "tilting_observed": ("run", "configs/tilting_observed.toml"),
+    "mechanism": ("view", "configs/mechanisms/vehicle.toml"),
+}
 
 
 @contextmanager
@@ -34,12 +66,14 @@ def tandem(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
+        said = []
         for line in process.stderr:
+            said.append(line)
             if found := re.search(r"the page: (\S+)", line):
                 yield process, found[1]
                 break
         else:
-            raise SystemExit(f"tandem {arguments[0]} serves no page")
+            raise SystemExit(f"tandem {' '.join(arguments)} serves no page:\n{''.join(said)}")
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
@@ -52,31 +86,25 @@ def keep(page: Any, file: Path) -> None:
         picture(page, str(file), type="jpeg", quality=quality)
         if file.stat().st_size <= _MOST_BYTES:
             break
-    print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
+    print(f"{file}: {file.stat().st_size / 1000:.0f} kB", flush=True)
 
 
 def open_page(chromium: Any, where: str) -> Any:
     page = chromium.new_page(viewport={"width": 1280, "height": 720})
-    page.goto(where, timeout=120_000)
-    page.get_by_text(re.compile("^tandem: ")).first.wait_for(timeout=120_000)
+    act_until(lambda: answer(page, where), page.get_by_role("tab").count, lambda: f"{page.url} shows no tabs", 30.0)
     time.sleep(_LOADED_S)
     # viser says that there is no graphics card here; those who read have one
     for button in page.locator(".mantine-Notification-closeButton").all():
-        click(button)
+        with contextlib.suppress(Exception):  # it goes by itself, too
+            click(button)
     return page
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
-    parser.add_argument("--seconds", type=float, default=12.0, help="driven before the pictures")
-    parser.add_argument("--port", type=int, default=0)
-    options = parser.parse_args()
-    if why := lacking():
-        raise SystemExit(why)
+def documents(chromium: Any, options: argparse.Namespace) -> None:
+    """A drive, its plots, its tuning, and its record beside another run: what docs/ shows."""
     options.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as runs, browser() as chromium:
-        settings = ["name=screenshots", f"view.port={options.port}", 'source.manoeuvre="manoeuvres/weave.toml"']
+    with tempfile.TemporaryDirectory() as runs:
+        settings = ["name=screenshots", f"view.port={options.port}", _WEAVE]
         words = [word for setting in settings for word in ("--set", setting)]
         with tandem("drive", "--seconds", "0", "--json", "--runs", runs, *words) as (drive, where):
             page = open_page(chromium, where)
@@ -97,7 +125,48 @@ def main() -> int:
             time.sleep(_LOADED_S)
             keep(page, options.out / "replay.jpg")
             page.close()
-    return 0
+
+
+def every_tab(chromium: Any, name: str, options: argparse.Namespace) -> None:
+    command, *words = MACHINES[name]
+    if command == "view":
+        words += ["--port", str(options.port)]
+    else:
+        words += ["--seconds", "0", "--no-record", "--set", f"name=screenshots_{name}"]
+        words += ["--set", f"view.port={options.port}", "--set", "view.enabled=true"]
+    with tandem(command, *words) as (_, where):
+        page = open_page(chromium, where)
+        time.sleep(options.seconds)
+        there = page.get_by_role("tab").all_inner_texts()
+        for width, height in _SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            for tab in [tab for tab in there if tab in _TABS or command == "view"]:
+                open_tab(page, tab)
+                time.sleep(2.0)
+                keep(page, options.pages / f"{name}-{tab}-{width}.jpg")
+        page.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
+    parser.add_argument("--pages", type=Path, default=ROOT / "build" / "pages")
+    parser.add_argument("--only", nargs="*", default=[_DOCUMENTS, *MACHINES], choices=[_DOCUMENTS, *MACHINES])
+    parser.add_argument("--seconds", type=float, default=12.0, help="run before the pictures")
+    parser.add_argument("--port", type=int, default=0)
+    options = parser.parse_args()
+    if why := lacking():
+        raise SystemExit(why)
+    options.pages.mkdir(parents=True, exist_ok=True)
+    failed = []
+    with browser() as chromium:
+        for name in options.only:
+            try:
+                documents(chromium, options) if name == _DOCUMENTS else every_tab(chromium, name, options)
+            except (Exception, SystemExit) as error:  # the others are still worth looking at
+                failed.append(name)
+                print(f"{name}: {error}", file=sys.stderr, flush=True)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

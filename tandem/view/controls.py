@@ -209,7 +209,7 @@ class HandControls:
         show(gui.add_html(""), note(self._help()))
         for key, moves in self._keys.items():
             gui.add_command(_in_words(moves), hotkey=key).on_trigger(lambda _, moves=moves: self._press(moves))
-        self._sender = HandSender(config, self._values)
+        self._sender = HandSender(config, self.values)
 
     def _moves(self, kind: str) -> dict[str, dict[str, Move]]:
         """What every key, or every button, does to which rows."""
@@ -239,7 +239,8 @@ class HandControls:
             slider = self._sliders[row]
             slider.value = slider.control.moved(slider.value, move)
 
-    def _values(self) -> dict[str, float] | None:
+    def values(self) -> dict[str, float] | None:
+        """What is sent, of every row; nothing while nobody has touched a control of this page."""
         if not self._watched():
             # the next page that is opened does not find a control pressed
             for slider in self._sliders.values():

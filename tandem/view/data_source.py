@@ -12,11 +12,13 @@ import numpy as np
 
 from sim_service.contract.machine import Machine
 from sync.config.config import Config
+from sync.record.measured import Measured
 from sync.ring.block import PAYLOAD, T
 from sync.ring.follower import RingFollower
 from sync.ring.ring import RingReader, newest
 from sync.ring.streams import DAQ, LOOK_AHEAD, SHOWN, SIM, STATE, Stream
 
+MEASURED_FIELD = "measured "  # what sensors said of a quantity of that name stands so in a step
 _MOST_STEPS = 8192  # taken at one look
 _MOST_PREDICTIONS = 256
 _RETRY_NS = 100_000_000  # asking the file system for a ring is not free
@@ -36,6 +38,7 @@ class DataSource(Protocol):
     config: Config
     live: bool
     files: dict[str, bytes]  # what the run is made of, by the names in a record
+    measured: dict[str, str]  # what sensors said of the machine, with units; in its steps under MEASURED_FIELD
 
     def look(self) -> Frame | None:
         """The newest frame, or that of the chosen time; None while there is none."""
@@ -67,6 +70,7 @@ class LiveData:
     ) -> None:
         self.config, self.model, self.params = config, model, params
         self.files = files or {}
+        self.measured: dict[str, str] = {}
         self.title = config.name
         self._followers = {
             stream: RingFollower(config.ring(stream.name), living=True, from_now=True, retry_ns=_RETRY_NS)
@@ -119,6 +123,19 @@ class LiveData:
             follower.close()
 
 
+def _with_measured(steps: np.ndarray, measured: dict[str, Measured], step_ns: int) -> np.ndarray:
+    """The same steps with a field for each quantity: what the sensor said at the end of each, NaN where nothing."""
+    if not measured or not len(steps):
+        return steps
+    own = [(name, steps.dtype[name]) for name in steps.dtype.names or ()]
+    found = np.zeros(len(steps), np.dtype([*own, *((MEASURED_FIELD + name, np.float64) for name in measured)]))
+    for name, _ in own:
+        found[name] = steps[name]
+    for name, quantity in measured.items():
+        found[MEASURED_FIELD + name] = quantity.at(np.maximum.accumulate(steps["taken_ns"]) + step_ns)
+    return found
+
+
 class RecordData:
     """A record: its steps, the states that a replay gave again, and a time that can be moved.
 
@@ -133,10 +150,12 @@ class RecordData:
         self, title: str, config: Config, model: Machine, params: np.ndarray, steps: np.ndarray,
         state_steps: np.ndarray | None = None, states: np.ndarray | None = None, breaks: np.ndarray | None = None,
         files: dict[str, bytes] | None = None, predictions: np.ndarray | None = None,
+        measured: dict[str, Measured] | None = None,
     ):  # fmt: skip
         self.title, self.config, self.model, self.params = title, config, model, params
         self.files = files or {}  # of the record: what it was made from
-        self.recorded = steps
+        self.measured = {name: quantity.unit for name, quantity in (measured or {}).items()}
+        self.recorded = _with_measured(steps, measured or {}, config.step_ns)
         self._predictions = predictions  # in the order in which they were there
         self.instants = np.maximum.accumulate(steps["taken_ns"])  # of the blocks' use: the same in every replay
         self.at = 0  # the step shown

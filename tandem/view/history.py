@@ -12,6 +12,7 @@ from sim_service import step_record
 SECONDS = 20.0
 MOST_STEPS = 8192
 MOST_POINTS = 600
+_OUTAGE_S = 0.2  # without a step
 
 
 def decimated(t: np.ndarray, columns: list[np.ndarray], most: int = MOST_POINTS) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -65,6 +66,31 @@ class Balance:
     superseded: int
     again: int  # steps that had to use a block once more
     gaps: int  # of the block stream: another epoch, or numbers that fall
+
+
+def curves_of(
+    steps: np.ndarray, wanted: list[tuple[str, str]], most: int = MOST_POINTS
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """See `History.curves`, of any steps."""
+    if len(steps) < 2:
+        return np.zeros(0), [np.zeros(0) for _ in wanted]
+    t = (steps["t_ns"] - steps["t_ns"][-1]) * 1e-9
+    there = steps.dtype.names or ()
+    columns = []
+    for name, minus in wanted:
+        if name not in there or (minus and minus not in there):
+            columns.append(np.full(len(t), np.nan))
+        else:  # differences of instants before they are rounded
+            columns.append((steps[name] - steps[minus] if minus else steps[name]).astype(float))
+    return broken(t, *decimated(t, columns, most))
+
+
+def broken(all_t: np.ndarray, t: np.ndarray, columns: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """With a point that is none wherever there were no steps for a while: a curve is not drawn across an outage."""
+    between = np.diff(all_t)
+    outages = np.flatnonzero(between > max(_OUTAGE_S, 5.0 * float(np.median(between))))
+    at = np.searchsorted(t, all_t[outages], "right")
+    return np.insert(t, at, all_t[outages] + 1e-9), [np.insert(column, at, np.nan) for column in columns]
 
 
 class History:
@@ -122,18 +148,7 @@ class History:
     def curves(self, wanted: list[tuple[str, str]]) -> tuple[np.ndarray, list[np.ndarray]]:
         """(seconds before the newest, a column for each), few enough to draw. Wanted is a name, and a name to take off
         it ("" nothing); what there is not is not a number."""
-        steps = self.last()
-        if len(steps) < 2:
-            return np.zeros(0), [np.zeros(0) for _ in wanted]
-        t = (steps["t_ns"] - steps["t_ns"][-1]) * 1e-9
-        there = steps.dtype.names or ()
-        columns = []
-        for name, minus in wanted:
-            if name not in there or (minus and minus not in there):
-                columns.append(np.full(len(t), np.nan))
-            else:  # differences of instants before they are rounded
-                columns.append((steps[name] - steps[minus] if minus else steps[name]).astype(float))
-        return decimated(t, columns)
+        return curves_of(self.last(), wanted)
 
     def pace(self, seconds: float = 1.0) -> Pace | None:
         steps = self.last(seconds)
@@ -154,6 +169,11 @@ class History:
             int(np.count_nonzero(steps["status"] & step_record.MISSED)),
             int(steps["input_stages"][-1]) if "input_stages" in (steps.dtype.names or ()) else 0,
         )
+
+    def missed(self) -> int:
+        """Deadlines, of all steps that are kept."""
+        steps = self.last()
+        return int(np.count_nonzero(steps["status"] & step_record.MISSED)) if len(steps) else 0
 
     def balance(self) -> Balance:
         steps = self.last()

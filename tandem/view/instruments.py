@@ -113,7 +113,7 @@ def banner(found: tuple[str, str] | None) -> Markup:
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
 _GRID = "display:grid;grid-template-columns:repeat(auto-fit,minmax(6.6rem,1fr));gap:.35rem;margin:.25rem .6rem .5rem"
-_BOX = "border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:.3rem .5rem"
+_BOX = "border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:.3rem .5rem;min-width:0;overflow:hidden"
 _BIG = "font-size:1.35rem;font-weight:600;line-height:1.2;font-variant-numeric:tabular-nums;white-space:nowrap"
 
 
@@ -123,11 +123,14 @@ def _figure(tile: Tile, value: float) -> str:
     return number(value * tile.factor, tile.digits)
 
 
+_WORD = "font-size:1rem;font-weight:600;line-height:1.62;overflow:hidden;text-overflow:ellipsis;white-space:nowrap"
+
+
 def _tile(tile: Tile, value: float) -> Markup:
     return markup(
         '<div style="{}"><div style="font-size:.72rem;{}">{}</div><div style="{}">{}'
         '<span style="font-size:.72rem;font-weight:400;{}"> {}</span></div></div>',
-        _BOX, _FAINT, tile.label, _BIG, _figure(tile, value), _FAINT, tile.unit,
+        _BOX, _FAINT, tile.label, _WORD if tile.words else _BIG, _figure(tile, value), _FAINT, tile.unit,
     )  # fmt: skip
 
 
@@ -214,3 +217,31 @@ def books(step: Any, pace: Pace | None, balance: Balance, seconds: float, waitin
         '<table style="border-collapse:collapse;font-size:.8rem;line-height:1.35;margin:.2rem .8rem .5rem">{}</table>',
         joined(rows),
     )
+
+
+def dash(
+    title: str, trouble_now: tuple[str, str] | None, figure: tuple[Tile, float] | None, pace: Pace | None, misses: int
+) -> Markup:
+    """A page by itself, for a tablet in the car: the machine's first figure, the age of the inputs, deadlines missed,
+    and a warning, as big as there is room. It has no script."""
+    colour, text = trouble_now or ("#2f9e44", "running")
+    tiles: list[tuple[str, str]] = []
+    if figure is not None:
+        tile, value = figure
+        tiles.append((f"{tile.label}, {tile.unit}" if tile.unit else tile.label, _figure(tile, value)))
+    tiles.append(("age at use", duration(pace.age_median) if pace is not None else "–"))
+    tiles.append(("deadlines missed, last 20 s", str(misses)))
+    return markup(
+        '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>{}</title>'
+        '<body style="margin:0;background:#111;color:#fff;font-family:sans-serif;text-align:center">'
+        '<div style="background:{};font-size:6vmin;padding:2vmin">{}</div>{}</body></html>',
+        title, colour, text,
+        joined(
+            markup(
+                '<div style="font-size:4vmin;opacity:.7;margin-top:3vmin">{}</div>'
+                '<div style="font-size:{}vmin;line-height:1.05;font-weight:600">{}</div>',
+                label, "26" if number == 0 else "13", shown,
+            )
+            for number, (label, shown) in enumerate(tiles)
+        ),
+    )  # fmt: skip

@@ -282,7 +282,7 @@ def open_page(view: View, title: str, token: str) -> tuple[Any, PageAccess, str]
     scripts = scripts_of(client.read_bytes())
     listening = bound(view)
     port = listening.getsockname()[1]
-    held = _Held(PageAccess(view.host, token, port, scripts), listening)
+    held = _Held(PageAccess(view.host, token, port, scripts, f"tandem: {title}"), listening)
     with held.made(), _quiet():
         server = viser.ViserServer(host=view.host, port=port, label=f"tandem: {title}", verbose=False)
     if not held.stands or server.get_port() != port or not hasattr(server.gui, "_gui_input_handle_from_uuid"):

@@ -13,12 +13,14 @@ address: it would load a scene, and run script, from anywhere. So every request 
 """
 
 import base64
+import gzip
 import hashlib
 import hmac
 import http
 import ipaddress
 import re
 import secrets
+import time
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -27,6 +29,17 @@ from tandem.reports.html.markup import markup
 
 MOST_PAGES = 32
 MOST_PAGES_OF_ONE = 24  # address
+DASH = "dash"  # the compact page, for a tablet in the car
+_DASH_KEPT_NS = 5_000_000_000
+ICON = (
+    "data:image/svg+xml;base64,"
+    + base64.b64encode(
+        b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" fill="#1c6fd1"/>'
+        b'<g fill="none" stroke="#fff" stroke-width="2"><circle cx="5" cy="9" r="3"/><circle cx="11" cy="9" r="3"/></g>'
+        b"</svg>"
+    ).decode()
+)
+_TITLE = re.compile(rb"<title>[^<]*</title>")
 _DESTINATIONS = {"", "document", "websocket", "empty"}  # Sec-Fetch-Dest
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,64}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 _PLACE = re.compile(r"/([A-Za-z0-9_-]{22})/?")
@@ -64,7 +77,13 @@ def policy(scripts: Scripts, host: str = "") -> str:
 
 
 class PageAccess:
-    def __init__(self, host: str, token: str = "", port: int = 0, scripts: Scripts | None = None):
+    def __init__(
+        self, host: str, token: str = "", port: int = 0, scripts: Scripts | None = None, title: str = "tandem"
+    ):
+        self._title = title
+        self._titled: dict[bytes, bytes] = {}  # the library's page, and ours
+        self.dash = str(markup("<!doctype html><title>{}</title>waiting for the first step", title))  # by the panel
+        self._dash_ns = -_DASH_KEPT_NS  # when it was asked for
         self._host, self._token, self._cookie, self._scripts = (
             host,
             token or new_token(),
@@ -74,6 +93,11 @@ class PageAccess:
         self.refused = 0  # requests
         self.rejected = 0  # messages
         self.pages: dict[Any, str] = {}  # open web sockets, and whose
+
+    @property
+    def dash_is_read(self) -> bool:
+        """Somebody looks at the compact page: it asks again every second."""
+        return time.monotonic_ns() - self._dash_ns < _DASH_KEPT_NS
 
     # ---- the parts of a request
 
@@ -98,8 +122,8 @@ class PageAccess:
         return any(n == self._cookie and hmac.compare_digest(v.encode(), ours) for n, _, v in cookies)
 
     def _has_token(self, query: str) -> bool:
-        given = parse_qs(query, keep_blank_values=True, strict_parsing=True, max_num_fields=1)
-        if set(given) != {"token"}:
+        given = parse_qs(query, keep_blank_values=True, strict_parsing=True, max_num_fields=2)
+        if set(given) - {"layout"} != {"token"} or given.get("layout", [DASH]) != [DASH] or len(given["token"]) != 1:
             raise ValueError("another key")
         return hmac.compare_digest(given["token"][0].encode(), self._token.encode())
 
@@ -121,10 +145,10 @@ class PageAccess:
 
     def _refused_place(self, request: Any, host: str, upgrade: str | None) -> Refusal | None:
         path, _, query = request.path.partition("?")
-        found = _PLACE.fullmatch(path)
+        found = _PLACE.fullmatch(path.removesuffix(f"/{DASH}"))
         if found is not None:
             # the client writes where its socket is into its address, for when it is loaded again
-            if query and query != f"websocket=ws://{host}/{found[1]}":
+            if query and (path.endswith(f"/{DASH}") or query != f"websocket=ws://{host}/{found[1]}"):
                 return _BAD, "a query that is not ours"
             return (
                 None if self._has_session(found[1], request) else (_FORBIDDEN, "no session: open the printed address")
@@ -154,20 +178,39 @@ class PageAccess:
         if request.headers.get("Upgrade"):
             self.pages[connection] = address
             return None
+        if request.path.endswith(f"/{DASH}"):
+            self._dash_ns = time.monotonic_ns()
+            answer = self._answer(http.HTTPStatus.OK, self.dash.encode(), "text/html; charset=utf-8")
+            answer.headers["Refresh"] = "1"  # it has no script
+            return answer
         if not request.path.startswith("/?"):
             request.path = "/"  # all there is
-            return serve(connection, request)
+            return self._ours(serve(connection, request))
         # not by a redirect: after a click in another page a browser would send no cookie of ours to where it leads
         place = secrets.token_urlsafe(16)
         text = markup(
-            '<!doctype html><meta http-equiv="refresh" content="0;url=/{}/"><link rel="icon" href="data:,">'
-            "<title>tandem</title>",
-            place,
-        )
+            '<!doctype html><meta http-equiv="refresh" content="0;url=/{}/{}"><link rel="icon" href="{}">'
+            "<title>{}</title>",
+            place, DASH if f"layout={DASH}" in re.split("[?&]", request.path) else "", ICON, self._title,
+        )  # fmt: skip
         answer = self._answer(http.HTTPStatus.OK, text.encode(), "text/html; charset=utf-8")
         answer.headers["Set-Cookie"] = (
             f"{self._cookie}={self._session(place)}; HttpOnly; SameSite=Strict; Path=/{place}"
         )
+        return answer
+
+    def _ours(self, answer: Any) -> Any:
+        """The library's page under our title and icon; its scripts, which the policy knows by their hashes, as they
+        are."""
+        body, packed = getattr(answer, "body", b""), answer.headers.get("Content-Encoding") == "gzip"
+        if body not in self._titled:
+            text = gzip.decompress(body) if packed else body
+            head = markup('<title>{}</title><link rel="icon" href="{}">', self._title, ICON).encode()
+            text, found = _TITLE.subn(lambda _: head, text, count=1)
+            self._titled = {body: (gzip.compress(text) if packed else text) if found else body}
+        answer.body = self._titled[body]
+        del answer.headers["Content-Length"]
+        answer.headers["Content-Length"] = str(len(answer.body))
         return answer
 
     @staticmethod

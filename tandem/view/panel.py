@@ -30,10 +30,12 @@ _WIDTH_PX = 430
 
 
 class Panel:
-    def __init__(self, server: Any, feed: DataSource, saves: Path | None = None, on_fork: OnFork | None = None):
+    def __init__(
+        self, server: Any, feed: DataSource, saves: Path | None = None, on_fork: OnFork | None = None, door: Any = None
+    ):
         """Parameters are saved into the folder `saves`, if there is one; `on_fork` is called with the points of a path
         ahead, and with None when it is to vanish."""
-        self._server, self._feed = server, feed
+        self._server, self._feed, self._door = server, feed, door  # of the compact page, if there is one
         gui = server.gui
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_WIDTH_PX)
@@ -62,7 +64,8 @@ class Panel:
                     self._controls = Controls(gui, feed, self.commander, on_fork or ForkLine(server))
             self._books = gui.add_html("")
         with self._tabs.add_tab("plots"):
-            self._plots = Plots(gui, feed.model)
+            record = None if feed.live else getattr(feed, "recorded", None)
+            self._plots = Plots(gui, feed.model, record, feed.measured)
         if self.commander is not None:
             starts = {p.name: float(v) for p, v in zip(feed.model.parameters, feed.params, strict=False)}
             with self._tabs.add_tab("tune"):
@@ -75,7 +78,11 @@ class Panel:
         return self._tabs.add_tab(name)
 
     def _watched(self) -> bool:
-        return bool(self._server.get_clients())
+        return bool(self._server.get_clients()) or self._dash_is_read
+
+    @property
+    def _dash_is_read(self) -> bool:
+        return self._door is not None and bool(self._door.dash_is_read)
 
     def show(self, frame: Frame | None) -> None:
         """Called for every look, also while there is no frame."""
@@ -108,8 +115,9 @@ class Panel:
 
     def _show_figures(self, frame: Frame | None, now: int) -> None:
         pace = self._history.pace()
+        trouble = instruments.trouble(self._health(now, pace)) if self._feed.live else None
         if self._feed.live:
-            show(self._banner, instruments.banner(instruments.trouble(self._health(now, pace))))
+            show(self._banner, instruments.banner(trouble))
         if frame is None:
             return
         there = frame.step.dtype.names or ()
@@ -117,6 +125,11 @@ class Panel:
         def value(channel: str) -> float:
             return float(frame.step[channel]) if channel in there else np.nan
 
+        if self._dash_is_read:
+            first = [(tile, value(tile.channel)) for tile in self._figures[:1]]
+            missed = self._history.missed()
+            title = f"tandem: {self._feed.title}"
+            self._door.dash = str(instruments.dash(title, trouble, first[0] if first else None, pace, missed))
         show(
             self._dials,
             instruments.dials(self._hands, self._figures, value, self._feed.config.inputs),

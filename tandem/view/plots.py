@@ -1,4 +1,5 @@
-"""Plots of the last seconds: any channel of a step by its name, two charts, up to two quantities each.
+"""Plots of the last seconds, or of a whole record: any channel of a step by its name, up to six charts with one cursor,
+up to two quantities each. Units are those of the tiles.
 
 viser has no list of many choices; a choice that stands for the same quantity at several places makes up for the usual
 case; the machine says which names those are. Two quantities of different units have an axis each.
@@ -6,14 +7,22 @@ case; the machine says which names those are. Two quantities of different units 
 
 import math
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from sim_service.contract.machine import Machine
-from tandem.view.history import SECONDS, History
+from tandem.view.data_source import MEASURED_FIELD
+from tandem.view.history import SECONDS, History, curves_of
 
 NOTHING = "–"
+LAST, WHOLE = f"the last {SECONDS:.0f} s", "the whole record"
+MOST_CHARTS = 6
+_POINTS_OF_A_RECORD = 6000
+_INK = "#868e96"  # of axes: read on light and on dark
+_NOTHING_MEASURED: Mapping[str, str] = MappingProxyType({})
 _COLOURS = ("#1c7ed6", "#e8590c", "#2f9e44", "#ae3ec9", "#f08c00", "#0c8599", "#e03131", "#868e96")
 # of a step itself, in a unit that suits a plot: a channel, another to take off it, the unit
 TIMING = {
@@ -24,6 +33,17 @@ TIMING = {
 }
 
 
+# the least that an axis spans, by the unit that is shown: below it a curve is a flat line and not noise
+_LEAST = {
+    "m": 1e-4, "mm": 0.1, "m/s": 1e-3, "km/h": 0.1, "rad": 1e-4, "deg": 0.05, "rad/s": 1e-3, "deg/s": 0.1, "N": 0.01,
+    "N m": 1e-3, "bar": 0.05, "ms": 0.01, "s": 1e-5, "%": 0.1, "1": 1e-4,
+}  # fmt: skip
+_USUAL_LEAST = 1e-3
+_READABLE = 0.01  # uPlot writes no more than three decimals: on a smaller span its ticks would read the same
+_PREFIXES = {0: "", -3: "m", -6: "µ", -9: "n"}
+_WITH_PREFIX = re.compile(r"(m|s|N|rad|W|J|V|A|Pa)(?![a-zA-Z])")
+
+
 class Choice:
     """What one entry of the list plots."""
 
@@ -31,8 +51,21 @@ class Choice:
         self.label, self.names, self.unit, self.minus, self.factor = label, names, unit, minus, factor
 
 
-def choices(model: Machine) -> dict[str, Choice]:
-    """By what the list shows: `group / name`, in the order of the description."""
+def _as_tiles(model: Machine, made: list[Choice]) -> None:
+    """A quantity that a tile shows has its unit here, too; so have others of that unit, where all tiles agree."""
+    shown, units_of = model.shown.display, {q.name: q.unit for q in (*model.inputs, *model.outputs)}
+    tiles = {t.channel: (t.unit, t.factor) for t in (*shown.figures, *shown.hands) if t.unit and not t.words}
+    ways: dict[str, set[tuple[str, float]]] = {}
+    for channel, way in tiles.items():
+        ways.setdefault(units_of.get(channel, ""), set()).add(way)
+    agreed = {unit: next(iter(found)) for unit, found in ways.items() if len(found) == 1 and unit != "1"}
+    for choice in made:
+        choice.unit, choice.factor = tiles.get(choice.names[0]) or agreed.get(choice.unit, (choice.unit, choice.factor))
+
+
+def choices(model: Machine, measured: Mapping[str, str] = _NOTHING_MEASURED) -> dict[str, Choice]:
+    """By what the list shows: `group / name`, in the order of the description. `measured`: what sensors said of the
+    machine, with units; beside an output of that name where it is one."""
     made: list[Choice] = [Choice(f"input / {q.name}", [q.name], q.unit) for q in model.inputs]
     families = model.shown.display.families
     ends = "|".join(re.escape(end) for _, members in families for end in members)
@@ -53,23 +86,53 @@ def choices(model: Machine) -> dict[str, Choice]:
             if len(members) > 1:
                 made.append(Choice(f"{title} / {stem}", members, unit))
     made += sorted(by_place, key=lambda c: c.label.split(" / ")[0])
+    outputs = {q.name for q in model.outputs}
+    for name, unit in measured.items():
+        both = [name, MEASURED_FIELD + name] if name in outputs else [MEASURED_FIELD + name]
+        made.append(Choice(f"measured / {name}", both, unit))
+    _as_tiles(model, made)
     made += [Choice(f"timing / {label}", [a], unit, b, 1e-6) for label, (a, b, unit) in TIMING.items()]
     return {c.label: c for c in made}
 
 
-def curves(history: History, picked: list[Choice]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Of all the choices' channels, in order."""
+def curves(
+    history: History, picked: list[Choice], whole: np.ndarray | None = None
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Of all the choices' channels, in order: of the last seconds, or of these steps, seconds from their first."""
     wanted = [(name, c.minus) for c in picked for name in c.names]
     factors = [c.factor for c in picked for _ in c.names]
-    t, columns = history.curves(wanted)
+    if whole is None:
+        t, columns = history.curves(wanted)
+    else:
+        t, columns = curves_of(whole, wanted, _POINTS_OF_A_RECORD)
+        t = t - t[0] if len(t) else t
     return t, [column * factor for column, factor in zip(columns, factors, strict=True)]
 
 
-def power(most: float, now: int) -> int:
-    """The power of ten in which an axis is written, now `now`: uPlot writes no more than three decimals."""
-    if not 0.0 < most < math.inf or 0.02 <= most * 10.0**-now < 1000.0:  # kept while it will do
+def power(most: float, now: int, unit: str) -> int:
+    """The power of ten in which an axis is written, now `now`: that of a unit with a prefix."""
+    if not _WITH_PREFIX.match(unit):
+        return 0
+    if not 0.0 < most < math.inf or 0.05 <= most * 10.0**-now < 1000.0:  # kept while it will do
         return now
-    return min(max(3 * math.floor(math.log10(most) / 3), -30), 0)
+    return min(max(3 * math.floor(math.log10(most) / 3), min(_PREFIXES)), 0)
+
+
+def prefixed(unit: str, to: int) -> str:
+    return "" if unit == "1" else _PREFIXES[to] + unit
+
+
+def span(columns: list[np.ndarray], unit: str) -> tuple[float, float] | None:
+    """The ends of an axis where what is drawn spans too little, in the unit; None: what is drawn says."""
+    finite = np.concatenate([column[np.isfinite(column)] for column in columns] or [np.zeros(0)])
+    least = _LEAST.get(unit, _USUAL_LEAST)
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    # relative to a large value, too: 3.7281 to 3.7284 reads 3.728 at every tick
+    least = max(least, _READABLE * 10.0 ** power(max(abs(low), abs(high), least), 0, unit))
+    if high - low >= least:
+        return None
+    middle = least * round(0.5 * (low + high) / least)  # where it stays while the curve trembles
+    return middle - least, middle + least
 
 
 def units(picked: list[Choice]) -> list[str]:
@@ -77,23 +140,37 @@ def units(picked: list[Choice]) -> list[str]:
     return list(dict.fromkeys(c.unit for c in picked))
 
 
-def layout(picked: list[Choice], powers: dict[str, int]) -> dict[str, Any]:
-    """series, scales and axes of a chart."""
+def layout(
+    picked: list[Choice],
+    powers: dict[str, int],
+    spans: dict[str, tuple[float, float] | None] | None = None,
+    seconds: float | None = None,
+) -> dict[str, Any]:
+    """series, scales and axes of a chart: of the last seconds, or of a record as long as `seconds`."""
     axes_of = units(picked)
     series: list[dict[str, Any]] = [{"label": "s"}]
+    strokes: dict[str, list[str]] = {}
     for c in picked:
         for name in c.names:
             label = c.label.split(" / ")[1] if len(c.names) == 1 else name
             scale = f"y{axes_of.index(c.unit)}"
             colour = _COLOURS[(len(series) - 1) % len(_COLOURS)]
+            strokes.setdefault(c.unit, []).append(colour)
             series.append({"label": label, "stroke": colour, "width": 1.5, "scale": scale, "points": {"show": False}})
-    scales: dict[str, Any] = {"x": {"time": False, "range": (-SECONDS, 0.0)}}
-    axes: list[dict[str, Any]] = [{"label": "s before now", "labelSize": 18, "size": 28}]
+    ends = (-SECONDS, 0.0) if seconds is None else (0.0, seconds)
+    # of a record without a range: what is dragged over stays zoomed in
+    x: dict[str, Any] = {"time": False, **({"range": ends} if seconds is None else {})}
+    scales: dict[str, Any] = {"x": x}
+    axes: list[dict[str, Any]] = [
+        {"label": "s before now" if seconds is None else "s", "labelSize": 18, "size": 28, "stroke": _INK}
+    ]
     for number, unit in enumerate(axes_of):
-        times = f"10^{powers[unit]} " if powers.get(unit) else ""
-        scales[f"y{number}"] = {"auto": True}
-        axis: dict[str, Any] = {"scale": f"y{number}", "label": times + ("" if unit == "1" else unit)}
+        ends_of = (spans or {}).get(unit)
+        scales[f"y{number}"] = {"range": ends_of} if ends_of else {"auto": True}
+        axis: dict[str, Any] = {"scale": f"y{number}", "label": prefixed(unit, powers.get(unit, 0))}
         axis |= {"labelSize": 18, "size": 52, "side": 3 if number == 0 else 1}
+        # as its curve, where it is one
+        axis["stroke"] = strokes[unit][0] if len(strokes[unit]) == 1 else _INK
         if number:
             axis["grid"] = {"show": False}
         axes.append(axis)
@@ -110,52 +187,92 @@ class _Chart:
         self._one.on_update(self._change)
         self._two.on_update(self._change)
         self._powers: dict[str, int] = {}
+        self._spans: dict[str, tuple[float, float] | None] = {}
+        self._whole = False
         shape = layout(self.picked, self._powers)
         count = len(shape["series"])
         self._chart = gui.add_uplot(
             tuple(np.zeros(2) if i else np.array([-SECONDS, 0.0]) for i in range(count)),
-            height=height, padding=(8, 12, 0, 0), **shape,
+            height=height, padding=(8, 12, 0, 0), cursor={"sync": {"key": "tandem"}}, **shape,
         )  # fmt: skip
 
     def _change(self, _: Any) -> None:
         self._changed = True
 
+    def remove(self) -> None:
+        for handle in (self._one, self._two, self._chart):
+            handle.remove()
+
     @property
     def picked(self) -> list[Choice]:
         return [self._there[h.value] for h in (self._one, self._two) if h.value in self._there]
 
-    def show(self, history: History) -> None:
+    def show(self, history: History, whole: np.ndarray | None = None) -> None:
+        if whole is not None and self._whole and not self._changed:
+            return  # it does not change, and stays as it is zoomed
         picked = self.picked
-        t, columns = curves(history, picked)
+        t, columns = curves(history, picked, whole)
         if len(t) < 2:
             t, columns = np.array([-SECONDS, 0.0]), [np.full(2, np.nan) for _ in columns]
         of = [c.unit for c in picked for _ in c.names]
-        if self._changed:
-            self._powers = {}
-        powers = {}
+        if self._changed or self._whole != (whole is not None):
+            self._powers, self._changed = {}, True
+        powers, spans = {}, {}
         for unit in units(picked):
-            drawn = np.abs(np.concatenate([c for c, u in zip(columns, of, strict=True) if u == unit]))
-            most = float(np.max(drawn, initial=0.0, where=np.isfinite(drawn)))
-            powers[unit] = power(most, self._powers.get(unit, 0))
-        if self._changed or powers != self._powers:
-            self._changed, self._powers = False, powers
-            for name, value in layout(picked, powers).items():
+            drawn = [c for c, u in zip(columns, of, strict=True) if u == unit]
+            size, least = np.abs(np.concatenate(drawn)), _LEAST.get(unit, _USUAL_LEAST)
+            most = float(np.max(size, initial=least, where=np.isfinite(size)))
+            powers[unit] = power(most, self._powers.get(unit, 0), unit)
+            ends = span(drawn, unit)
+            spans[unit] = None if ends is None else (ends[0] * 10.0 ** -powers[unit], ends[1] * 10.0 ** -powers[unit])
+        if self._changed or powers != self._powers or spans != self._spans:
+            self._changed, self._powers, self._spans, self._whole = False, powers, spans, whole is not None
+            for name, value in layout(picked, powers, spans, None if whole is None else float(t[-1])).items():
                 setattr(self._chart, name, value)
         self._chart.data = (t, *(c * 10.0 ** -powers[u] for c, u in zip(columns, of, strict=True)))
 
 
 class Plots:
-    """Two charts, and a box that holds them still to look at them."""
+    """Up to six charts with one cursor, and a box that holds them still to look at them; of a record all of it, too."""
 
-    def __init__(self, gui: Any, model: Machine, height: int = 250):
-        there = choices(model)
-        label = {c.names[0]: key for key, c in there.items() if len(c.names) == 1}
+    def __init__(
+        self,
+        gui: Any,
+        model: Machine,
+        record: np.ndarray | None = None,
+        measured: Mapping[str, str] = _NOTHING_MEASURED,
+    ):
+        self._gui, self._there, self._record = gui, choices(model, measured), record
+        label = {c.names[0]: key for key, c in self._there.items() if len(c.names) == 1}
         usual = tuple((q.name, "") for q in (*model.inputs[:1], *model.outputs[:1]))
-        names = [(label.get(a, ""), label.get(b, "")) for a, b in model.shown.display.plots or usual]
+        named = [(label.get(a, ""), label.get(b, "")) for a, b in model.shown.display.plots or usual][:MOST_CHARTS]
+        others = [key for key in label.values() if not any(key in pair for pair in named)]
+        self._names = [*named, *((key, "") for key in [*others, *self._there][: MOST_CHARTS - len(named)])]
         self._hold = gui.add_checkbox("hold", False, hint="stop drawing to look, or to zoom by dragging")
-        self._charts = [_Chart(gui, there, first, second, height) for first, second in names]
+        self._span = None
+        if record is not None:
+            self._span = gui.add_dropdown(
+                "shown", (LAST, WHOLE), hint="drag over a part to zoom in, click twice for all"
+            )
+        count = len(named)
+        many = tuple(str(n) for n in range(1, min(MOST_CHARTS, len(self._names)) + 1))
+        self._count = gui.add_dropdown("charts", many, initial_value=str(count))
+        self._place = gui.add_folder("charts with one cursor")
+        self._charts: list[_Chart] = []
+        self._make(count)
 
     def show(self, history: History) -> None:
+        self._make(int(self._count.value))
+        whole = self._record if self._span is not None and self._span.value == WHOLE else None
         if not self._hold.value:
             for chart in self._charts:
-                chart.show(history)
+                chart.show(history, whole)
+
+    def _make(self, count: int) -> None:
+        """Only here, in the thread that draws them."""
+        while len(self._charts) > count:
+            self._charts.pop().remove()
+        with self._place:
+            while len(self._charts) < count:
+                height = 250 if len(self._charts) < 2 else 170
+                self._charts.append(_Chart(self._gui, self._there, *self._names[len(self._charts)], height))

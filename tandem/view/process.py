@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sim_service.registry import configured, make_machine
+from sim_service.registry import configured, started
 from sync.compile.jit import compiling
 from sync.config.config import Config, View
 from sync.files.given import read_given
@@ -55,7 +55,7 @@ class Page:
         self._feed, self._other, self._period_s, self._say = feed, other, 1.0 / view.rate_hz, say
         # the player first: time stands above everything else of a record
         self.player = Player(self.server, feed, other) if isinstance(feed, RecordData) else None
-        self.panel = Panel(self.server, feed, saves)
+        self.panel = Panel(self.server, feed, saves, door=self.door)
         self.push: Push | None = None
         with self.panel.tab("scene"):
             self.stage = SceneView(self.server, feed)
@@ -69,7 +69,7 @@ class Page:
         """Until it is stopped; `look` is called some times a second with a number."""
         due, looked, turn = time.monotonic(), 0.0, 0
         while not stop.is_set():
-            watched = bool(self.server.get_clients())
+            watched = bool(self.server.get_clients()) or self.door.dash_is_read
             with self._forgiven(), self.server.atomic():
                 if self.player is not None and watched:
                     self.player.advance(time.monotonic())
@@ -125,7 +125,7 @@ def live_feed(config: Config, file: Path) -> LiveData:
     off_the_loop(config.realtime)
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         sources = configured(config, file.parent)
-        model, params = make_machine(sources, config.sim.parameters)
+        model, params = started(sources, config)
         surface = (
             ("tandem.multibody.ground.field",) if model.shown.scene is not None and model.shown.scene.ground else ()
         )

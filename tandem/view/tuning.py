@@ -37,16 +37,11 @@ _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,95}\.toml")
 # ---- what belongs together -------------------------------------------------------------------------------------------
 
 
-def group_of(p: Parameter) -> str:
-    """As the machine says, else by the beginning of the name."""
-    return p.group or p.name.split("_")[0]
-
-
 def grouped(parameters: Iterable[Parameter]) -> dict[str, list[Parameter]]:
     """In order of appearance; whatever stands alone is `other`, last."""
     found: dict[str, list[Parameter]] = {}
     for p in parameters:
-        found.setdefault(group_of(p), []).append(p)
+        found.setdefault(p.group_name, []).append(p)
     alone = [g for g, members in found.items() if len(members) == 1]
     other = [found.pop(g)[0] for g in alone]
     if other:

@@ -15,8 +15,11 @@ takes the tangent of the same step.
 
 from math import atan, cos, isnan, sin
 
+import numpy as np
+
 from sim_service.contract.display import Display, Tile
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Shown, places
+from sim_service.contract.scene import Bar, Camera, Point, Scene, Solid, Wheel, box, skin
 from sync.compile.jit import inner, kernel
 
 GRAVITY = 9.81  # m/s2
@@ -153,6 +156,59 @@ def initial(state, params, tables, work):
     state[S.speed] = work[W.speed] = params[P.start_speed]
 
 
+_TRACK, _RADIUS = 0.35, 0.25  # m, half of what is between the rear wheels; of the wheels
+_JOINT = 0.3  # m, the tilt joint above the ground
+BASE, BODY = range(2)
+_FRONT, _REAR = 1.1, -0.7  # m, axles
+
+
+def frames(state, params, out):
+    """The base turns with its heading where it is, for the model knows no place; the body leans on it."""
+    c, s = cos(state[S.heading]), sin(state[S.heading])
+    out[BASE, 0], out[BASE, 1], out[BASE, 2] = (0.0, 0.0, _JOINT), (c, s, 0.0), (-s, c, 0.0)
+    lean, upright = sin(state[S.roll]), cos(state[S.roll])  # to the right: what is left goes up
+    out[BODY, 0], out[BODY, 1] = out[BASE, 0], out[BASE, 1]
+    out[BODY, 2] = (-s * upright, c * upright, lean)
+    out[BODY, 3] = (s * lean, -c * lean, upright)
+
+
+def scene():
+    wheel = _RADIUS - _JOINT
+    where = (("rear left", _REAR, _TRACK), ("rear right", _REAR, -_TRACK), ("front", _FRONT, 0.0))
+    return Scene(
+        frames=2,
+        solids=(
+            box("base", BASE, (_REAR - 0.1, -0.2, -0.08), (_FRONT, 0.2, 0.0)),
+            Solid("body", BODY, np.array([-0.8, -0.3, 0.0]), np.array([0.9, 0.3, 1.2]), shell=_SKIN[0], faces=_SKIN[1]),
+        ),
+        bars=(
+            Bar("axle", Point(BASE, (_REAR, _TRACK, wheel)), Point(BASE, (_REAR, -_TRACK, wheel)), "rod", 0.02),
+            Bar("upright", Point(BODY), Point(BODY, (0.0, 0.0, 0.6)), "strut", 0.02),
+        ),
+        wheels=tuple(
+            Wheel(name, Point(BASE, (x, y, wheel)), _RADIUS, 0.12, steer="steer" if name == "front" else "")
+            for name, x, y in where
+        ),
+        size=1.6,
+        cameras=(
+            Camera("behind", (-4.2, 0.0, 1.2), (0.3, 0.0, 0.4)),
+            Camera("side", (0.2, -4.2, 0.8), (0.2, 0.0, 0.3)),
+            Camera("front", (4.2, 0.0, 1.0), (0.0, 0.0, 0.4)),
+        ),
+    )
+
+
+_SKIN = skin(
+    (
+        (-0.8, 0.25, 0.1, 0.7),
+        (-0.5, 0.3, 0.05, 1.15),
+        (0.1, 0.3, 0.05, 1.2),
+        (0.6, 0.28, 0.05, 0.75),
+        (0.95, 0.12, 0.1, 0.35),
+    )
+)
+
+
 MACHINE = Machine(
     name="tilting",
     inputs=INPUTS,
@@ -167,7 +223,9 @@ MACHINE = Machine(
                 hands=(Tile("steer", "steer", "deg", 57.29577951308232, 1, full=0.3),),
                 figures=(Tile("roll", "roll", "deg", 57.29577951308232, 1), Tile("felt", "felt", "m/s2", 1.0, 2)),
                 plots=(("roll", "roll_wanted"), ("felt", "lateral_acceleration")),
-            )
+            ),
+            scene=scene(),
+            frames=frames,
         ),
     ),
 )

@@ -2,8 +2,8 @@
 
 import dataclasses
 import math
+import queue
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from tandem.view.data_source import Frame
 from tandem.view.history import MOST_POINTS, MOST_STEPS, History, Pace, decimated
 from tandem.view.panel import Panel
 from tests.sync.actors import PATIENCE_S
+from tests.tandem.view.seen import Gui, Handle, Seen
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 DRIVE = CONFIGS / "drive.toml"
@@ -120,7 +121,7 @@ def test_a_very_short_step_does_not_need_room_without_end() -> None:
     for first in range(0, 50_000, 1000):
         history.add(steps(first, 1000))
     assert len(history) <= MOST_STEPS
-    assert len(set(np.diff(history._stored["step"][history._order()]))) == 1  # type: ignore[index]
+    assert len(set(np.diff(history.last()["step"]))) == 1
 
 
 def test_other_channels_begin_a_new_history() -> None:
@@ -250,18 +251,75 @@ def test_choices_have_groups_and_all_wheels_at_once() -> None:
     t, columns = plots.curves(history, picked)
     assert len(columns) == 5 and len(t) <= MOST_POINTS and t[-1] <= 0.0
     assert columns[0].max() == 3999.0 and columns[4] == pytest.approx(np.full(len(t), 0.12))
-    shape = plots.layout(picked, {"N": 0, "ms": -3})
-    assert len(shape["series"]) == 6 and [a["label"] for a in shape["axes"]] == ["s before now", "N", "10^-3 ms"]
+    shape = plots.layout(picked, {"N": 0})
+    assert len(shape["series"]) == 6 and [a["label"] for a in shape["axes"]] == ["s before now", "N", "ms"]
     assert shape["series"][5]["scale"] == "y1"
+    # an axis that one curve has is coloured like it
+    assert shape["axes"][2]["stroke"] == shape["series"][5]["stroke"] != shape["axes"][1]["stroke"]
 
 
 @pytest.mark.parametrize(
-    "most, now, expected",
-    [(5.0, 0, 0), (0.0, 0, 0), (0.0, -6, -6), (2400.0, 0, 0), (0.05, 0, 0), (0.004, 0, -3), (3e-15, 0, -15),
-     (0.5, -3, -3), (2.0, -3, 0), (math.nan, -3, -3), (1e-40, 0, -30)],
+    "most, now, unit, expected, shown",
+    [(5.0, 0, "rad/s", 0, "rad/s"), (0.004, 0, "rad/s", -3, "mrad/s"), (3e-7, 0, "m", -9, "nm"),
+     (0.5, -3, "N", -3, "mN"), (2.0, -3, "m/s", 0, "m/s"), (math.nan, -3, "m", -3, "mm"), (1e-40, 0, "m", -9, "nm"),
+     (1e-5, 0, "ms", 0, "ms"), (1e-5, 0, "1", 0, ""), (1e-5, 0, "km/h", 0, "km/h")],
 )  # fmt: skip
-def test_small_figures_get_a_power_of_ten(most: float, now: int, expected: int) -> None:
-    assert plots.power(most, now) == expected
+def test_small_figures_get_a_unit_with_a_prefix(most: float, now: int, unit: str, expected: int, shown: str) -> None:
+    assert plots.power(most, now, unit) == expected and plots.prefixed(unit, expected) == shown
+
+
+def test_what_hardly_moves_is_a_flat_line_and_not_noise() -> None:
+    noise = 1e-18 * np.sin(np.arange(100.0))
+    low, high = plots.span([noise], "m/s") or (0.0, 0.0)
+    assert low <= -1e-3 and high >= 1e-3
+    assert plots.span([np.array([0.0, 1.0])], "m/s") is None
+    # three decimals must tell the ticks of an axis apart, also far from zero
+    low, high = plots.span([np.array([3.7281, 3.7284])], "m") or (0.0, 0.0)
+    assert high - low >= 0.01 and low < 3.7281 and high > 3.7284
+    assert plots.span([np.full(3, np.nan)], "N") is not None
+
+
+def test_a_curve_is_not_drawn_across_an_outage() -> None:
+    history = History(0.005)
+    history.add(steps(0, 100))
+    later = steps(100, 100)
+    later["t_ns"] += 2_000_000_000
+    history.add(later)
+    t, (load,) = history.curves([("load_fl", "")])
+    gap = int(np.flatnonzero(np.isnan(load))[0])
+    assert np.isnan(load).sum() == 1 and t[gap + 1] - t[gap] > 1.9 and (np.diff(t) > 0).all()
+
+
+def test_a_plot_has_the_units_of_the_tiles() -> None:
+    made, _ = load_machine(CONFIGS / "vehicles" / "buggy_single_track.toml")
+    tiles = {tile.channel: tile for tile in (*made.shown.display.figures, *made.shown.display.hands)}
+    for choice in plots.choices(made).values():
+        if (tile := tiles.get(choice.names[0])) and tile.unit and not choice.minus:
+            assert (choice.unit, choice.factor) == (tile.unit, tile.factor)
+
+
+def test_what_is_compared_has_one_unit() -> None:
+    there = plots.choices(load_machine("tilting")[0])
+    shown = [(there[name].unit, there[name].factor) for name in ("output / roll", "output / roll_wanted")]
+    assert shown[0] == shown[1] and shown[0][0] == "deg"
+
+
+def test_there_are_up_to_six_charts_and_a_record_is_shown_whole(server: Any) -> None:
+    made = steps(0, 8000)
+    shown = plots.Plots(server.gui, MACHINE, made)
+    history = History(0.005)
+    history.add(made)
+    shown._count.value = shown._count.options[-1]
+    shown.show(history)
+    assert len(shown._charts) == min(plots.MOST_CHARTS, len(plots.choices(MACHINE)))
+    shown._span.value = plots.WHOLE
+    shown.show(history)
+    data = shown._charts[0]._chart.data
+    assert data[0][0] == 0.0 and data[0][-1] > 39.0  # not the last twenty seconds
+    assert len({str(chart._chart.cursor) for chart in shown._charts}) == 1  # one cursor
+    shown._count.value = "1"
+    shown.show(history)
+    assert len(shown._charts) == 1
 
 
 def test_axles_go_together_too() -> None:
@@ -339,68 +397,6 @@ class Told:
 
     def act(self, **action: Any) -> None:
         self.asked.append(action)
-
-
-class Handle:
-    """What viser gives for anything on a page."""
-
-    def __init__(self, **properties: Any):
-        self.__dict__.update(properties)
-        self.callbacks: list[Callable[[Any], Any]] = []
-
-    def on_update(self, callback: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        self.callbacks.append(callback)
-        return callback
-
-    on_click = on_update
-
-    def by_hand(self, value: Any) -> None:
-        self.value = value
-        for callback in self.callbacks:
-            callback(Event(self))
-
-
-class Event:
-    client_id = 1
-
-    def __init__(self, target: Handle):
-        self.target = target
-
-
-class Gui:
-    """A page that nobody sees: handles by label."""
-
-    def __init__(self) -> None:
-        self.by_label: dict[str, Handle] = {}
-
-    def _add(self, label: str, **properties: Any) -> Handle:
-        self.by_label[label] = Handle(visible=True, **properties)
-        return self.by_label[label]
-
-    def add_slider(self, label: str, low: float, high: float, step: float, value: float, **_: Any) -> Handle:
-        assert low <= value <= high and step > 0
-        return self._add(label, min=low, max=high, value=value)
-
-    def add_checkbox(self, label: str, value: bool, **_: Any) -> Handle:
-        return self._add(label, value=value)
-
-    def add_text(self, label: str, value: str, **_: Any) -> Handle:
-        return self._add(label, value=value)
-
-    def add_dropdown(self, label: str, options: tuple[str, ...], initial_value: str = "", **_: Any) -> Handle:
-        assert not initial_value or initial_value in options
-        return self._add(label, value=initial_value or options[0])
-
-    def add_button_group(self, label: str, options: tuple[str, ...], **_: Any) -> Handle:
-        return self._add(label, value=options[0])
-
-    def add_button(self, label: str, **_: Any) -> Handle:
-        return self._add(label, value=False)
-
-    def add_html(self, content: str, **_: Any) -> Handle:
-        return self._add(f"html {len(self.by_label)}", content=content)
-
-    def add_divider(self) -> None: ...
 
 
 @pytest.fixture
@@ -688,20 +684,21 @@ def test_the_page_tells_how_far_the_car_was_from_the_fork(
     model, params, frames, _ = driven
     gui, told = Gui(), Told(model.parameters)
     told.values = {p.name: float(v) for p, v in zip(model.parameters, params, strict=False)}
-    drawn: list[np.ndarray | None] = []
+    drawn: queue.Queue[np.ndarray | None] = queue.Queue()
     feed: Any = Handle(model=model, params=params, config=load(DRIVE))
-    controls = Controls(gui, feed, told, drawn.append)  # type: ignore[arg-type]
+    controls = Controls(gui, feed, told, drawn.put)  # type: ignore[arg-type]
     history = History(0.005)
     controls.show(frames[250], history)
-    controls._fork()
-    assert drawn[0] is not None and len(drawn[0]) == 401
+    gui.by_label["model"].by_hand("fork ahead")
+    path = drawn.get(timeout=PATIENCE_S)
+    assert path is not None and len(path) == 401
     records = np.stack([f.step for f in frames])
     records["t_ns"] = 5 * MS * np.arange(len(frames))
     history.add(records)
     controls.show(frames[-1], history)
     assert any("m from the end of that path" in h.__dict__.get("content", "") for h in gui.by_label.values())
     gui.by_label["model"].by_hand("remove fork")
-    assert drawn[-1] is None
+    assert drawn.get(timeout=PATIENCE_S) is None
 
 
 def test_controls_ask_the_simulator() -> None:
@@ -729,7 +726,7 @@ def test_controls_ask_the_simulator() -> None:
 class Still:
     """A feed that shows what it is given."""
 
-    title, live = "still", True
+    title, live, measured = "still", True, {}
 
     def __init__(self, *overrides: str) -> None:
         self.model, self.params = MACHINE, np.array([p.value for p in MACHINE.parameters])
@@ -746,76 +743,67 @@ class Still:
 @pytest.mark.parametrize("source", ["{kind='page'}", "{kind='virtual', manoeuvre='x'}"])
 def test_a_panel_shows_anything_and_nothing(server: Any, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     feed: Any = Still(f"source={source}")
+    seen = Seen(server)
     panel = Panel(server, feed)
     try:
         panel.show(None)  # nobody watches
-        monkeypatch.setattr(panel, "_watched", lambda: True)
+        monkeypatch.setattr(server, "get_clients", lambda: {0: None})
+        monkeypatch.setattr("tandem.view.panel._FIGURES_NS", 0)  # everything is drawn each time
+        monkeypatch.setattr("tandem.view.panel._PLOTS_NS", 0)
         panel.show(None)
         feed.records = steps(0, 50, load_fl=np.nan)
         for record in (feed.records[-1], np.zeros((), [("pushed_ns", "<i8")])):
-            panel._figures_due = panel._plots_due = 0
             panel.show(Frame(0, record, np.zeros(0)))
-        assert "cannot be shown" in panel._banner.content
-        panel._figures_due = panel._plots_due = 0
+        assert "cannot be shown" in seen.text
         panel.show(Frame(0, feed.records[-1], np.zeros(0)))
-        assert "no step for" in panel._banner.content and "nan" not in panel._dials.content
-        assert (panel._by_hand is not None) == ("page" in source)
+        assert "no step for" in seen.text and "nan" not in seen.text
+        assert ("hand" in seen.controls) == ("page" in source)
         panel.tab("scene")
     finally:
         panel.close()
 
 
 def test_a_fork_is_drawn_replaced_and_removed(server: Any) -> None:
+    seen = Seen(server)
     line = ForkLine(server)
     for points in (np.zeros((401, 3)), np.ones((2, 3)), np.zeros((1, 3)), None, None):
         line(points)
-        assert (line._line is not None) == (points is not None and len(points) > 1)
+        assert (seen.node("/fork") is not None) == (points is not None and len(points) > 1)
 
 
-def page_source(name: str) -> str:
-    """[source] of a shipped configuration, as an override."""
-    source = load(CONFIGS / name).source
-
-    def inline(value: Any) -> str:
-        if isinstance(value, dict):
-            return "{" + ", ".join(f'"{key}" = {inline(v)}' for key, v in value.items()) + "}"
-        return str(value).lower() if isinstance(value, bool) else repr(value)
-
-    return f"source={inline(source)}"
-
-
-def test_hands_on_the_page(server: Any) -> None:
-    feed: Any = Still(page_source("page.toml"), "source.controls.steering.least=-100.0")
+def test_hands_on_the_page() -> None:
+    gui = Gui()
+    config = load(CONFIGS / "page.toml", ["source.controls.steering.least=-100.0"])
     watched = [True]
-    hands = HandControls(server.gui, feed.config, lambda: watched[0])
+    hands = HandControls(gui, config, lambda: watched[0])
 
     def press(key: str) -> None:
-        hands._press(hands._keys[key])
+        gui.by_label[f"key {key}"].by_hand()
 
     def values(steering: float, throttle: float, brake: float) -> Any:
         return {"steering": steering, "throttle": pytest.approx(throttle), "brake": brake}
 
     try:
-        assert hands._values() is None  # nobody has touched it
+        assert hands.values() is None  # nobody has touched it
         for key in "JJJIII":
             press(key)
-        assert hands._values() == values(45.0, 0.15, 0.0)
+        assert hands.values() == values(45.0, 0.15, 0.0)
         for _ in range(20):
             press("L")
-        assert hands._values() == values(-100.0, 0.15, 0.0)
+        assert hands.values() == values(-100.0, 0.15, 0.0)
         press("space")
-        assert hands._values() == values(-100.0, 0.0, 40.0)
+        assert hands.values() == values(-100.0, 0.0, 40.0)
         press("I")
         watched[0] = False
-        assert hands._values() is None
+        assert hands.values() is None
         watched[0] = True
-        assert hands._values() is None  # another page may be driving, until somebody touches this one
+        assert hands.values() is None  # another page may be driving, until somebody touches this one
         press("U")
-        assert hands._values() == values(0.0, 0.0, 10.0)  # nobody finds a pressed throttle
-        hands._press(hands._buttons["release all"])
-        assert hands._values() == values(0.0, 0.0, 0.0)
-        assert list(hands._buttons) == ["wheel straight", "release all", "stop"]
-        assert "K: throttle to 0, brake +2" in hands._help() and "throttle and brake spring back" in hands._help()
+        assert hands.values() == values(0.0, 0.0, 10.0)  # nobody finds a pressed throttle
+        assert gui.by_label["hand"].options == ("wheel straight", "release all", "stop")
+        gui.by_label["hand"].by_hand("release all")
+        assert hands.values() == values(0.0, 0.0, 0.0)
+        assert "K: throttle to 0, brake +2" in gui.text and "throttle and brake spring back" in gui.text
     finally:
         hands.close()
 
@@ -832,15 +820,15 @@ def test_a_slider_may_be_the_other_way_round() -> None:
     assert slider.value == -100.0
 
 
-def test_hands_on_a_machine_that_is_no_car(server: Any) -> None:
+def test_hands_on_a_machine_that_is_no_car() -> None:
     """Without any table its rows are on the page, with one button."""
+    gui = Gui()
     config = load(CONFIGS / "mass_spring.toml", ["name=panel_spring", "source={kind='page'}"])
-    hands = HandControls(server.gui, config, lambda: True)
+    hands = HandControls(gui, config, lambda: True)
     try:
-        hands._sliders["handle"].value = 0.03
-        hands._touched = True
-        assert hands._values() == {"handle": 0.03}
-        hands._press(hands._buttons["at rest"])
-        assert hands._values() == {"handle": 0.0} and not hands._keys
+        gui.by_label["handle [m]"].by_hand(0.03)
+        assert hands.values() == {"handle": 0.03}
+        gui.by_label["hand"].by_hand("at rest")
+        assert hands.values() == {"handle": 0.0} and not any(label.startswith("key ") for label in gui.by_label)
     finally:
         hands.close()

@@ -13,8 +13,10 @@ from sim_service.registry import load_machine
 from tandem.machines.mass_spring import MACHINE
 from tandem.view.data_source import Frame
 from tandem.view.push import Push, can_push, within_limits
+from tests.tandem.view.seen import Seen, by_person
 
 VEHICLES = Path(__file__).resolve().parents[3] / "configs" / "vehicles"
+HAND = "/push/hand"
 
 
 class Told:
@@ -52,30 +54,28 @@ def test_a_hand_goes_along_pushes_and_lets_go(server: Any) -> None:
     model.initial(state, params, model.tables, work)
     told: Any = Told()
     assert model.shown.scene is not None
+    seen = Seen(server)
     push = Push(server, model, params, model.shown.scene, told)
-    push._body.value = "wheel fl"
+    seen["body"] = "wheel fl"
     assert told.values["push_body"] == 1.0 and told.values["push_x"] == 0.0
     push.show(Frame(0, None, state))
     out = poses(model.shown.scene.frames)
     model.shown.frames(state, params, out)
     centre = model.shown.scene.wheels[0].centre.where(out)
-    np.testing.assert_allclose(push._root.position, centre, atol=1e-6)
-    push._gizmo.position = (0.0, 0.25, 0.0)
-    push._pull()
+    np.testing.assert_allclose(seen.node("/push").position, centre, atol=1e-6)
+    seen.drag(HAND, (0.0, 0.25, 0.0))
     assert told.values["push_y"] == pytest.approx(500.0)
-    push._torque.value = (100.0, 0.0, 0.0)
-    push._turn()
+    seen["torque (N m)"] = (100.0, 0.0, 0.0)
     assert told.values["push_roll"] == 100.0
     hand = {"push_x", "push_y", "push_z", "push_roll", "push_pitch", "push_yaw"}
-    for let_go in (lambda: setattr(push._body, "value", "nothing"), push.leave):
+    for let_go in (lambda: by_person(seen.controls["body"], "nothing"), push.leave):
         let_go()
-        assert all(told.values[p.name] == 0.0 for p in model.parameters if p.name in hand) and push._gizmo is None
-        push._body.value = "chassis"
-        push._gizmo.position = (0.1, 0.0, 0.0)
-        push._pull()
+        assert all(told.values[p.name] == 0.0 for p in model.parameters if p.name in hand) and seen.node(HAND) is None
+        seen["body"] = "chassis"
+        seen.drag(HAND, (0.1, 0.0, 0.0))
         assert told.values["push_x"] > 0.0
     push.leave()
-    assert told.values["push_x"] == 0.0 and push._body.value == "nothing"
+    assert told.values["push_x"] == 0.0 and seen["body"] == "nothing"
 
 
 def test_a_machine_that_is_no_car_is_pushed_where_it_says(server: Any) -> None:
@@ -88,13 +88,13 @@ def test_a_machine_that_is_no_car_is_pushed_where_it_says(server: Any) -> None:
         dataclasses.replace(MACHINE.shown, scene=scene)
     )
     told: Any = Told()
+    seen = Seen(server)
     push = Push(server, model, np.array([p.value for p in model.parameters]), scene, told)
-    push._body.value = "block"
+    seen["body"] = "block"
     assert told.values == {"hit": 0.0, "hit_x": 0.0, "hit_y": 0.0, "hit_z": 0.0}
     push.show(Frame(0, None, np.array([0.02, 0.0])))
-    np.testing.assert_allclose(push._root.position, (0.42, 0.0, 0.0), atol=1e-9)
-    push._gizmo.position = (1.0, 0.0, 0.001)
-    push._pull()
+    np.testing.assert_allclose(seen.node("/push").position, (0.42, 0.0, 0.0), atol=1e-9)
+    seen.drag(HAND, (1.0, 0.0, 0.001))
     assert told.values["hit_x"] == 5.0 and told.values["hit_z"] == pytest.approx(2.0)
     push.leave()
     assert set(told.values.values()) == {0.0}

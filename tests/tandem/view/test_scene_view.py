@@ -1,15 +1,19 @@
 """What models look like, against what is known of them otherwise; and the stage, without a browser."""
 
+import importlib
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sim_service.contract.scene import Bar, Scene, poses
-from sim_service.registry import gather, make_machine
+from sim_service.contract.scene import Bar, Point, Scene, poses
+from sim_service.registry import MACHINES, gather, make_machine
 from sim_service.step_record import output_layout
 from sync.config.config import load
+from tandem.machines import tilting
+from tandem.machines.piano import multibody
 from tandem.multibody.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import start
 from tandem.multibody.natural.api import step as natural_step
@@ -396,3 +400,43 @@ def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: A
         stage.show(Frame(k, frame.step, moved))
         assert stage._root.position[0] == pytest.approx(stage._motion.poses[stage.scene.solids[0].frame, 0, 0])
         assert ("slippery" in stage._ground_nodes) == (x > -600.0)
+
+
+@pytest.mark.parametrize("name", sorted(MACHINES))
+def test_every_machine_that_needs_no_file_has_a_scene_whose_frames_are_rotations(name: str) -> None:
+    module = importlib.import_module(MACHINES[name])
+    machine = getattr(module, "MACHINE", None)
+    if machine is None or hasattr(module, "make"):
+        pytest.skip("is made from a file")
+    scene = machine.shown.scene
+    assert scene is not None and (scene.solids or scene.bars)
+    params = np.array([p.value for p in machine.parameters])
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, work)
+    out = poses(scene.frames)
+    machine.shown.frames(state, params, out)
+    for frame in out:
+        assert frame[1:] @ frame[1:].T == pytest.approx(np.eye(3), abs=1e-12)
+        assert np.linalg.det(frame[1:]) == pytest.approx(1.0)
+
+
+def test_the_tilting_vehicle_leans_to_the_right() -> None:
+    state, params, out = np.zeros(6), np.zeros(12), poses(2)
+    state[tilting.S.roll] = 0.3
+    tilting.frames(state, params, out)
+    assert Point(tilting.BODY, (0.0, 0.0, 1.0)).where(out)[1] == pytest.approx(-math.sin(0.3))
+    assert Point(tilting.BASE, (0.0, 0.0, 1.0)).where(out)[1] == 0.0
+
+
+def test_button_string_and_back_check_of_the_action_stand_where_they_are_met() -> None:
+    machine = multibody.MACHINE
+    params = np.array([p.value for p in machine.parameters])
+    state, work, out = np.zeros(len(machine.states)), np.zeros(machine.work_size), poses(machine.shown.scene.frames)
+    machine.initial(state, params, machine.tables, work)
+    machine.shown.frames(state, params, out)
+    names = {solid.name for solid in machine.shown.scene.solids} | {bar.name for bar in machine.shown.scene.bars}
+    assert {"let-off button", "string", "back-check"} <= names
+    # the jack's toe is below its button, the hammer's head below the string
+    assert Point(multibody.JACK + 1, (-multibody.TOE, 0.0, 0.0)).where(out)[2] < out[multibody.BUTTON, 0, 2]
+    head = Point(multibody.HAMMER + 1, (multibody.HAMMER_REACH, 0.0, 0.0)).where(out)
+    assert head[2] < out[multibody.STRING, 0, 2] < head[2] + 0.1

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -10,8 +9,9 @@ import pytest
 from tandem.records.feed import _States, record_feed
 from tandem.records.replay import Asked
 from tandem.view.data_source import RecordData, instants_in
-from tandem.view.player import Player, _Comparison, _with_cursor, distance
+from tandem.view.player import Player, _with_cursor, distance
 from tests.tandem.runs import CONFIG, DAQ, MACHINE, MS, PARAMS, STEP, daq_words, step_words, write_drive, write_run
+from tests.tandem.view.seen import Gui
 
 
 def _feed(path: Path, **asked: Any) -> tuple[RecordData, list[str]]:
@@ -31,6 +31,17 @@ def _bare(n: int, begin: int = 0, states: bool = True) -> RecordData:
     kept = np.arange(5, n, 6)
     found = np.outer(kept, np.ones(len(MACHINE.states))).astype(np.float32)
     return RecordData("a", CONFIG, MACHINE, PARAMS, steps, kept if states else None, found if states else None)
+
+
+class Page:
+    """A server of a page that nobody sees."""
+
+    def __init__(self) -> None:
+        self.gui = Gui()
+        self.hand = self.gui.by_label
+
+    def step(self, which: str) -> None:
+        self.hand["step"].by_hand(which)
 
 
 def test_a_record_shows_its_own_steps_with_states_made_again(feed: RecordData) -> None:
@@ -109,12 +120,13 @@ def test_ideal_is_at_the_same_instants(tmp_path: Path) -> None:
 def test_another_drive_is_aligned_by_its_first_step() -> None:
     one, other = _bare(400), _bare(300, begin=3_600_000 * MS)
     assert instants_in(one, other)[1] == "from the first step of each"
-    player = Player(MagicMock(), one, other)
-    player._step("+1")
-    player._step("+1")
+    page = Page()
+    player = Player(page, one, other)
+    page.step("+1")
+    page.step("+1")
     player.advance(0.0)
     assert (one.at, other.at) == (2, 2)
-    player._step("last")
+    page.step("last")
     player.advance(0.1)
     assert (one.at, other.at) == (399, 299)
 
@@ -128,7 +140,7 @@ def test_a_twin_is_shown_with_the_car_that_its_readings_are_of() -> None:
         (twin, car, [(0, 52), (100, 152), (299, 351)]),
         (car, twin, [(52, 0), (152, 100), (351, 299), (399, 299), (0, 0)]),
     ):
-        player = Player(MagicMock(), one, other)
+        player = Player(Page(), one, other)
         for at, beside in pairs:
             one.show(at)
             player.playing = False
@@ -181,56 +193,57 @@ def _seconds(player: Player, begin: float, seconds: float, hz: float = 30.0) -> 
 
 
 def test_it_plays_at_its_speed_to_the_end_and_again(feed: RecordData) -> None:
-    player = Player(MagicMock(), feed)
+    page = Page()
+    player = Player(page, feed)
     now = _seconds(player, 100.0, 1.0)
     assert feed.time == pytest.approx(1.0, abs=0.02)
-    player._go_at("0.1 x")
+    page.hand["speed"].by_hand("0.1 x")
     now = _seconds(player, now, 1.0)
     assert feed.time == pytest.approx(1.1, abs=0.02)
-    player._go_at("10 x")
+    page.hand["speed"].by_hand("10 x")
     now = _seconds(player, now, 1.0)
     assert feed.at == len(feed) - 1 and not player.playing
     player.toggle()  # from the begin
-    player._go_at("1 x")
+    page.hand["speed"].by_hand("1 x")
     now = _seconds(player, now, 0.5)
     assert feed.time == pytest.approx(0.5, abs=0.05)
-    player._repeat(True)
+    page.hand["again"].by_hand(True)
     _seconds(player, now, 2.0)
     assert player.playing and feed.time == pytest.approx(0.5, abs=0.1)
 
 
 def test_steps_pause_it(feed: RecordData) -> None:
-    player = Player(MagicMock(), feed)
+    page = Page()
+    player = Player(page, feed)
     now = _seconds(player, 0.0, 0.5)
+    page.step("+1")
     at = feed.at
-    player._step("+1")
     now = _seconds(player, now, 0.5)
     assert feed.at == at + 1 and not player.playing
-    player._step("-1")
-    player._step("first")
-    player._step("-1")
+    for step in ("-1", "first", "-1"):
+        page.step(step)
     _seconds(player, now, 0.1)
     assert feed.at == 0
 
 
 def test_while_nobody_watches_time_stands(feed: RecordData) -> None:
-    player = Player(MagicMock(), feed)
+    player = Player(Page(), feed)
     player.advance(0.0)
     player.advance(3600.0)  # nobody did in between
     assert feed.time <= 0.5
 
 
 def test_a_hand_on_the_slider_holds_time(feed: RecordData) -> None:
-    player = Player(MagicMock(), feed)
+    page = Page()
+    player = Player(page, feed)
     now = _seconds(player, 0.0, 0.1)
-    event = MagicMock()
-    event.target.value = 1.5
-    player._by_hand(player._seek)(event)
+    slider = page.hand["time [s]"]
+    slider.by_hand(1.5)
     player.advance(now + 0.1)
     player.advance(now + 0.2)
     assert feed.time == pytest.approx(1.5)
-    event.client, event.target.value = None, 0.2  # it moved by itself
-    player._by_hand(player._seek)(event)
+    slider.value = 0.2
+    slider.moved(None)  # by itself
     player.advance(now + 0.3)
     assert feed.time == pytest.approx(1.5)
 
@@ -238,28 +251,28 @@ def test_a_hand_on_the_slider_holds_time(feed: RecordData) -> None:
 def test_what_it_says(feed: RecordData) -> None:
     other = _bare(400)
     other.title = "ideal"
-    player = Player(MagicMock(), feed, other)
-    player._step("+1")
+    page = Page()
+    player = Player(page, feed, other)
+    page.step("+1")
     player.advance(0.0)
     frame, there = feed.look(), other.look()
     assert frame is not None
-    text = player._words(frame, there)
+    player.show(frame, there)
+    text = page.gui.text
     assert "0.005 s" in text and "step 1 " in text and "distance to ideal" in text and " m</b>" in text
 
 
 def test_names_from_a_record_are_text(feed: RecordData) -> None:
     """A run's folder, and the name in its start, are chosen by whoever made it."""
     evil = "<img src=x onerror=pwned()>![x](/etc/passwd)"
-    other, server = _bare(400), MagicMock()
+    other, page = _bare(400), Page()
     feed.title = other.title = evil
-    player = Player(server, feed, other)
+    player = Player(page, feed, other)
     player.advance(0.0)
     frame = feed.look()
     assert frame is not None
     player.show(frame, other.look())
-    shown = [player._text.content, *(str(c) for c in server.mock_calls if "html" in str(c) or "markdown" in str(c))]
-    assert any("&lt;img" in text for text in shown) and not any("<img" in text for text in shown)
-    assert not server.gui.add_markdown.called
+    assert "&lt;img" in page.gui.text and "<img" not in page.gui.text
 
 
 def test_distance() -> None:
@@ -271,10 +284,17 @@ def test_distance() -> None:
 
 
 def test_curves_of_two_runs_of_different_length() -> None:
-    one = _bare(400)
-    comparison = _Comparison(MagicMock(), one, _bare(100), one.instants, "")
-    comparison.draw(0.3)
-    assert np.isfinite(comparison._apart).all()
+    one, other, page = _bare(400), _bare(100), Page()
+    player = Player(page, one, other)
+    page.hand["time [s]"].by_hand(0.3)
+    player.advance(0.0)
+    frame = one.look()
+    assert frame is not None
+    player.show(frame, other.look())
+    apart = next(
+        h for h in page.hand.values() if any(s["label"] == "distance (m)" for s in h.__dict__.get("series", ()))
+    )
+    assert len(apart.data[1]) > 100 and np.isfinite(apart.data[1]).all()
 
 
 def test_the_cursor_leaves_no_gap() -> None:

@@ -10,9 +10,10 @@ from math import cos, sin
 import numpy as np
 
 from sim_service.contract.machine import Efforts, Machine, Shown, Tables, tables
-from sim_service.contract.scene import Camera, Scene, Solid, box
+from sim_service.contract.scene import Bar, Camera, Point, Scene, Solid, box
 from tandem.machines.piano import port
 from tandem.machines.piano.multibody.action import (
+    CHECKED,
     DAMPER,
     HAMMER,
     HAMMER_REACH,
@@ -21,6 +22,7 @@ from tandem.machines.piano.multibody.action import (
     KEY,
     LEVER,
     LINKS,
+    P3,
     REST,
     TIP,
     TOE,
@@ -29,9 +31,10 @@ from tandem.machines.piano.multibody.action import (
     joints,
     poses,
     tree,
+    turned,
 )
 from tandem.machines.piano.multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
-from tandem.machines.piano.multibody.dynamics import ROOM, step
+from tandem.machines.piano.multibody.dynamics import PAR, ROOM, step
 
 _LINK_INTS, _LINK_REALS = tree()
 _FELT_INTS, _FELT_REALS = contacts()
@@ -50,11 +53,24 @@ def frames(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
         c, s = cos(angle), sin(angle)
         out[k + 1, 0] = x, 0.0, z
         out[k + 1, 1:] = (c, 0.0, s), (0.0, 1.0, 0.0), (-s, 0.0, c)
+    # what a regulator sets: the button and the string stand in the world, the back-check on the key
+    out[BUTTON, 0, 2] = params[PAR.let_off_button]
+    out[STRING, 0, 2] = P3[1] + HAMMER_REACH * sin(params[PAR.string_angle])
+    out[BACK_CHECK] = out[KEY + 1]
+    out[BACK_CHECK, 0] += params[PAR.back_check] * out[KEY + 1, 1]
 
 
 def _bar(name: str, link: int, low: tuple[float, float], high: tuple[float, float]) -> Solid:
     """Corners in x and z of a part, as wide as the parts of an action are."""
     return box(name, link + 1, (low[0], -0.004, low[1]), (high[0], 0.004, high[1]))
+
+
+BUTTON, STRING, BACK_CHECK = range(len(LINKS) + 1, len(LINKS) + 4)  # frames behind those of the links
+_CHECK = [turned(CHECKED, x, z) for x, z in ((0.1965, 0.0482), (0.2065, 0.0682))]  # as `contacts` has it
+
+
+def _at_check(end: int) -> Point:
+    return Point(BACK_CHECK, (_CHECK[end][0], 0.0, _CHECK[end][1]))
 
 
 _SOLIDS = (
@@ -64,7 +80,13 @@ _SOLIDS = (
     _bar("shank", HAMMER, (0.0, -0.003), (HAMMER_REACH, 0.003)),
     _bar("head", HAMMER, (HAMMER_REACH - 0.008, -0.02), (HAMMER_REACH + 0.01, 0.0)),
     _bar("damper", DAMPER, (-0.14, 0.0), (0.0, 0.006)),
+    box("let-off button", BUTTON, (0.02, -0.004, 0.0), (0.08, 0.004, 0.004)),
+    box("string", STRING, (0.0, -0.001, 0.0), (0.35, 0.001, 0.001)),
 )  # fmt: skip
+_BARS = (
+    Bar("back-check wire", Point(KEY + 1, (0.19, 0.0, 0.0)), _at_check(0), "rod", 0.0015),
+    Bar("back-check", _at_check(0), _at_check(1), "upright", 0.004),
+)
 
 MACHINE = Machine(
     name="piano_multibody",
@@ -80,8 +102,9 @@ MACHINE = Machine(
         Shown(
             display=port.DISPLAY,
             scene=Scene(
-                frames=len(LINKS) + 1,
+                frames=len(LINKS) + 4,
                 solids=_SOLIDS,
+                bars=_BARS,
                 size=0.3,
                 cameras=(Camera("side", (0.05, -0.5, 0.06), (0.05, 0.0, 0.05), "world"),),
             ),
