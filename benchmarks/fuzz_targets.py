@@ -580,8 +580,8 @@ def relative_mechanism(folder: Path) -> Target:
     """The same in relative coordinates: a tree and its loops, code generated for it, some steps."""
     from sync.errors import ConfigError
     from tandem.mechanism.run import load
+    from tandem.multibody.code import store
     from tandem.multibody.natural.errors import MechanismError
-    from tandem.multibody.relative import store
     from tandem.multibody.relative.run import Runner
 
     names = ("pendulum", "double_pendulum", "four_bar", "slider_crank", "spatial_slider_crank", "spindle")
@@ -604,7 +604,8 @@ def relative_vehicle(folder: Path) -> Target:
     are others, minutes of writing and compiling, it ends before that."""
     from sim_service.registry import load_machine
     from sync.errors import ConfigError
-    from tandem.multibody.relative import build, store
+    from tandem.multibody.code import store
+    from tandem.multibody.relative import build
 
     others = mock.patch.object(build, "write_functions", side_effect=ConfigError("other equations"))
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from mcap.writer import CompressionType, Writer
 
-from sim_service.step_record import STEP_CHANNELS
+from sim_service.contract.step_channels import STEP_CHANNELS
 from sync.compile.array_copy import copy
 from sync.compile.jit import kernel
 from sync.record import RunWriter, Sink

@@ -18,7 +18,7 @@ not converge is tried again in parts, a hundred times as long as others). Verdic
 
 Kernels are compiled with bounds checked (NUMBA_BOUNDSCHECK, and the views of multibody/natural/views.py), which takes
 some minutes the first time; `--unchecked` uses those of every run, whose arrays then stand before a page that ends the
-process when it is touched. Generated code has constant addresses: tests/tandem/multibody/relative/test_llvm.py.
+process when it is touched. Generated code has constant addresses: tests/tandem/multibody/code/test_llvm.py.
 Exits with 1 if any case is of the last three kinds.
 """
 

@@ -121,6 +121,21 @@ def catching_up(recorded: Recorded) -> str | None:
     return None
 
 
+def rehearsed(recorded: Recorded) -> str | None:
+    """Where nothing stalls, a step whose instant comes after the step before it starts at its instant: a rehearsal in
+    between has ended by then."""
+    simulation = recorded.stage.simulation
+    if not simulation.settings.rehearses or not recorded.look_ns:
+        return None
+    for _, steps, _ in _each(recorded):
+        late = (steps["started_ns"] - steps["t_ns"])[1:]
+        ready = steps["pushed_ns"][:-1] + 20 * recorded.look_ns < steps["t_ns"][1:]  # what follows a push are looks
+        if (late[ready] > 8 * recorded.look_ns).any():
+            k = int(np.flatnonzero(ready & (late > 8 * recorded.look_ns))[0]) + 1
+            return f"step {steps['step'][k]} starts {late[k - 1]} ns late after a rehearsal"
+    return None
+
+
 def flags(recorded: Recorded) -> str | None:
     for segment, steps, _ in _each(recorded):
         if segment.adopted and len(steps):
@@ -269,6 +284,7 @@ PROMISES: tuple[Callable[[Recorded], str | None], ...] = (
     newest_block,
     ages,
     catching_up,
+    rehearsed,
     flags,
     asked_to_end,
     length,

@@ -9,6 +9,10 @@ due (`t_ns`) and when it began (`started_ns`). Prints both counts; exit code 1 i
 bare loop and more than chance explains: if each stop came to either as likely, so many or more would be the drives'
 less than once in twenty times (9 against 2, 5 against 0); or more than twice as many late steps and one a drive.
 
+A host that takes a core away stops whatever runs there. Meanwhile a witness therefore wakes up on every core each half
+millisecond, above all other priorities, and does nothing else: what stands still with it is the host's, counted and
+not judged.
+
 Beside them are the misses: steps that ended late or were given up, and wake-ups of the bare loop that came a period
 late or more; judged in the same way. `--cold`: every drive is the first on a new machine, with an empty cache of
 compiled code and of compiled Python; then also nothing may be compiled after its first step. Compiling takes a minute a
@@ -36,6 +40,7 @@ import numpy as np  # noqa: E402
 from numba import int64, types  # noqa: E402
 
 from checks.real_runs import more_than_chance  # noqa: E402
+from sim_service.step_record import MISSED, SKIPPED  # noqa: E402
 from sync.clock import now_ns, sleep_until  # noqa: E402
 from sync.compile.array_types import WORDS  # noqa: E402
 from sync.compile.jit import kernel  # noqa: E402
@@ -48,39 +53,90 @@ _LIMIT_S = 600.0  # beside what a drive is asked to take: a first one compiles
 _CLOCKS_S = 0.2  # that file dates and the time since the start of a process may be apart
 
 
-@kernel(types.void(WORDS, int64))
-def _wake_up(late, period_ns):
+@kernel(types.void(WORDS, WORDS, int64))
+def _wake_up(instants, late, period_ns):
     """The lateness of every wake-up; instants that have passed meanwhile are left out."""
     planned = now_ns() + period_ns
     for k in range(late.size):
         sleep_until(planned)
-        late[k] = now_ns() - planned
+        instants[k], late[k] = planned, now_ns() - planned
         planned += period_ns * (1 + max(late[k], 0) // period_ns)
 
 
-def bare(config: Config, seconds: float) -> np.ndarray:
-    late = np.zeros(round(seconds * 1e9 / config.step_ns), np.int64)
+@kernel(types.void(WORDS, WORDS, WORDS, int64, int64))
+def _witness(begins, ends, control, period_ns, least_ns):
+    """The spans in which this thread did not wake up when it should have; until control[0]. control[1]: how many."""
+    planned = now_ns() + period_ns
+    while control[0] == 0:
+        sleep_until(planned)
+        now = now_ns()
+        if now - planned > least_ns and control[1] < begins.size:
+            begins[control[1]], ends[control[1]] = planned - period_ns, now
+            control[1] += 1
+        planned = max(planned, now) + period_ns
+
+
+class Witness:
+    """Whatever stops all of a core, on every core, while it is open."""
+
+    _PERIOD_NS, _LEAST_NS = 500_000, 500_000
+    _MOST = 100_000
+
+    def __enter__(self) -> "Witness":
+        self._spans = []
+        self._threads = []
+        for core in sorted(os.sched_getaffinity(0)):
+            arrays = (np.zeros(self._MOST, np.int64), np.zeros(self._MOST, np.int64), np.zeros(2, np.int64))
+            self._spans.append(arrays)
+            self._threads.append(threading.Thread(target=self._work, args=(core, *arrays)))
+            self._threads[-1].start()
+        return self
+
+    def _work(self, core: int, begins: np.ndarray, ends: np.ndarray, control: np.ndarray) -> None:
+        realtime.exact_sleep()
+        realtime.this_thread(os.sched_get_priority_max(os.SCHED_FIFO) - 1, core)
+        _witness(begins, ends, control, self._PERIOD_NS, self._LEAST_NS)
+
+    def __exit__(self, *_: object) -> None:
+        for _begins, _ends, control in self._spans:
+            control[0] = 1
+        for thread in self._threads:
+            thread.join()
+
+    def explains(self, planned: np.ndarray, began: np.ndarray, period_ns: int) -> np.ndarray:
+        """Of wake-ups: whether a core stood still between their instants, or a period before, and when they came."""
+        found = np.zeros(len(planned), bool)
+        for begins, ends, control in self._spans:
+            for begin, end in zip(begins[: control[1]], ends[: control[1]], strict=True):
+                found |= (began > begin) & (planned - period_ns < end)
+        return found
+
+
+def bare(config: Config, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+    """The instants, and how late each was."""
+    late = np.zeros((2, round(seconds * 1e9 / config.step_ns)), np.int64)
 
     def work() -> None:
         realtime.exact_sleep()
         if config.realtime.enabled:
             realtime.this_thread(config.realtime.sim_priority, realtime.cores(config.realtime)[1])
-        _wake_up(late, config.step_ns)
+        _wake_up(late[0], late[1], config.step_ns)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    return late
+    return late[0], late[1]
 
 
 @dataclass(frozen=True)
 class Driven:
-    late: np.ndarray  # ns, of every step
-    misses: int
+    instants: np.ndarray  # ns, of every step
+    late: np.ndarray
+    missed: np.ndarray  # before every step: ended late, and given up
     compiled_late: list[str]  # files of the cache that were written after the first step
 
 
-def driven(name: str, seconds: float, settings: list[str], cold: bool) -> Driven:
+def driven(name: str, seconds: float, settings: list[str], cold: bool, period_ns: int) -> Driven:
     with tempfile.TemporaryDirectory() as folder:
         runs, cache = Path(folder) / "runs", Path(folder) / "cache"
         words = [word for setting in (f"name={name}", "view.port=0", *settings) for word in ("--set", setting)]
@@ -98,9 +154,61 @@ def driven(name: str, seconds: float, settings: list[str], cold: bool) -> Driven
         first = began + figures["first_step_s"]
         code = [file for kind in ("*.nbc", "*.nbi") for file in cache.rglob(kind)]
         return Driven(
+            np.asarray(steps["t_ns"].astype(np.int64)),
             np.asarray(steps["started_ns"].astype(np.int64) - steps["t_ns"].astype(np.int64)),
-            figures["deadline_misses"] + figures["skipped"],
+            _missed(steps, period_ns),
             sorted(file.name for file in code if file.stat().st_mtime > first + _CLOCKS_S),
+        )
+
+
+def _missed(steps: np.ndarray, period_ns: int) -> np.ndarray:
+    """Before every step: the one before it that ended late, and those that were given up."""
+    apart = np.diff(steps["t_ns"].astype(np.int64), prepend=steps["t_ns"][:1].astype(np.int64))
+    status = steps["status"]
+    given_up = np.maximum(np.rint(apart / period_ns).astype(np.int64) - 1, 0) * (status & SKIPPED != 0)
+    return np.asarray(given_up + (status & MISSED != 0))
+
+
+@dataclass
+class Sum:
+    """What one loop, or several, came to; of the host's doing apart."""
+
+    steps: int = 0
+    stops: int = 0
+    late: int = 0
+    misses: int = 0
+    hosts: int = 0  # stops and misses in which a whole core stood still
+    hosts_misses: int = 0
+    latest_ns: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        instants: np.ndarray,
+        late: np.ndarray,
+        missed: np.ndarray,
+        witness: Witness,
+        config: Config,
+        stop_ms: float,
+    ) -> "Sum":
+        host = witness.explains(instants, instants + late, config.step_ns)
+        too_late = late > round(stop_ms * 1e6)
+        begins = too_late & ~np.concatenate([[False], too_late[:-1]])
+        return cls(
+            len(late), int((begins & ~host).sum()), int((too_late & ~host).sum()), int(missed[~host].sum()),
+            int((begins & host).sum()), int(missed[host].sum()), int(late[~host].max(initial=0)),
+        )  # fmt: skip
+
+    def __iadd__(self, other: "Sum") -> "Sum":
+        for name in ("steps", "stops", "late", "misses", "hosts", "hosts_misses"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.latest_ns = max(self.latest_ns, other.latest_ns)
+        return self
+
+    def __str__(self) -> str:
+        return (
+            f"{self.steps:6d} wake-ups, {self.stops:3d} stops, latest {self.latest_ns / 1e6:.2f} ms,"
+            f" {self.misses} misses; by the host {self.hosts} stops, {self.hosts_misses} misses"
         )
 
 
@@ -113,40 +221,31 @@ def main() -> int:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
     options = parser.parse_args()
     config = load(CONFIG, options.set)
-    limit_ns = round(options.stop_ms * 1e6)
-    totals = {"drive": 0, "bare loop": 0}
-    affected, steps_late, misses = dict.fromkeys(totals, 0), dict.fromkeys(totals, 0), dict.fromkeys(totals, 0)
+    sums = {what: Sum() for what in ("drive", "bare loop")}
     compiled_late: list[str] = []
     for k in range(options.drives):
-        drive = driven(f"stops_{os.getpid()}", options.seconds, options.set, options.cold)
+        with Witness() as during_drive:
+            drive = driven(f"stops_{os.getpid()}", options.seconds, options.set, options.cold, config.step_ns)
         compiled_late += drive.compiled_late
-        late = {"drive": drive.late, "bare loop": bare(config, options.seconds)}
-        missed = {"drive": drive.misses, "bare loop": int((late["bare loop"] // config.step_ns).sum())}
-        for what, lateness in late.items():
-            late_ones = lateness > limit_ns
-            stops = int(late_ones[0]) + int((late_ones[1:] & ~late_ones[:-1]).sum())
-            totals[what] += stops
-            steps_late[what] += int(late_ones.sum())
-            affected[what] += stops > 0
-            misses[what] += missed[what]
-            print(
-                f"{k + 1:3d}/{options.drives} {what:10s} {len(lateness):6d} wake-ups, {stops:3d} stops of more than"
-                f" {options.stop_ms:g} ms, latest {lateness.max() / 1e6:.2f} ms, {missed[what]} misses",
-                flush=True,
-            )
-    for what, total in totals.items():
-        print(
-            f"{what:10s} {total} stops in {affected[what]} of {options.drives}, {steps_late[what]} late in all,"
-            f" {misses[what]} misses"
-        )
+        with Witness() as during_bare:
+            instants, late = bare(config, options.seconds)
+        for what, seen in (
+            ("drive", Sum.of(drive.instants, drive.late, drive.missed, during_drive, config, options.stop_ms)),
+            ("bare loop", Sum.of(instants, late, late // config.step_ns, during_bare, config, options.stop_ms)),
+        ):
+            print(f"{k + 1:3d}/{options.drives} {what:10s} {seen}", flush=True)
+            sums[what] += seen
+    for what, total in sums.items():
+        print(f"{what:10s} {total}")
+    drives, bares = sums["drive"], sums["bare loop"]
     if compiled_late:
         print(f"compiled after the first step: {', '.join(compiled_late)}")
     # how many are late in one stop is not up to a coin
     return int(
-        more_than_chance(totals["drive"], totals["bare loop"])
-        or more_than_chance(misses["drive"], misses["bare loop"])
+        more_than_chance(drives.stops, bares.stops)
+        or more_than_chance(drives.misses, bares.misses)
         or bool(compiled_late)
-        or steps_late["drive"] > 2 * steps_late["bare loop"] + options.drives
+        or drives.late > 2 * bares.late + options.drives
     )
 
 

@@ -7,6 +7,7 @@ counted; nothing is dropped without a number.
 """
 
 import threading
+import time
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from daq_service.devices.contract import Device
 from sync.clock import REAL, Clock, for_any_clock, now
 from sync.compile.array_types import WORDS, WORDS_2D
 from sync.config.config import Config
+from sync.errors import ConfigError
 from sync.ring.block import EPOCH, PUSHED, SEQ, T
 from sync.ring.block_values import put_integer
 from sync.ring.ring import EPOCH_WORD, HEAD_WORD, RingWriter, beat_at, push, since
@@ -24,6 +26,9 @@ from sync.transport.wire import Publisher
 
 MOST_BLOCKS = 4096  # a turn; a longer backlog takes several
 _FAREWELL_NS = 60_000_000
+_BEFORE_NS = 10_000_000_000  # what a device took before it was asked to may be so old, and no older
+_AHEAD_NS = 1_000_000_000  # of now; further is another clock
+_DAY_NS = 86_400_000_000_000
 
 
 @dataclass
@@ -95,9 +100,12 @@ class Acquisition:
         self._block = np.zeros(ring.layout.words, np.int64)
         self._block_bytes = ring.layout.payload_bytes
         self._published_ns = 0
+        self._kind = str(config.source.get("kind"))
+        self._earliest: int | None = None  # an instant that a scan may have; None: it was not begun
 
     def run(self, stop: threading.Event) -> None:
         begun = self._clock.now_ns()
+        self._earliest = begun - _BEFORE_NS
         self._source.start()
         try:
             while not stop.is_set():
@@ -116,6 +124,7 @@ class Acquisition:
             count.lost += lost
             self._ring.bump_epoch()
         if taken:
+            self._refuse_other_clocks(self._t_ns[:taken])
             implausible, saturated = self._push(
                 self._clock, self._ring.words, self._block, self._scans, self._t_ns, taken, self._table, self._counters
             )
@@ -131,6 +140,28 @@ class Acquisition:
             beat_at(self._ring.words, self._clock.now_ns())
             if count.blocks and self._clock.now_ns() - self._published_ns > self._repeat_ns:
                 self._repeat()
+
+    def _refuse_other_clocks(self, t_ns: np.ndarray) -> None:
+        """Ages are differences to these instants: with those of another clock every one of them is wrong, silently."""
+        if self._earliest is None:
+            return
+        one = len(t_ns) == 1
+        first, last = int(t_ns[0]) if one else int(t_ns.min()), int(t_ns[-1]) if one else int(t_ns.max())
+        bound, now_ns = self._source.bound_ns, self._clock.now_ns()
+        if self._earliest - bound <= first and last <= now_ns + _AHEAD_NS + bound:
+            return
+        wrong = last if last > now_ns + _AHEAD_NS + bound else first
+        time_of_day = time.time_ns()
+        away = f"{abs(wrong - now_ns) * 1e-9:.4g} s {'ahead of' if wrong > now_ns else 'before'} now"
+        meant = "it looks like the clock of the device"
+        if abs(wrong - time_of_day) < _DAY_NS:
+            meant = "it is the time of day (time.time_ns())"
+        elif wrong == 0:
+            meant = "read() has left it as it was"
+        raise ConfigError(
+            f"source.kind = {self._kind!r}: read() gave a scan the instant t_ns = {wrong}, {away}: {meant};"
+            " instants are nanoseconds of this computer's monotonic clock, time.monotonic_ns()"
+        )
 
     def _publish(self) -> None:
         if self._publisher is not None:

@@ -8,6 +8,7 @@ from sim_service.contract.machine import Machine
 from sim_service.contract.outlook import outlook_of
 from sim_service.inputs.table import check_rows
 from sim_service.registry import check_effort, check_step, configured_machine
+from sim_service.rehearsal import refuse as refuse_rehearsal
 from sync.config.config import Config
 
 
@@ -17,6 +18,7 @@ def checked_machine(config: Config, file: Path) -> tuple[Machine, np.ndarray]:
     check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
     check_effort(config, model, str(file))
     check_step(config, model, str(file))
+    refuse_rehearsal(config, model, str(file))
     if config.look_ahead.enabled:
         outlook_of(model, params, str(file))
     return model, params

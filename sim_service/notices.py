@@ -171,4 +171,5 @@ def divergence_message(simulation: Simulation) -> str:
     values = ", ".join(
         f"{name} {value:g}" for name, value in zip(names, simulation.divergence.offending.tolist(), strict=True)
     )
-    return f"at step {simulation.control[step_record.DIVERGED_STEP]} with {values}"
+    divided = ": its step divided by zero" if simulation.divided_by_zero else ""
+    return f"at step {simulation.control[step_record.DIVERGED_STEP]} with {values}{divided}"

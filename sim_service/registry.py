@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.contract.declared import check_declared
 from sim_service.contract.machine import Machine
+from sim_service.contract.start import check_start, moving
 from sync.config import plugins
 from sync.config.config import Config
 from sync.config.toml import parse_toml, read_toml
@@ -40,8 +42,13 @@ FILE = "machine.toml"  # its name in a record
 
 
 def known_machines() -> list[str]:
-    """The names of all machines, ours first."""
+    """The names of all machines, ours first. Takes a moment: it reads what all installed packages declare."""
     return plugins.known(plugins.MACHINES, MACHINES)
+
+
+def is_machine(word: object) -> bool:
+    """Whether a machine is called so; quick for ours, and for what is a path."""
+    return isinstance(word, str) and (word in MACHINES or (not Path(word).suffix and word in known_machines()))
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,16 @@ def configured(config: Config, folder: Path) -> MachineFiles:
 
 
 def configured_machine(config: Config, folder: Path) -> tuple[Machine, np.ndarray]:
-    return make_machine(configured(config, folder), config.sim.parameters)
+    return started(configured(config, folder), config)
+
+
+def started(sources: MachineFiles, config: Config) -> tuple[Machine, np.ndarray]:
+    """The machine made from these, with the parameters of the configuration, beginning as it has it."""
+    machine, params = make_machine(sources, config.sim.parameters)
+    if not config.sim.start:
+        return machine, params
+    check_start(machine, config.sim.start, "sim.start")
+    return moving(machine, config.sim.start), params
 
 
 def check_effort(config: Config, machine: Machine, file: str) -> None:
@@ -144,6 +160,7 @@ def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None)
     module = machine_module(data, sources.name())
     if (make := getattr(module, "make", None)) is not None:
         made: tuple[Machine, np.ndarray] = make(data, sources, changed or {})
+        check_declared(made[0], sources.name())
         return made
     machine = getattr(module, "MACHINE", None)
     if not isinstance(machine, Machine):
@@ -152,6 +169,7 @@ def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None)
         )
     from sim_service.contract.parameters import make_plain
 
+    check_declared(machine, sources.name())  # before its parameters are compared with what is given
     return make_plain(machine, data, sources, changed or {})
 
 

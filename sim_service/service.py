@@ -19,8 +19,10 @@ from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.commands import CommandServer
 from sim_service.contract.machine import Machine
 from sim_service.contract.parameters import described
+from sim_service.many_steps import for_many_steps
 from sim_service.notices import ClippedInput, Divergence, Overload, StaleInput, divergence_message, lost_words
 from sim_service.phase import can_lock
+from sim_service.rehearsal import rehearsing
 from sim_service.simulation import Simulation
 from sync.clock import now_ns, sleep_until
 from sync.compile.jit import compiling
@@ -31,9 +33,11 @@ from sync.process.service import EVERY, Prepared, Reporter, Worker, held, join, 
 from sync.process.threads import joined
 from sync.process.waiting import Waiting
 from sync.ring import streams
+from sync.ring.block import PUSHED, T
 from sync.ring.follower import RingFollower
 from sync.ring.ledger import histogram, summary_us
 from sync.ring.memory import refuse_too_large
+from sync.ring.rhythm import usual_lag
 from sync.ring.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
 from sync.ring.watch import NO_LOG, Peer, watch
 from sync.transport.host_clock import ClockClient
@@ -44,6 +48,7 @@ from sync.transport.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, con
 _BOUND_HOLDS_NS = 500_000_000
 _AWAITED_NS = 1_000_000_000  # without a block for so long it waits for one
 _LOOK_S = 0.01  # for the ring of a DAQ
+_USUAL = 0.5  # of the results, there when the publisher looks for one
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _LAST_S = 2.0  # at most, for a DAQ that the same supervisor has asked to end, and for its last block
 _ENDED = {step_record.STOPPED: "stopped", step_record.ALL_STEPS: "all steps done"}
@@ -61,7 +66,9 @@ def prepare(config: Config, file: Path) -> Prepared:
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         model, params = checked_machine(config, file)
         facts = described(model, params)  # as made: commands change it
-        simulation = Simulation(config, model, params)
+        # one instant of every period: what it gains there is measured (docs/results/speed.md), and asked for by name
+        simulation = Simulation(config, for_many_steps(model, 0, config.sim.code), params)
+        simulation.settings = rehearsing(simulation.settings, config, model)
     refuse_too_large(file, "sim.ring_blocks", config.ring("sim"), simulation.layout, config.sim.ring_blocks)
     if config.transport.kind != "shm":  # what is received lies in a ring of ours
         refuse_too_large(file, "daq.ring_blocks", config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
@@ -405,14 +412,17 @@ def _describe_clock(config: Config, clock: ClockClient | None) -> dict[str, Any]
 def _publish(publisher: Publisher, results: RingReader, halt: threading.Event, config: Config) -> None:
     """The newest result on the wire, as soon as there is one; the last one again while nothing new comes."""
     block = np.zeros(results.layout.words, np.int64)
-    position, nap_ns = -1, min(config.step_ns // 10, 500_000)
+    position, nap_ns, lag, due = -1, min(config.step_ns // 10, 500_000), 0, 0
     repeat_ns = round(config.daq.idle_repeat_ms * 1e6)
     while not halt.is_set():
-        wait_beyond(results.words, position, now_ns() + repeat_ns, nap_ns)
+        wait_beyond(results.words, position, now_ns() + repeat_ns, nap_ns, due)
         found = newest(results.words, block)
         if found >= 0:
-            position = found
+            new, position = found > position, found
             publisher.publish(block)
+            if new:
+                lag = usual_lag(lag, block[T], block[PUSHED], config.step_ns, _USUAL)
+                due = int(block[T]) + config.step_ns + lag
 
 
 def _fresh(ring: RingReader | None) -> bool:

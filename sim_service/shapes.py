@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, SHAPE, SHAPED
-from sim_service.contract.machine import FIT, Machine, Reshape, Tables
+from sim_service.contract.machine import FIT, Machine, Reshape, Tables, Unrolled
 from sync.compile.array_types import read_only
 from sync.compile.jit import kernel
 from sync.errors import ConfigError
@@ -59,6 +59,8 @@ def changeable(model: Machine) -> tuple[Tables, np.ndarray, np.ndarray]:
     if (reshape := model.of(Reshape)) is None:
         return model.tables, np.zeros(0), np.zeros((1, _HEAD))
     floats = model.tables.floats.copy()
+    if (code := model.of(Unrolled)) is not None:
+        code.follow(floats[len(floats) - code.count :])
     return Tables(model.tables.ints, read_only(floats)), floats, np.zeros((SLOTS, _row_size(model, reshape)))
 
 

@@ -5,6 +5,7 @@ Integers and names only: code that reads a step, a report or a record imports th
 (sim_service/loop.py) fills what is named here.
 """
 
+from sim_service.contract.step_channels import STEP_CHANNELS
 from sync.ring.block import PAYLOAD, Channel, Layout
 
 # the status word of a step
@@ -40,18 +41,20 @@ STATUS = {
 }
 
 # rows of the ledger: the age at use and what it is made of, in order; then the step
-AGE, SENSOR, RING, WIRE, WAIT, STEP_DONE, LATENESS, COST = range(8)
-LEDGER = ("age", "sensor", "ring", "wire", "wait", "step", "lateness", "cost")
+AGE, SENSOR, RING, WIRE, WAIT, STEP_DONE, LATENESS, COST, REHEARSAL = range(9)
+LEDGER = ("age", "sensor", "ring", "wire", "wait", "step", "lateness", "cost", "rehearsal")
 
 # counters
 (
     STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST,
     LOCKED_STEPS, HOLDOVERS, WAITS, CAPS, PAUSES, STARVED, DIVERGENCES, CLIPS,
-) = range(17)  # fmt: skip
+    REHEARSED, NOT_REHEARSED, REHEARSED_LATE, SPUN_NS,
+) = range(21)  # fmt: skip
 COUNTERS = (
     "steps", "used", "superseded", "reused", "deadline_misses", "skipped", "stale_steps", "epochs", "not_newest",
     "locked_steps", "holdover_steps", "waited_steps", "capped_steps",
     "paused_steps", "starved_steps", "diverged_steps", "clipped_steps",
+    "rehearsed_steps", "not_rehearsed", "late_rehearsals", "spun_ns",
 )  # fmt: skip
 
 # words the loop and its process share
@@ -72,25 +75,6 @@ STOPPED, ALL_STEPS, ENDED_DIVERGED, RING_CLOSED, INPUT_LOST = range(5)
     AT_PHASE_ERROR, AT_COMMANDS, AT_COMMAND_EPOCH, AT_TIME,
 ) = range(PAYLOAD, PAYLOAD + 17)  # fmt: skip
 AT_INPUTS = PAYLOAD + 17
-STEP_CHANNELS = (
-    Channel("step", "i8"),
-    Channel("status", "i8"),
-    Channel("input_seq", "i8"),
-    Channel("input_epoch", "i8"),
-    Channel("input_t_ns", "i8", "ns"),  # the block's stamps: sampled, pushed, sent, received (0: not over a wire)
-    Channel("input_pushed_ns", "i8", "ns"),
-    Channel("input_sent_ns", "i8", "ns"),
-    Channel("input_received_ns", "i8", "ns"),
-    Channel("started_ns", "i8", "ns"),  # the step's: started, took the block; done is the output's own pushed_ns
-    Channel("taken_ns", "i8", "ns"),
-    Channel("input_age_ns", "i8", "ns"),  # age at use, what it made of the rows (sim_service/inputs/stale.py),
-    Channel("input_stages", "i8"),
-    Channel("age_bound_ns", "i8", "ns"),  # and the error bound that the DAQ's clock leaves
-    Channel("phase_error_ns", "i8", "ns"),
-    Channel("commands", "i8"),  # obeyed before this step: all before this position of the ring of commands
-    Channel("command_epoch", "i8"),
-    Channel("time", "f8", "s"),
-)
 
 
 def output_layout(model) -> Layout:  # type: ignore[no-untyped-def]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = ROOT / "build" / "checked.json"
+_EVERYBODY = ("tests/tandem", "tests/tandem/machines")  # tests of what all of them use: `make test` is for that
 _NONE = 5  # pytest: there was nothing to run
 PACKAGES = ("tandem", "daq_service", "sim_service", "sync")
 # the path: rings, the loop in virtual time, the contracts of machines and devices, runs to the bit
@@ -51,7 +52,9 @@ def tests_of(file: str) -> str | None:
     """The tests of what a file belongs to: itself, or the folder that mirrors its innermost package which has one."""
     path = Path(file)
     if path.parts[0] == "tests":
-        return file if path.name.startswith("test_") and (ROOT / path).is_file() else None
+        if path.name.startswith("test_") and (ROOT / path).is_file():
+            return file
+        return str(path.parent) if path.suffix == ".py" and len(path.parts) > 2 else None  # what several of them share
     if path.parts[0] not in PACKAGES or path.suffix != ".py":
         return None
     mirror = ROOT / "tests" / path.with_suffix("")
@@ -66,8 +69,7 @@ def tests_of(file: str) -> str | None:
 def chosen(files: list[str]) -> list[str]:
     """Without what another one of them contains."""
     found = sorted({*ALWAYS, *(name for file in files if (name := tests_of(file)))})
-    # a change at the top of a package is everybody's: `make test` is for that
-    found = [name for name in found if name not in ("tests/tandem", "tests/tandem/machines")]
+    found = [name for name in found if name not in _EVERYBODY]
     kept = [n for n in found if not any(n != other and n.startswith(f"{other}/") for other in found)]
     return [*kept, *(name for name in ALL_SOURCES if name not in kept)]
 
@@ -88,14 +90,17 @@ def main(words: list[str]) -> int:
         with contextlib.suppress(OSError, subprocess.CalledProcessError):  # sources without git, or not ours
             note(digests())
         return 0
-    now = digests()
+    now, before = digests(), json.loads(NOTE.read_text()) if NOTE.is_file() else {}
     files = changed(now)
     paths = chosen(files)
+    untried = [file for file in files if tests_of(file) in (None, *_EVERYBODY) and file in now]
     own = sorted({name for file in files if (name := tests_of(file)) in paths or (name and (ROOT / name).is_file())})
     print(f"{len(files)} files changed; tests of {', '.join(paths)}", flush=True)
     code = _pytest("not alone and not slow", paths) or (_pytest("slow and not alone", own) if own else 0)
+    if untried:
+        print(f"{len(untried)} of them have no tests of their own, `make test` tries them: {', '.join(untried[:8])}")
     if code == 0:
-        note(now)
+        note({name: before.get(name, "") if name in untried else digest for name, digest in now.items()})
     return code
 
 

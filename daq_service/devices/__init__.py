@@ -89,8 +89,4 @@ def _known_kind(config: Config, file: Path) -> str:
 
 def _module(config: Config, file: Path) -> Any:
     where, kind = f"{file}: source.kind", config.source.get("kind")
-    module = plugins.load(plugins.DEVICES, DEVICES, kind, where)
-    for name in ("Settings", "open_device") if kind not in DEVICES else ():
-        if not hasattr(module, name):
-            raise ConfigError(f"{where} = {kind!r}: {module!r} has no {name}")
-    return module
+    return plugins.load(plugins.DEVICES, DEVICES, kind, where, ("Settings", "open_device"))

@@ -185,7 +185,7 @@ class RemoteDevice(Device):
         if link.error is not None:
             raise link.error
         count, lost = self._take(link, scans, t_ns)
-        while count == 0 and wait_beyond(link.ring.words, self._position - 1, until, self._nap_ns):
+        while count == 0 and wait_beyond(link.ring.words, self._position - 1, until, self._nap_ns, 0):
             count, lost = self._take(link, scans, t_ns)
         now = now_ns()
         if count:

@@ -101,7 +101,7 @@ class SimulatorDevice(Device):
                 count, lost = self._take(scans, t_ns, ring.layout)
                 if count:
                     return count, lost
-                if wait_beyond(ring.words, self._follower.position - 1, until, self._nap_ns):
+                if wait_beyond(ring.words, self._follower.position - 1, until, self._nap_ns, 0):
                     continue
                 return 0, 0
             if now_ns() >= until:

@@ -115,7 +115,7 @@ def _keys(entries: Iterable[tuple[str, dict[str, Any]]]) -> list[str]:
 def channels() -> str:
     from daq_service.effort_record import LAYOUT as EFFORT
     from sim_service.command_record import LAYOUT as COMMAND
-    from sim_service.step_record import STEP_CHANNELS
+    from sim_service.contract.step_channels import STEP_CHANNELS
     from sync.record.ros2msg import HEADER_NOTES
     from sync.ring.block import Layout
     from tandem.records.descriptions import describe

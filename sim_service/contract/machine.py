@@ -12,11 +12,12 @@ compile. Between two steps live tuning may change `params`, and a machine that s
 another shape.
 
 An optional input that is not measured comes as NaN: the step computes it and puts it there, so that a reader of the
-inputs sees what was used. What the next step depends on is in the state: with a `work` of zeros it goes on just the
-same. It allocates nothing, raises nothing and uses nothing but its arguments, so the same arguments give the same bits.
+inputs sees what was used; or leaves NaN, where it has no need of it. What the next step depends on is in the state:
+with a `work` of zeros it goes on just the same. It allocates nothing, raises nothing and uses nothing but its
+arguments, so the same arguments give the same bits.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
@@ -77,6 +78,11 @@ class Parameter:
     def range_text(self) -> str:
         """What would be right, for an error."""
         return f"from {self.low:g} to {self.high:g}" + (f" {self.unit}" if self.unit != "1" else "")
+
+    @property
+    def group_name(self) -> str:
+        """What its slider stands under."""
+        return self.group or self.name.split("_")[0]
 
 
 def at_rest(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
@@ -147,6 +153,16 @@ class Tangent:
 
 
 @dataclass(frozen=True)
+class Moving:
+    """How it begins in motion (contract/start.py). Without it what is given must be states, and the others are as
+    they are at rest."""
+
+    given: tuple[str, ...]  # by which quantities, outputs of it; what is left out it finds itself
+    # (state, params, tables, work, inputs of the first step, values by their names): puts state and outputs
+    begin: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray, np.ndarray, Mapping[str, float]], None]
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What a look ahead asks of it."""
 
@@ -158,6 +174,23 @@ class DeviceCode:
     """What steps it on a GPU, where that is not its `step`."""
 
     make: Callable[[], Any]  # a DeviceSource (tandem/multibody/code/source.py)
+
+
+@dataclass(frozen=True)
+class Unrolling:
+    """How it gets straight code in the place of its index tables: the same bits, in a part of the time."""
+
+    # the machine with it: all of it (True), which may take ten seconds, or what there is, and more as it is compiled
+    # beside by an idle process
+    make: Callable[["Machine", bool], "Machine"]
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """A machine that has it: the last of `tables.floats` are addresses, which may come later."""
+
+    count: int
+    follow: Callable[[np.ndarray], None]  # keep these, the last of a copy of the floats, as they are
 
 
 @dataclass(frozen=True)

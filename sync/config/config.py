@@ -183,6 +183,9 @@ class Sim(Section):
     machine: str = Field(min_length=1)  # its file (*.toml), which names it; or, of one that needs no file, its name
     files: dict[str, str] = {}  # further ones it reads, by the names it gives them
     parameters: dict[str, float] = {}  # of the machine, where they differ from its file
+    # of a step that index tables drive: by these, or by straight code made of them; auto: that where steps are many
+    code: Literal["auto", "tables", "unrolled"] = "auto"
+    start: dict[str, float] = {}  # in motion: quantities of the machine; what is left out it finds itself. {}: at rest
     ring_blocks: RingSize = 4096
     stale_after_ms: float = Field(100.0, gt=0, le=10_000)
     stale: Stale = Stale()
@@ -192,9 +195,18 @@ class Sim(Section):
     most_divergences: int = Field(10, ge=1, le=1000)  # without a second of good steps between them
     phase: Literal["locked", "free"] = "locked"
     phase_slew: float = Field(0.005, gt=0, le=0.1)
+    phase_quantile: float = 0.75  # of the blocks, there when their step begins; 0: what costs least (phase.py)
+    rehearse: Literal["auto", "on", "off"] = "auto"
     probe_rest_ms: float = Field(50.0, ge=0, le=10_000)
 
     _sizes = field_validator("ring_blocks")(_power_of_two)
+
+    @field_validator("phase_quantile")
+    @classmethod
+    def _most_blocks(cls, quantile: float) -> float:
+        if quantile != 0.0 and not 0.5 <= quantile <= 0.999:
+            raise ValueError("must be from 0.5 to 0.999, or 0: the delay that costs least")
+        return quantile
 
 
 class Record(Section):
@@ -477,6 +489,41 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> Config:
     return assembled(data, data.get("include", []), overrides, path.parent, str(path))
 
 
+_PLACES = (Path(__file__).parents[2] / "configs", Path(__file__).parents[2] / "tandem" / "configs")
+_SHIPPED = next((place for place in _PLACES if place.is_dir()), None)
+
+
+def named_files(data: dict[str, Any]) -> dict[str, str]:
+    """TOML files that a configuration names, by their keys."""
+    found: dict[str, str] = {}
+    for table, key in (("sim", "machine"), ("source", "manoeuvre"), ("sim", "files")):
+        value = data[table].get(key) if isinstance(data.get(table), dict) else None
+        several = {f"{table}.{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else None
+        found |= {
+            name: each
+            for name, each in (several or {f"{table}.{key}": value}).items()
+            if isinstance(each, str) and each.endswith(".toml")
+        }
+    return found
+
+
+def _find_files(data: dict[str, Any], overrides: list[str], folder: Path) -> None:
+    """One that --set names is looked for where the user stands, then beside the configuration, as all others are; and
+    what a copied configuration names is found among those that tandem ships."""
+    asked = {tuple(key_of(override)) for override in overrides}
+    for key, name in named_files(data).items():
+        place = tuple(key.split("."))
+        by_hand = any(place[: len(each)] == each for each in asked)
+        places = [Path.cwd()] * by_hand + [folder] + [_SHIPPED] * (_SHIPPED is not None)
+        found = next((each for each in places if each is not None and (each / name).is_file()), None)
+        if found is None or found == folder:
+            continue
+        table = data
+        for part in place[:-1]:
+            table = table[part]
+        table[place[-1]] = str((found / name).absolute())
+
+
 def assembled(data: dict[str, Any], include: Any, overrides: Iterable[str], folder: Path, file: str) -> Config:
     """`data` of `file`, with the fragments over it, later ones over earlier ones, and the overrides over them all.
 
@@ -498,6 +545,7 @@ def assembled(data: dict[str, Any], include: Any, overrides: Iterable[str], fold
             raise ConfigError(f"{place}: include: a fragment cannot include others")
         lay_over(data, fragment, str(place), origins)
     with_overrides(data, overrides)
+    _find_files(data, overrides, folder)
     for override in overrides:
         key = tuple(key_of(override))
         for origin in [o for o in origins if o[: len(key)] == key[: len(o)]]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from sync.compile.faults import sentence
 from sync.errors import ConfigError
 
 MACHINES, DEVICES, COMMANDS, DOCTOR = "tandem.machines", "tandem.devices", "tandem.commands", "tandem.doctor"
@@ -25,8 +26,8 @@ def known(group: str, own: Mapping[str, str]) -> list[str]:
     return [*own, *sorted({point.name for point in entry_points(group=group)} - set(own))]
 
 
-def load(group: str, own: Mapping[str, str], name: Any, where: str) -> Any:
-    """What stands behind a name: a module. `where` is the setting, for the messages."""
+def load(group: str, own: Mapping[str, str], name: Any, where: str, has: tuple[str, ...] = ()) -> Any:
+    """What stands behind a name: a module that has these names. `where` is the setting, for the messages."""
     if isinstance(name, str) and name in own:
         return importlib.import_module(own[name])
     found = [point for point in entry_points(group=group) if point.name == name]
@@ -35,14 +36,20 @@ def load(group: str, own: Mapping[str, str], name: Any, where: str) -> Any:
     if len({point.value for point in found}) > 1:
         raise ConfigError(f"{where} = {name!r}: declared by {' and by '.join(_package(p) for p in found)}; remove one")
     try:
-        return found[0].load()
+        module = found[0].load()
     except ConfigError:
         raise
     except Exception as error:  # whatever a package of others does when it is imported
         raise ConfigError(
             f"{where} = {name!r}: {_package(found[0])} declares it as {found[0].value}, which cannot be imported:"
-            f" {type(error).__name__}: {error}"
+            f" {sentence(error)}"
         ) from error
+    for each in has:
+        if not hasattr(module, each):
+            raise ConfigError(
+                f"{where} = {name!r}: {_package(found[0])} declares it as {found[0].value}: has no {each}"
+            )
+    return module
 
 
 def _package(point: EntryPoint) -> str:

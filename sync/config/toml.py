@@ -178,8 +178,25 @@ def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Or
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), _known_keys(model, path[:-1]), 1)
         return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
+    if error["type"] == "string_pattern_mismatch":
+        error = {**error, "msg": _in_words(error["ctx"]["pattern"])}
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     return f"{file}: {key}{shown}: {message}" if key else f"{file}: {message}"
+
+
+def _in_words(pattern: str) -> str:
+    """What a text must be like, of the patterns that ours have: letters in turn, and how many."""
+    spoken = {
+        "[a-z]": "a small letter", "[a-z0-9_]": "small letters, digits and _",
+        "[A-Z0-9]": "a capital letter or a digit",
+        "[A-Za-z0-9]": "a letter or a digit", "[A-Za-z0-9 _-]": "letters, digits, spaces, _ and -",
+    }  # fmt: skip
+    parts = re.fullmatch(r"\^\(?(\[[^]]+\])(?:(\[[^]]+\])\{0,(\d+)\})?(?:\|(\w+))?\)?(\?)?\$", pattern)
+    if parts is None or parts[1] not in spoken or (parts[2] and parts[2] not in spoken):
+        return f"must match {pattern}"
+    then = f", then {spoken[parts[2]]}, at most {int(parts[3]) + 1} in all" if parts[2] else ""
+    other = f", or {parts[4]}" if parts[4] else ""
+    return f"must be {spoken[parts[1]]}{then}{other}{', or empty' if parts[5] else ''}"
 
 
 def _short(text: str) -> str:

@@ -147,13 +147,22 @@ def start(workers: list[Worker], reporter: Reporter) -> None:
 
 
 def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int], None]) -> None:
-    """Watch the workers until `stop` is set or one of them ends; `look` is called all the while, with a number."""
+    """Watch the workers until `stop` is set or one of them ends; `look` is called all the while, with a number.
+
+    An error in a look ends the service as that of a worker does, by `join`: only then, when no thread uses them any
+    more, are its sockets closed. ZeroMQ aborts the process otherwise.
+    """
     turn = 0
-    while not stop.wait(STATUS_S) and all(worker.is_alive() for worker in workers):
-        look(turn)
-        turn += 1
-    look(turn)  # whatever made us stop may be worth saying
-    stop.set()
+    try:
+        while not stop.wait(STATUS_S) and all(worker.is_alive() for worker in workers):
+            look(turn)
+            turn += 1
+        look(turn)  # whatever made us stop may be worth saying
+    except Exception as error:
+        for worker in workers[:1]:
+            worker.error = worker.error or error
+    finally:
+        stop.set()
 
 
 def join(workers: list[Worker], reporter: Reporter) -> None:

@@ -25,10 +25,11 @@ from sync.visible import on_one_line, warn_in_words
 from tandem import brought
 from tandem.commands.calibrate import calibrate
 from tandem.commands.completion import answer_shells, completion
-from tandem.commands.ensembles import fleet, identify, sweep
+from tandem.commands.ensembles import fleet, identify, sweep, validate
 from tandem.commands.foxglove import foxglove
 from tandem.commands.keys import keys
 from tandem.commands.mechanism import bench_multibody, mechanism
+from tandem.commands.run import run
 from tandem.commands.runs import runs as list_runs
 from tandem.commands.view import view
 from tandem.console.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
@@ -46,7 +47,7 @@ from tandem.console.terminal import (
     run_folder,
     status,
 )
-from tandem.live.reported import run, write_run_report
+from tandem.live.reported import write_run_report
 from tandem.live.run import checked_config, compile_ahead
 from tandem.reports.outcome import DAMAGED, FAILED, INTERRUPTED
 
@@ -92,9 +93,11 @@ bench = Commands(no_args_is_help=True, help="Benchmarks, beside other codes wher
 app.add_typer(bench, name="bench", rich_help_panel=MACHINES)
 vehicle = Commands(no_args_is_help=True, help="What a vehicle file makes.")
 app.add_typer(vehicle, name="vehicle", rich_help_panel=MACHINES)
+tyre = Commands(no_args_is_help=True, help="Tyre property files: what they say, beside each other, from rows of a rig.")
+app.add_typer(tyre, name="tyre", rich_help_panel=MACHINES)
 study = Commands(no_args_is_help=True, help="A machine examined offline, and what a device or a person feels.")
 app.add_typer(study, name="study", rich_help_panel=MACHINES)
-_GROUPS = {"bench": bench, "vehicle": vehicle, "study": study}
+_GROUPS = {"bench": bench, "vehicle": vehicle, "tyre": tyre, "study": study}
 
 
 def _names(group: Commands) -> set[str]:
@@ -104,7 +107,7 @@ def _names(group: Commands) -> set[str]:
 def _bring(machine: str) -> None:
     """Add the commands that a machine brings."""
     command: Brought
-    for command in plugins.load(plugins.COMMANDS, brought.COMMANDS, machine, "commands").COMMANDS:
+    for command in plugins.load(plugins.COMMANDS, brought.COMMANDS, machine, "commands", ("COMMANDS",)).COMMANDS:
         group, _, word = command.name.rpartition(" ")
         if group not in ("", *_GROUPS):
             raise ConfigError(f"commands of {machine}: {command.name!r}: groups are {', '.join(_GROUPS)}")
@@ -125,6 +128,7 @@ bench.command("multibody")(bench_multibody)
 app.command(rich_help_panel=MACHINES)(sweep)
 app.command(rich_help_panel=RECORDS)(fleet)
 app.command(rich_help_panel=MACHINES)(identify)
+app.command(rich_help_panel=MACHINES)(validate)
 
 
 @app.command(rich_help_panel=PARTS)
@@ -280,7 +284,8 @@ def replay(
 ) -> None:
     """Run a record again: as it was, bit for bit; without transport; with a delay; with other parameters.
 
-    Exit code 1 if an exact replay with nothing changed, an effort or a prediction is not identical to the record.
+    Exit code 1 if an exact replay with nothing changed, an effort or a prediction is not identical to the record; 10 if
+    a part of the record is damaged.
     """
     from sync.compile import build
     from sync.compile.jit import compiling
@@ -307,9 +312,9 @@ def replay(
             print(json.dumps(done.figures), flush=True)
         else:
             print_replay(output(), done.figures)
+    _report_damage(done.run.losses)  # first: what is missing of a record cannot be identical
     if asked.mode == "exact" and not asked.changed and not all_identical(done.figures):
         raise typer.Exit(1)
-    _report_damage(done.run.losses)
 
 
 def _report_damage(losses: list[str]) -> None:
@@ -354,12 +359,24 @@ def export_run(
 
 @app.command("import", rich_help_panel=RECORDS)
 def import_run(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, Parquet or MF4 file; or the folder of an export.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="CSV, Parquet, MF4, MATLAB, MCAP; a CAN log; a folder of an export or bag."
+        ),
+    ],
     config: ImportConfig = None,
     maps: Annotated[
         list[str] | None,
         typer.Option("--map", metavar="CHANNEL=COLUMN:UNIT", help="Such as handle=HandlePosition:mm."),
     ] = None,
+    measured: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measured", metavar="NAME=COLUMN:UNIT", help="What it did, as yaw_rate=YawRate:deg/s. Default: none."
+        ),
+    ] = None,
+    dbc: Annotated[Path | None, typer.Option(help="What CAN frames mean. Default: the configuration's.")] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN:UNIT", help="Such as Time:s. Not for MF4.")] = None,
     rate_hz: Annotated[float | None, typer.Option(help="Of the blocks. Default: the configuration's.")] = None,
     overrides: Overrides = None,
@@ -371,8 +388,9 @@ def import_run(
         from tandem.records.exchange.importer import Asked, import_file, print_import
 
         asked = Asked(
-            file, config or DEFAULT, config is not None, list(maps or []), time, rate_hz, list(overrides or []), runs
-        )
+            file, config or DEFAULT, config is not None, list(maps or []), list(measured or []), time, rate_hz,
+            list(overrides or []), runs, dbc,
+        )  # fmt: skip
         done = import_file(asked, update)
     print(json.dumps(done), flush=True) if as_json else print_import(output(), done)
 

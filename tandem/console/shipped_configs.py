@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sync.errors import ConfigError
 
+_NO_MACHINES = ("studies", "fragments")  # files there name a machine, and are none
 _HERE = Path(__file__).resolve().parents[1]
 CONFIGS = next((folder for folder in (_HERE / "configs", _HERE.parent / "configs") if folder.is_dir()), _HERE)
 
@@ -28,3 +29,22 @@ def find_config(path: Path, folder: str = "") -> Path:
     where = CONFIGS / folder
     there = ", ".join(sorted(p.stem for p in where.glob("*.toml") if not p.stem.endswith("_calibration")))
     raise ConfigError(f"{path}: neither a file nor a configuration in {where}, which has {there}")
+
+
+def shipped_file(machine: str) -> Path | None:
+    """The file of configs/ that a machine's name alone stands for; none, if it is made without one.
+
+    Where tandem ships several and none has the machine's own name, one has to be chosen: ConfigError with those there
+    are.
+    """
+    from sync.config.toml import read_toml  # most commands need nothing of it
+
+    found = {}
+    for path in sorted(CONFIGS.glob("*/*.toml")):
+        data = read_toml(path)
+        if data.get("machine") == machine and path.parent.name not in _NO_MACHINES:
+            found[path.stem] = path
+    if len(found) > 1 and machine not in found:
+        there = ", ".join(str(path.relative_to(CONFIGS.parent)) for path in found.values())
+        raise ConfigError(f"{machine}: is made from a file; tandem ships {there}")
+    return found.get(machine) or next(iter(found.values()), None)

@@ -191,13 +191,13 @@ def run_folder(runs: Path, name: str) -> Path:
         return runs / f"{utc_stamp()}-{name}"
 
 
-def report(folder: Path, write: Callable[[Path], Path]) -> None:
+def report(folder: Path, write: Callable[[Path], Path], what: str = "report") -> None:
     """Write a report and print where; a disk that takes none is no reason to lose the figures."""
     try:
         if folder.parent == DEFAULT_RUNS:
             by_default(folder)
         make_folder(folder)
-        print(f"report: {write(folder)}", file=sys.stderr)
+        print(f"{what}: {write(folder)}", file=sys.stderr)
     except (OSError, ConfigError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        print(f"tandem: no report in {folder}: {why}", file=sys.stderr)
+        print(f"tandem: no {what} in {folder}: {why}", file=sys.stderr)

@@ -20,6 +20,7 @@ does not fail, so a machine that lacks nothing but the permission gives 4, howev
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from rich.text import Text
 
 from sync.config import plugins
 from sync.config.config import Config
-from sync.errors import TandemError
+from sync.errors import ConfigError, TandemError
 from tandem import brought
 from tandem.doctor import devices, haptics, machine, measure
 from tandem.doctor.findings import Case, Check, Finding, Rows, failed
@@ -70,10 +71,31 @@ CHECKS = (
 
 
 def all_rows() -> list[Rows]:
-    """What is felt of any machine, and what each machine brings of its own."""
-    names = plugins.known(plugins.DOCTOR, brought.DOCTOR)
-    theirs = [plugins.load(plugins.DOCTOR, brought.DOCTOR, name, "doctor").ROWS for name in names]
-    return [haptics.ROWS, *theirs]
+    """What is felt of any machine, and what each machine brings of its own.
+
+    Raises ConfigError where one of these cannot be had: a run with a hand in it does not begin without its limits.
+    """
+    return [haptics.ROWS, *(_rows_of(name) for name in plugins.known(plugins.DOCTOR, brought.DOCTOR))]
+
+
+def _rows_of(machine: str) -> Rows:
+    rows = plugins.load(plugins.DOCTOR, brought.DOCTOR, machine, "doctor", ("ROWS",)).ROWS
+    if not isinstance(rows, Rows):
+        raise ConfigError(f"doctor = {machine!r}: ROWS must be a tandem.doctor.Rows, and is {type(rows).__name__}")
+    return rows
+
+
+def _all_checks() -> Iterator[Check]:
+    yield from (*CHECKS, *haptics.ROWS.checks)
+    for name in plugins.known(plugins.DOCTOR, brought.DOCTOR):
+        try:
+            yield from _rows_of(name).checks
+        except ConfigError as error:
+            yield Check(f"rows of {name}", partial(_refused, str(error)))
+
+
+def _refused(reason: str, case: Case) -> Finding:
+    return failed(reason, "mend or remove that package; until then no run begins with a hand in its loop")
 
 
 def examine(
@@ -85,7 +107,7 @@ def examine(
 ) -> Iterator[Finding]:
     """Every check in turn; `progress` hears the name of the one that begins."""
     case = Case(config, file, seconds, tuple(overrides))
-    for check in (*CHECKS, *(check for rows in all_rows() for check in rows.checks)):
+    for check in _all_checks():
         progress(check.name)
         try:
             found = check.look(case)

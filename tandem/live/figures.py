@@ -129,6 +129,10 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "locked_steps": sim.get("locked_steps", 0),
         "holdover_steps": sim.get("holdover_steps", 0),
         "waited_steps": sim.get("waited_steps", 0),
+        "rehearsal": {
+            "us": sim.get("rehearsal_us", _NOTHING),
+            **{key: sim.get(key, 0) for key in ("rehearsed_steps", "not_rehearsed", "late_rehearsals", "spun_ns")},
+        },
         "clock": sim.get("clock", {}),
         "ring_reader": outcome.followed,
         "received": sim.get("received"),
@@ -165,6 +169,8 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
             delay = f", round trip p50 {trip['p50']:.0f}, p99 {trip['p99']:.0f} us" if trip["n"] else ""
             console.print(f"{name}: {_effort_line(effort)}{delay}", soft_wrap=True)
     console.print(_phase_line(result))
+    if line := _rehearsal_line(result):
+        console.print(line, soft_wrap=True)
     bound, age = result["bound_us"], result["age_us"]
     if bound:
         console.print(f"every age is known to ± {bound:.0f} us: the DAQ's clock is another host's")
@@ -203,6 +209,28 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
             console.print(line, soft_wrap=True)
     if result["record"]:
         console.print(_record_line(result["record"]), soft_wrap=True)
+    for line in answers(result):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def answers(result: dict[str, Any]) -> list[str]:
+    """The last lines: was it in time, how old were the inputs, what was lost, where is the record."""
+    steps, late, skipped = result["steps"], result["deadline_misses"], result["skipped"] + result["steps_not_made"]
+    time = f"all {steps} steps"
+    if late or skipped:
+        time = f"{steps - late} of {steps + skipped} steps; {late} ended too late, {skipped} were not made"
+    age, stale = result["age_us"], result["stale_steps"]
+    old = f"{age['p50']:.0f} us old (median), at most {age['max']:.0f} us" if age["n"] else "none was used"
+    count = result["balance"]
+    lines = [
+        f"in time: {time}",
+        f"inputs: {old}; " + (f"stale in {stale} steps" if stale else "never stale"),
+        f"lost: {count['lost'] or 'nothing'} of {count['produced']} blocks",
+    ]
+    if result["reused"]:
+        lines[1] += f"; {result['reused']} steps used a block again, for no newer one was there"
+    record = result["record"]
+    return [*lines, f"record: {(record or {}).get('file') or 'none'}"]
 
 
 def look_ahead_lines(ahead: dict[str, Any]) -> list[str]:
@@ -270,11 +298,27 @@ def _phase_line(result: dict[str, Any]) -> str:
     )
 
 
+def _rehearsal_line(result: dict[str, Any]) -> str:
+    """Empty where nothing was rehearsed or spun."""
+    of = result["rehearsal"]
+    if not of["rehearsed_steps"] and not of["spun_ns"]:
+        return ""
+    late = f", {of['late_rehearsals']} of them ended after the instant" if of["late_rehearsals"] else ""
+    busy_s = 1e-6 * of["us"]["mean"] * of["us"]["n"]
+    of_time = 100 / result["seconds"] if result["seconds"] else 0.0
+    return (
+        f"{of['rehearsed_steps']} steps rehearsed, {of['us']['p50']:.0f} us each{late}: {busy_s * of_time:.1f} % of the"
+        f" time; {1e-9 * of['spun_ns'] * of_time:.1f} % spun"
+    )
+
+
 def histogram_table(title: str, rows: dict[str, dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("")
     for heading in ("n", "p50", "p90", "p99", "p99.9", "max"):
         table.add_column(heading, justify="right")
     for name, row in rows.items():
+        if not row["n"] and any(each["n"] for each in rows.values()):
+            continue  # a hop that this run does not have, such as a wire within one host
         table.add_row(name, str(row["n"]), *(f"{row[k]:.1f}" for k in ("p50", "p90", "p99", "p999", "max")))
     return table

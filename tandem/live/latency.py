@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tandem.live.figures import HISTOGRAMS, figures, histogram_table
 from tandem.live.run import checked_config, live_run
-from tandem.reports.beside_source import SOURCE_MS_PER_LOOP
+from tandem.reports.beside_source import SOURCE_MS_PER_LOOP, print_beside_source
 from tandem.reports.html import RunData
 from tandem.reports.outcome import verdict
 
@@ -47,6 +47,7 @@ def measure(
 
 def print_latency(console: Console, result: dict[str, Any]) -> None:
     bare = result["bare"]
+    print_beside_source(console, result["runs"][0])
     rows = {"source, ms per loop": _constant(SOURCE_MS_PER_LOOP * 1e3), "bare ZeroMQ + msgpack, ipc": bare["ipc_us"]}
     rows |= {f"tandem, {run['label']}": run["transfer_us"] for run in result["runs"]}
     console.print(histogram_table("Transfer per loop, us", rows))

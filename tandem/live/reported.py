@@ -1,4 +1,4 @@
-"""The command `tandem run`, for any machine: run, report, exit code; and what a machine's own command adds to it."""
+"""A run with its report and exit code, for every command that makes one, and what a machine's command adds to it."""
 
 import json
 import shutil
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from tandem.console.config_argument import NeededConfig
-from tandem.console.terminal import AsJson, Overrides, Runs, TokenFile, errors, output, report, run_folder
+from tandem.console.terminal import errors, output, report, run_folder
 from tandem.live.run import live_run
 from tandem.reports.outcome import INTERRUPTED, verdict
 
@@ -28,22 +27,6 @@ RecordOption = Annotated[
     bool | None, typer.Option("--record/--no-record", help="Keep every block and step. Default: as in the file.")
 ]
 Repeat = Annotated[Path | None, typer.Option(help="A recorded run that plays as the source, in real time.")]
-
-
-def run(
-    config: NeededConfig,
-    seconds: Seconds = None,
-    transport: TransportOption = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-    runs: Runs = Path("runs"),
-    record: RecordOption = None,
-    repeat: Repeat = None,
-    token_file: TokenFile = None,
-) -> None:
-    """Run the DAQ and the simulator of any machine side by side, record both, and say how old the data were."""
-    settings = settings_of(overrides, transport, record, repeat)
-    run_and_report("run", config, settings, seconds, as_json, runs, token_file)
 
 
 def settings_of(

@@ -32,12 +32,20 @@ def refuse_early(config: "Config", file: Path) -> None:
     processes that use it, before they begin.
     """
     from daq_service import devices
+    from sync.config.config import named_files
     from sync.config.toml import read_toml
 
     devices.refuse_early(config, file)
-    for name in (config.sim.machine, *config.sim.files.values(), config.source.get("manoeuvre")):
-        if isinstance(name, str) and name.endswith(".toml"):
-            read_toml(file.parent / name)
+    for key, name in named_files(config.model_dump()).items():
+        if not (place := file.parent / name).exists():
+            tried = dict.fromkeys([str(place), str(Path.cwd() / name)])
+            raise ConfigError(f"{file}: {key} = {name!r}: no such file: {', nor '.join(tried)}{_beside(place)}")
+        read_toml(place)
+
+
+def _beside(place: Path) -> str:
+    near = sorted(each.name for each in place.parent.glob("*.toml"))[:12]
+    return f"; in {place.parent} there are {', '.join(near)}" if near else ""
 
 
 def checked_config(file: Path, overrides: list[str]) -> "Config":

@@ -24,16 +24,18 @@ from sim_service.command_record import RESET
 from sim_service.commands import checked_commands
 from sim_service.contract.machine import Machine
 from sim_service.contract.recorded_parameters import made_words, recorded_machine
-from sim_service.registry import FILE, check_step, configured_machine, make_machine, recorded
+from sim_service.contract.step_channels import STEP_CHANNELS
+from sim_service.many_steps import for_many_steps
+from sim_service.registry import FILE, check_step, configured_machine, recorded, started
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import DIVERGED
-from sim_service.step_record import STEP_CHANNELS, output_layout
+from sim_service.step_record import output_layout
 from sync.clock import now_ns, sleep_until
 from sync.config.config import Config, assembled, load
 from sync.config.toml import check
 from sync.errors import ConfigError
-from sync.record import Run, RunError, Topic, open_run
+from sync.record import Run, RunError, Topic, measured, open_run
 from sync.record.settings import recorded_files, recorded_parameters, recorded_settings
 from sync.ring.memory import refuse_too_large
 from sync.ring.ring import RingWriter, push
@@ -44,6 +46,8 @@ from tandem.records import replay_look_ahead
 from tandem.records.provenance import other_facts
 from tandem.records.replay_efforts import efforts_again, in_words
 from tandem.records.replay_look_ahead import PredictionsAgain
+from tandem.reports.beside_measured import beside_measured
+from tandem.reports.beside_measured import in_words as in_words_of_measured
 from tandem.reports.deviation import deviation, sentence
 
 MODES = ("exact", "ideal")
@@ -144,7 +148,7 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
         ):
             raise RunError(f"{run.path}: the files of its {key} {file} are missing; give a configuration after it")
     compile_machine(name)
-    return (config, *make_machine(sources, config.sim.parameters))
+    return (config, *started(sources, config))
 
 
 def _same_layout(run: Run, topic: Topic, config: Config) -> None:
@@ -189,21 +193,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     model, params = as_then or (made, made_params)
     if asked.mode == "exact":
         topic = run.need(run.input_topic)
-        steps = run.need("/step").blocks
-        _same_layout(run, topic, config)
-        if config.step_ns != _recorded_step_ns(run):
-            raise ConfigError(
-                f"sim.step_ms = {config.sim.step_ms:g}: an exact replay has the record's steps of"
-                f" {_recorded_step_ns(run) / 1e6:g} ms; use --mode ideal"
-            )
-        plan = as_recorded(steps, topic.blocks, topic.words, topic.begins)
-        if len(plan) == 0:
-            middle = run.deleted.sentence(run.begun) if run.deleted else "it begins in the middle of a run"
-            raise RunError(
-                f"{run.path}: {plan.stopped or f'{middle}, after the first step'}; an exact"
-                " replay needs every step and block from the first on. --mode ideal does not"
-            )
-        instants = steps["taken_ns"][plan.first : plan.first + len(plan)]
+        plan = _exact_plan(run, topic, config)
+        instants = run.need("/step").blocks["taken_ns"][plan.first : plan.first + len(plan)]
     else:
         topic = run.need(run.source_topic)
         _same_layout(run, topic, config)
@@ -218,7 +209,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     simulated_s = len(plan) * config.step_ns * 1e-9
     begun_steps = now_ns()
     reported = np.zeros((len(plan), len(replay_flags.REPORTED)), np.int64)
-    results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress, watch, reported)
+    quick = for_many_steps(model, len(plan), config.sim.code)
+    results = _run_plan(Simulation(config, quick, params.copy()), plan, config, asked, progress, watch, reported)
     step_ns = now_ns() - begun_steps
     wall_s = (now_ns() - begun) * 1e-9
     n = len(results)
@@ -255,9 +247,29 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     }
     if "step_error" in (columns := done.columns()) and n:
         done.figures["step_error"] = float(columns["step_error"].max()) or None  # zero all along: not estimated
+    done.figures["measured"] = beside_measured(measured(run), done.instants + config.step_ns, done.columns())
     if asked.mode == "ideal":
         done.figures["against"] = _against(done, topic, asked)
     return done
+
+
+def _exact_plan(run: Run, topic: Topic, config: Config) -> Plan:
+    """The steps and blocks of the record. Raises where one is missing from the first on."""
+    steps = run.need("/step").blocks
+    _same_layout(run, topic, config)
+    if config.step_ns != _recorded_step_ns(run):
+        raise ConfigError(
+            f"sim.step_ms = {config.sim.step_ms:g}: an exact replay has the record's steps of"
+            f" {_recorded_step_ns(run) / 1e6:g} ms; use --mode ideal"
+        )
+    plan = as_recorded(steps, topic.blocks, topic.words, topic.begins)
+    if len(plan) == 0:
+        middle = run.deleted.sentence(run.begun) if run.deleted else "it begins in the middle of a run"
+        raise RunError(
+            f"{run.path}: {plan.stopped or f'{middle}, after the first step'}; an exact"
+            " replay needs every step and block from the first on. --mode ideal does not"
+        )
+    return plan
 
 
 def _known_steps(run: Run) -> None:
@@ -528,6 +540,8 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
     for what, found in figures.get("against", {}).items():
         title = {"on_board": "this replay against the run on board", "ideal": f"{asked} against none"}[what]
         console.print(f"{title}: {sentence(found)}", soft_wrap=True)
+    for text in in_words_of_measured(figures.get("measured", [])):
+        console.print(f"beside the measured {text}", soft_wrap=True, markup=False)
     if "step_error" in figures:
         found = figures["step_error"]
         error = "not estimated" if found is None else f"estimated as {found:.1e} m at most"

@@ -37,6 +37,8 @@ class PredictionsAgain:
             if begins in found:
                 self._of_step.setdefault(found[begins], []).append(row)
         self._predictor = Predictor(config, model, params, str(run.path))
+        if config.sim.code != "tables":
+            self._predictor.unroll()
         self.compared = self.differing = 0
         self.first_difference: int | None = None
 

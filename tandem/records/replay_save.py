@@ -11,7 +11,7 @@ from sim_service.replay import Plan
 from sim_service.step_record import output_layout
 from sync.clock import now_ns
 from sync.files.private import make_folder
-from sync.record import CompleteRun, CompleteTopic, RunError, parts, write_complete
+from sync.record import CompleteRun, CompleteTopic, RunError, is_measured, parts, write_complete
 from sync.record.utc import derived
 from sync.ring.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from tandem.records.descriptions import describe
@@ -73,6 +73,8 @@ def _saved_topics(done: Replayed) -> dict[str, CompleteTopic]:
         "/daq": CompleteTopic(source.layout, blocks, np.arange(len(blocks))),
         "/step": CompleteTopic(layout, words, np.arange(len(words))),
     }
+    # their instants are on the clock of the blocks, as those of the steps are
+    found |= {n: CompleteTopic(t.layout, t.words, t.positions) for n, t in done.run.topics.items() if is_measured(n)}
     if len(done.plan.commands):
         commands = _command_words(done)
         found["/command"] = CompleteTopic(COMMANDS, commands, np.arange(len(commands)))

@@ -15,6 +15,7 @@ from daq_service.devices import open_device
 from daq_service.devices.contract import Device, Host
 from sync.clock import REAL, Clock, now_ns
 from sync.config.config import Config
+from sync.errors import ConfigError
 from sync.ring.ring import RingReader, RingWriter
 from sync.transport.wire import Publisher, Receiver, context
 from sync.virtual_clock import virtual_clock
@@ -387,6 +388,33 @@ def test_source_is_stopped_also_when_it_fails(rings: Rings) -> None:
     with pytest.raises(OSError, match="the cable is out"):
         Acquisition(config, source, writer, None).run(threading.Event())
     assert source.stops == 1
+
+
+OTHER_CLOCKS = {
+    "the time of day": (lambda t: time.time_ns(), "it is the time of day"),
+    "nothing filled in": (lambda t: 0, "has left it as it was"),
+    "its own since it was switched on": (lambda t: t - 3_600_000_000_000, "the clock of the device"),
+    "the future": (lambda t: t + 5_000_000_000, "ahead of now"),
+}
+
+
+@pytest.mark.parametrize("instant,said", OTHER_CLOCKS.values(), ids=OTHER_CLOCKS)
+def test_an_instant_of_another_clock_is_refused_and_not_an_age(
+    rings: Rings, instant: Callable[[int], int], said: str
+) -> None:
+    class Elsewhere(Scripted):
+        def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+            count, lost = super().read(scans, t_ns, wait_ns)
+            t_ns[count - 1] = instant(int(t_ns[count - 1]))  # the last of three, the others are right
+            return count, lost
+
+    virtual = virtual_clock(start_ns=7_200_000_000_000)
+    config = drive_config()
+    writer: RingWriter = rings.pair(config.daq.layout)[0]
+    acquisition = Acquisition(config, Elsewhere([([(1, 2, 3)] * 3, 0)], virtual), writer, None, clock=virtual)
+    with pytest.raises(ConfigError, match=rf"source\.kind = 'virtual': .*{said}.*time\.monotonic_ns\(\)"):
+        acquisition.run(threading.Event())
+    assert writer.head == 0
 
 
 @pytest.mark.parametrize("ring_blocks", [16, 16384])

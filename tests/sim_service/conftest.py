@@ -55,6 +55,8 @@ class World:
         machine, params = load_machine(file.parent / self.config.sim.machine)
         self.simulation = Simulation(self.config, changed(machine), params)
         self.h_ns = self.config.step_ns
+        if self.config.sim.rehearse == "on":
+            self.simulation.settings = self.simulation.settings._replace(rehearses=1)
         self.daq = RingWriter(self.config.ring("daq"), self.config.daq.layout, self.config.daq.ring_blocks)
         self._daq = RingReader(self.config.ring("daq"))
         self._out = RingWriter(self.config.ring("sim"), self.simulation.layout, self.config.sim.ring_blocks)
@@ -97,6 +99,10 @@ class World:
         words = blocks.view(np.int64).reshape(len(at), -1)
         self._script = np.column_stack([at, np.full(len(at), PUSH), np.zeros(len(at), np.int64), words])
 
+    def moved(self, at: np.ndarray) -> None:
+        """The blocks of the script can be read at these instants instead, in their order."""
+        self._script[:, 0] = np.maximum.accumulate(at)
+
     def push(self, brake: int = 0, throttle: int = 0, steering: int = 0, age_ns: int = 0, **others: int) -> None:
         record = np.zeros(1, self.daq.layout.dtype)
         record["seq"], record["epoch"] = self.daq.head, self.daq.epoch
@@ -129,7 +135,7 @@ class World:
 
     def _busy(self) -> np.ndarray:
         """Where the puppet says what its step takes; others take none."""
-        return self.simulation.work[BUSY:] if self.simulation.model.name == "puppet" else np.zeros(1)
+        return self.simulation.busy(BUSY) if self.simulation.model.name == "puppet" else np.zeros(1)
 
     def _run(self) -> None:
         self.ended = self.simulation.run(self._daq.words, self._out.words, self._clock)

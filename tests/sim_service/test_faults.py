@@ -5,6 +5,7 @@ import itertools
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,17 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim_service import step_record
+from sim_service.contract.machine import STEP
 from sim_service.inputs.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE, in_words, stage_of
 from sim_service.inputs.stale import stale_value
-from sim_service.notices import CALM_NS, WINDOW_NS, ClippedInput, Overload, StaleInput
+from sim_service.notices import CALM_NS, WINDOW_NS, ClippedInput, Overload, StaleInput, divergence_message
 from sim_service.replay import INITIAL, REPORTED, Plan, obeyed_as_recorded, replay
 from sim_service.step_kernel import OVER
 from sync.clock import now_ns, sleep_until
+from sync.compile.jit import kernel
 from sync.config.config import load
 from sync.errors import ConfigError
 from sync.ring.follower import RingFollower
 from sync.ring.ring import RingReader, newest
 from sync.transport.wire import Publisher, Receiver, context
+from tandem.offline.model import Diverged, Model
 from tests.examples import few
 from tests.sim_service.conftest import DRIVE, World
 from tests.sim_service.test_commands import Commanded
@@ -407,6 +411,28 @@ def test_a_model_that_diverges_leaves_nothing_behind_that_is_no_number(
             expected.append(n)
         assert steps["steps"].tolist() == expected
     assert_replays(found)
+
+
+@kernel(STEP)
+def _divides(state, inputs, params, tables, work, h):
+    state[0] += 1.0
+    work[0] = 1.0 / (3.0 - state[0])
+
+
+def test_a_step_that_divides_by_zero_has_diverged(puppet: Callable[..., str], request: pytest.FixtureRequest) -> None:
+    divides = lambda machine: replace(machine, step=_divides)  # noqa: E731
+    live = World(puppet(), changed=divides)
+    request.addfinalizer(live.close)
+    live.stream(live.h_ns, 20)
+    steps = live.run(10)
+    assert live.ended == step_record.ENDED_DIVERGED and len(steps) == 2
+    assert divergence_message(live.simulation).startswith("at step 2 with steering")
+    assert divergence_message(live.simulation).endswith(": its step divided by zero")
+    held = Model(live.simulation.model, live.simulation.params)
+    held.run({}, steps=2)
+    with pytest.raises(Diverged, match="its step divided by zero; it stands where it stood"):
+        held.step({})
+    assert held.state.tolist() == [2.0]
 
 
 @pytest.mark.parametrize("then", ["anew", "keep"])

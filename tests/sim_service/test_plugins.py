@@ -131,6 +131,48 @@ def test_a_broken_plugin_is_named_with_its_package(name: str, reason: str) -> No
         load_machine(name)
 
 
+FORCE = "    work[0] = params[0] * (state[0] - inputs[0])"
+MISTAKES = {  # text of the machine, what somebody writes instead, what is said
+    "a forgotten @kernel": ("@kernel(STEP)", "", r"step: step at .*FILE:7 is not compiled; write @kernel\(STEP\)"),
+    "a new array": (FORCE, "    work[0] = np.zeros(1)[0]", "FILE:10: does not compile: it allocates"),
+    "a sum of vectors": (FORCE, "    work[0] = (state + state)[0]", "FILE:10: does not compile: it allocates"),
+    "a slice": (FORCE, "    state[:] = inputs", "FILE:10: does not compile: it allocates, .*array_copy"),
+    "a misspelt name": (FORCE, "    work[0] = stat[0]", "FILE:10: does not compile: name 'stat' is not defined"),
+    "a parameter that is set": (FORCE, "    params[0] = 1.0", "FILE:10: does not compile: it writes into params or"),
+    "an argument too few": ("tables, work, h", "work, h", "FILE:.* 6 argument types given, but function takes 5 arg"),
+    "a module that is not there": ("from sync", "import nmpy\nfrom sync", "FILE:3: ModuleNotFoundError: .*'nmpy'"),
+    "a misspelt field": ("    outputs=", "    outpts=", "FILE:.* TypeError: .*'outpts'"),
+    "a missing comma": ("parameters=(Param", "parameters=[Param", "FILE:.* SyntaxError"),
+    "a misspelt effort": ("step=step,", "step=step, capabilities=(Efforts(('frce',)),),", "FILE:.*frce: not one of f"),
+    "a misspelt tile": (
+        "step=step,", "step=step, capabilities=(Shown(Display(figures=(Tile('f', 'frce'),))),),",
+        "display.figures: Tile.'f', 'frce'.: is no channel of this machine; did you mean 'force'",
+    ),
+}  # fmt: skip
+IMPORTS = (
+    "import numpy as np; from sim_service.contract.display import Display, Tile;"
+    " from sim_service.contract.machine import Efforts, Shown"
+)
+
+
+@pytest.mark.parametrize("was,wrong,said", MISTAKES.values(), ids=MISTAKES)
+def test_a_typical_mistake_in_a_machine_is_one_sentence_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str, wrong: str, said: str
+) -> None:
+    module = f"mine_{list(MISTAKES.values()).index((was, wrong, said))}"
+    assert MACHINE.count(was) == 1
+    (tmp_path / f"{module}.py").write_text(IMPORTS + MACHINE.replace(was, wrong))
+    facts = tmp_path / f"{module}-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text(f"[tandem.machines]\n{module} = {module}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    with pytest.raises(ConfigError, match=said.replace("FILE", rf"{module}\.py")) as refused:
+        load_machine(module)
+    assert len(str(refused.value).splitlines()) == 1, refused.value
+
+
 @pytest.mark.usefixtures("elsewhere")
 def test_a_plugin_that_is_no_machine_or_device_is_said_to_be_none() -> None:
     with pytest.raises(ConfigError, match=r"machine = 'empty': .* has no MACHINE and no make"):

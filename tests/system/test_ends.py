@@ -160,6 +160,16 @@ def test_ctrl_c_before_the_first_step_has_one_code_in_every_phase(
     assert not list(tmp_path.glob("runs/*"))
 
 
+def test_a_run_ends_after_its_seconds_though_its_device_gives_nothing(start: Start, name: str, tmp_path: Path) -> None:
+    nobody = f'source={{kind="remote", host="127.0.0.1", port={free_port()}}}'
+    run = start(
+        "tandem", "run", str(ROOT / "configs" / "mass_spring.toml"), "--seconds", "1", "--set", f"name={name}",
+        "--set", "view.enabled=false", "--set", nobody, "--runs", str(tmp_path / "runs"),
+    )  # fmt: skip
+    assert run.end() == 1
+    assert "no step within 11 s: the source gave no block (source.kind = 'remote')" in run.said
+
+
 def test_services_alone_say_what_they_wait_for_and_end_in_words(start: Start, name: str) -> None:
     sim = start("tandem", "sim", str(DRIVE), "--set", f"name={name}")
     daq = start("tandem", "daq", str(DRIVE), "--set", f"name={name}_b")

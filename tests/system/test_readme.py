@@ -106,7 +106,7 @@ def test_make_drives_and_says_what_happened(checkout: Path, name: str) -> None:
     run = _shell(f'make -o .venv/.drive drive ARGS="--seconds 5 {OWN.format(name)} --set view.port=0"', checkout)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
     shown = next(block for block in _fences("text") if "balance closes" in block)
-    for heading in ("Acquisition beside the source", "Times in us", "Where the age comes from", "lateness"):
+    for heading in ("in time: ", "Times in us", "Where the age comes from", "lateness"):
         assert heading in shown and heading in run.stdout
     assert "balance closes: " in run.stdout and "record whole: " in run.stdout
 

@@ -33,7 +33,7 @@ from sync.process.threads import set_by_signals
 from sync.ring.ring import RingReader, remove_stale
 from sync.ring.streams import SOCKETS, STREAMS
 from tandem.live.follow import Produced, Steps
-from tandem.live.supervisor.launch import BESIDE, LOOK_AHEAD, SERVICES, SIM, VIEW, Process, ProcessGroup, Service
+from tandem.live.supervisor.launch import BESIDE, DAQ, LOOK_AHEAD, SERVICES, SIM, VIEW, Process, ProcessGroup, Service
 from tandem.live.supervisor.notify import alive, notify
 from tandem.live.supervisor.restart_policy import Crash, RestartPolicy, Slot
 from tandem.live.supervisor.truth import TruthRun
@@ -46,6 +46,7 @@ _MOST_NOTICES = 2000
 _MOST_REPEATED = 8 * 1024  # bytes of notes that are sent to a recorder's successor once more
 _MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
 _LATE_S = 5.0  # for a simulator to come to the end of its steps
+_NO_STEP_S = 10.0  # for the first step, beyond the seconds that are asked for
 _SILENT_S = 600.0  # before the first step: nothing was compiled, no process said anything or became ready
 
 
@@ -253,6 +254,7 @@ class Supervisor:
         self._begun_at = time.monotonic() - _process_age_s() if begun_at is None else begun_at
         self._first_step: float | None = None
         self._begun = False
+        self._said_begin = 0.0  # when both were told to begin
         self._policy = RestartPolicy(config, group, self._note)
         self._recording = _Recording(group.recorder if folder else None, self._what_to_record, self._note)
         self._produced = Produced(config.ring("daq"))
@@ -344,6 +346,13 @@ class Supervisor:
         if self._first_step is None and self._silence.too_long:
             self.outcome.failure = f"no step, and no sign of one for {_SILENT_S:g} s"
             return False
+        if self._first_step is None and self._begun and 0 < seconds < now - self._said_begin - _NO_STEP_S:
+            blocks = self._service(DAQ).status.get("blocks", 0)
+            came = "the source gave no block" if not blocks else f"the source gave {blocks} blocks, and none was used"
+            self.outcome.failure = (
+                f"no step within {seconds + _NO_STEP_S:g} s: {came} (source.kind = {self._config.source.get('kind')!r})"
+            )
+            return False
         alive()
         slots = self._policy.slots
         status = {process.name: self._service(process).status for process in SERVICES}
@@ -376,7 +385,7 @@ class Supervisor:
                     f"the source wants {', '.join(sorted(missing))} of the simulator, whose model has none;"
                     f" it has {', '.join(sim.facts['outputs'])}"
                 )
-            self._begun = True
+            self._begun, self._said_begin = True, time.monotonic()
             off_the_loop(self._config.realtime, threading.get_native_id(), *self._group.threads)
             self._group.listen(self._hear)
             for service in services:

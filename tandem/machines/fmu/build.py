@@ -13,7 +13,7 @@ from tandem.machines.fmu.library import Instance, instance
 from tandem.machines.fmu.settings import HASH, XML, FmuFile
 from tandem.machines.fmu.step import OWN, PER_WORD, A, M, N
 from tandem.machines.fmu.variables import Description, Variable, channel_name, chosen, read_description
-from tandem.multibody.relative.calls import as_word
+from tandem.multibody.code.calls import as_word
 
 MOST_STATE = 1 << 16  # bytes of a serialised state that are carried along; a larger one is left in its instance
 _LIVE, _SHAPING = ("tunable",), ("fixed",)

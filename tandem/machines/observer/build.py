@@ -15,7 +15,7 @@ from tandem.estimation.rows import Count
 from tandem.machines.observer import step as stepping
 from tandem.machines.observer.layout import HEAD, A
 from tandem.machines.observer.observed_machine import like, observed_machine
-from tandem.multibody.relative.calls import address_of, as_word
+from tandem.multibody.code.calls import address_of, as_word
 
 
 class FilterSection(Section):

@@ -16,15 +16,23 @@ from tandem.machines.observer.layout import OBSERVED
 NO_FILE = ("tilting",)  # machines that can be observed and need no file
 
 
+def observed_module(data: dict[str, Any], path: str) -> Any:
+    """The module `observed` beside that of the machine which a file names: how it is observed; None: it is not."""
+    from sim_service.registry import machine_module
+
+    module = machine_module(data, path)
+    beside = f"{module.__name__}.observed"
+    return import_module(beside) if hasattr(module, "__path__") and find_spec(beside) is not None else None
+
+
 def observed_machine(
     name: str, top: dict[str, str], sources: Any, where: str, changed: dict[str, float]
 ) -> tuple[Observed, np.ndarray]:
     """What is observed, and its parameters; `top` are settings in front of its file."""
-    from sim_service.registry import FILE, MachineFiles, machine_module, make_machine
+    from sim_service.registry import FILE, MachineFiles, make_machine
 
     if name in NO_FILE:
-        beside = f"{machine_module({'machine': name}, where).__name__}.observed"
-        plain: Observed = import_module(beside).OBSERVED
+        plain: Observed = observed_module({"machine": name}, where).OBSERVED
         return plain, make_plain(plain.machine, {"machine": plain.machine.name}, _Named(where), changed)[1]
     if not name.endswith(".toml"):
         raise ConfigError(
@@ -35,12 +43,11 @@ def observed_machine(
     if FILE not in files:
         raise ConfigError(f"{where}: observed = {name!r}: its file is missing")
     of = MachineFiles(files, names).with_settings(top, f"{where}: top")
-    module = machine_module(of.toml(), of.name())
-    beside = f"{module.__name__}.observed"
-    if not hasattr(module, "__path__") or find_spec(beside) is None:
+    own = observed_module(of.toml(), of.name())
+    if own is None:
         raise ConfigError(f"{where}: observed = {name!r}: {of.toml()['machine']} has no observer")
     machine, params = make_machine(of, changed)
-    found: Observed = import_module(beside).observed(machine, params)
+    found: Observed = own.observed(machine, params)
     return found, params
 
 

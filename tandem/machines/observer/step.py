@@ -9,8 +9,8 @@ from tandem.estimation.ekf import STEP as NOW
 from tandem.estimation.ekf import Memory, Model, Z, observe, take_reading
 from tandem.estimation.rows import COUNTED, COUNTS, GATED, LATE, USED, Count
 from tandem.machines.observer.layout import A
+from tandem.multibody.code.calls import function_at
 from tandem.multibody.natural.views import part, view
-from tandem.multibody.relative.calls import function_at
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 

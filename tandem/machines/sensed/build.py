@@ -15,7 +15,7 @@ from tandem.estimation.virtual_sensors import offsets_at_start, true_rows
 from tandem.machines.observer.observed_machine import like, observed_machine
 from tandem.machines.sensed import step as stepping
 from tandem.machines.sensed.layout import HEAD, A
-from tandem.multibody.relative.calls import address_of, as_word
+from tandem.multibody.code.calls import address_of, as_word
 
 
 class SensedSection(Section):

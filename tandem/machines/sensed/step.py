@@ -9,8 +9,8 @@ from tandem.estimation.noise import normal_number
 from tandem.estimation.rows import COUNTS, WIDTH, Count
 from tandem.estimation.virtual_sensors import WALKS, read
 from tandem.machines.sensed.layout import NEVER, OUTPUTS, SEED, A
+from tandem.multibody.code.calls import function_at
 from tandem.multibody.natural.views import part, view
-from tandem.multibody.relative.calls import function_at
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 

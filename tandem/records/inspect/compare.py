@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sim_service.step_record import STEP_CHANNELS
-from sync.record import Run, RunError, Topic
+from sim_service.contract.step_channels import STEP_CHANNELS
+from sync.record import Run, RunError, Topic, measured
 from sync.ring.streams import BLOCK_TOPICS, SIM
 from tandem.console.terminal import single_lines
+from tandem.reports.beside_measured import beside_measured, in_words
 from tandem.reports.deviation import deviation, sentence
 
 _TOPICS = (SIM.topic, *BLOCK_TOPICS)
@@ -40,11 +41,22 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
         "configuration": _settings(a.json("config.json"), b.json("config.json")),
         "parameters": _settings(a.json("parameters.json"), b.json("parameters.json")),
         "motion": {},
+        "measured": {"a": _beside(a), "b": _beside(b)},
     }
     if "/step" in topics:
         columns = [{n: run.topics["/step"].blocks[n] for n in run.topics["/step"].layout.names} for run in (a, b)]
         found["motion"] = deviation(*columns)
     return found
+
+
+def _beside(run: Run) -> list[dict[str, Any]]:
+    """The outputs of its steps beside what sensors said, where the record has both."""
+    steps = run.topics.get(SIM.topic)
+    if steps is None or len(steps) < 2 or "taken_ns" not in steps.layout.names:  # a mechanism has no inputs to take
+        return []
+    begins = np.maximum.accumulate(steps.blocks["taken_ns"])
+    ends = begins + round(float(np.median(np.diff(steps.blocks["t_ns"]))))
+    return beside_measured(measured(run), ends, {name: steps.blocks[name] for name in steps.layout.names})
 
 
 def _topic(a: Topic, b: Topic) -> dict[str, Any]:
@@ -133,6 +145,9 @@ def print_compare(console: Console, found: dict[str, Any]) -> None:
                     escape(r["channel"]), escape(r["unit"]), *figures, f"{r['first_a']:.9g}", f"{r['first_b']:.9g}"
                 )
             console.print(table)
+    for which, rows in found["measured"].items():
+        for text in in_words(rows):
+            console.print(f"{which} beside the measured {text}", soft_wrap=True, markup=False)
     if found["topics_of_one_only"]:
         console.print(f"only in one of them: {', '.join(found['topics_of_one_only'])}", markup=False)
     if found["identical"]:

@@ -14,7 +14,7 @@ import numpy as np
 from sync.config.extras import install_extra
 from sync.errors import ConfigError, TandemError
 from sync.files.private import rewrite
-from sync.record import Run
+from sync.record import Run, measured
 from sync.record.settings import recorded_tiles
 from tandem.reports.html.chart import COLOURS, Series, curves, paths
 from tandem.reports.html.page import document
@@ -39,9 +39,13 @@ class Panel:
 def panels(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[Panel]:
     """Asked-for channels, or the usual ones as far as they are there; a record without steps shows its raw blocks."""
     found: list[Panel] = []
+    of_sensors = [measured(run) for _, run in runs]
     for name, title, unit, factor in _chosen(runs, channels):
         panel = Panel(title, unit)
-        for label, run in runs:
+        for (label, run), readings in zip(runs, of_sensors, strict=True):
+            if (sensor := readings.get(name)) is not None:
+                seconds = (sensor.t_ns - _zero(run)) * 1e-9
+                panel.curves.append((f"{label}, measured", seconds, sensor.values * factor))
             for topic_name in ("/step", run.source_topic):
                 topic = run.topics.get(topic_name)
                 if topic is not None and len(topic) and name in topic.layout.names:
@@ -86,7 +90,11 @@ def _shown(runs: list[tuple[str, Run]]) -> list[tuple[str, str, str, float]]:
 def _chosen(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[tuple[str, str, str, float]]:
     units = _units(runs)
     if channels is None:
-        usual = [row for row in (*_shown(runs), _AGE) if row[0] in units]
+        shown = _shown(runs)
+        besides = {name: (name, name, m.unit, 1.0) for _, run in runs for name, m in measured(run).items()}
+        for tile in shown:
+            besides.pop(tile[0], None)
+        usual = [row for row in (*shown, *besides.values(), _AGE) if row[0] in units]
         has_steps = any(len(run.topics.get("/step", ())) for _, run in runs)
         everything = [(name, name, unit, 1.0) for name, unit in units.items() if name != "step"]
         return usual if has_steps and len(usual) > 1 else everything

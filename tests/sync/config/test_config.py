@@ -102,7 +102,7 @@ WRONG: dict[str, tuple[str, Any, list[str]]] = {
     "ring too small": ("sim.ring_blocks", 8, ["sim.ring_blocks = 8", "16"]),
     "type unknown": ("daq.channels.0.type", "f4", ["daq.channels[0].type = 'f4'", "'i2', 'u2', 'i4' or 'u4'"]),
     "skew ahead": ("daq.channels.1.skew_us", 5.0, ["daq.channels[1].skew_us = 5.0", "less than or equal to 0"]),
-    "name in capitals": ("daq.channels.0.name", "Brake", ["daq.channels[0].name = 'Brake'", "a-z"]),
+    "name in capitals": ("daq.channels.0.name", "Brake", ["daq.channels[0].name = 'Brake'", "a small letter"]),
     "bits too many": ("daq.channels.1.counter_bits", 64, ["daq.channels[1].counter_bits = 64", "32"]),
     "limit without counter": ("daq.channels.0.max_counts_per_s", 5.0, ["daq.channels[0]", "give counter_bits too"]),
     "no channels": ("daq.channels", [], ["daq.channels = []", "at least 1"]),
@@ -121,12 +121,12 @@ WRONG: dict[str, tuple[str, Any, list[str]]] = {
     "ports equal for every block": ("transport", {"kind": "tcp", "every_port": 5603}, ["5603", "must differ"]),
     "port for every block without tcp": ("transport.every_port", 5604, ["every_port = 5604", "kind must be 'tcp'"]),
     "keys without tcp": ("transport.keys", "keys", ["keys = 'keys'", "kind must be 'tcp'"]),
-    "key with a slash": ("transport.daq_key", "../daq", ["transport.daq_key = '../daq'", "a-z"]),
+    "key with a slash": ("transport.daq_key", "../daq", ["transport.daq_key = '../daq'", "a small letter"]),
     "priority too high": ("realtime.sim_priority", 99, ["realtime.sim_priority = 99", "98"]),
     "core a word": ("realtime.sim_core", "last", ["realtime.sim_core = 'last'", "number", "'auto' or 'any'"]),
     "core negative": ("realtime.daq_core", -1, ["realtime.daq_core = -1", "number", "'auto' or 'any'"]),
     "core a truth": ("realtime.daq_core", True, ["realtime.daq_core = True", "number", "'auto' or 'any'"]),
-    "run name with a slash": ("name", "../x", ["name = '../x'", "a-z"]),
+    "run name with a slash": ("name", "../x", ["name = '../x'", "a small letter"]),
     "key unknown": ("daq.rat_hz", 1, ["daq.rat_hz = 1", "unknown key", "did you mean rate_hz?"]),
     "key unknown at the top": ("second", 1, ["second = 1", "unknown key", "did you mean seconds?"]),
     "key unknown in a channel": ("daq.channels.0.units", "V", ["daq.channels[0].units = 'V'", "did you mean unit?"]),
@@ -371,7 +371,10 @@ def test_fragments_go_over_the_file_later_ones_over_earlier_ones_and_set_over_al
     assert found["steering"].zero_counts == 9.0
     assert config.include == ["part_0.toml", "part_1.toml"]
     # whatever they do not name is as the file has it
-    assert config.sim == load(DRIVE).sim and list(config.inputs) == list(load(DRIVE).inputs)
+    there = str(DRIVE.parent / load(DRIVE).sim.machine)  # of a copy: the shipped one
+    assert config.sim == load(DRIVE).sim.model_copy(update={"machine": there}) and list(config.inputs) == list(
+        load(DRIVE).inputs
+    )
     assert found["brake"].full_counts == 32767.0
 
 
@@ -602,3 +605,33 @@ def test_a_transport_can_be_forced_on_a_configuration_of_two_hosts(kind: str) ->
     to = load(DRIVE, [*two_hosts, *forced_transport(kind)]).transport
     assert to.kind == kind
     assert (to.keys, to.every_port) == (("keys", 5610) if kind == "tcp" else ("", 0))
+
+
+def test_a_name_that_is_none_is_refused_in_words() -> None:
+    with pytest.raises(ConfigError, match=r"name = 'My run': must be a small letter, then small letters, digits and _"):
+        load(DRIVE, ["name=My run"])
+
+
+def test_a_file_is_looked_for_where_the_user_stands_then_beside_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = ["sim.machine=mycar.toml"]
+    assert load(DRIVE, settings).sim.machine == "mycar.toml"  # refused where it is read
+    (tmp_path / "mycar.toml").write_text('machine = "buggy"')
+    assert load(DRIVE, settings).sim.machine == str(tmp_path / "mycar.toml")
+    # a file names what is beside it, wherever somebody stands
+    (tmp_path / "vehicles").mkdir()
+    (tmp_path / "vehicles" / "buggy.toml").write_text('machine = "buggy"')
+    assert load(DRIVE).sim.machine == "vehicles/buggy.toml"
+
+
+def test_a_copied_configuration_finds_what_it_names(tmp_path: Path) -> None:
+    copy = tmp_path / "drive.toml"
+    copy.write_text(DRIVE.read_text())
+    copied = load(copy)
+    assert copied.sim.machine == str(DRIVE.parent / "vehicles" / "buggy.toml")
+    assert copied.source["manoeuvre"] == str(DRIVE.parent / "manoeuvres" / "town.toml")
+    (tmp_path / "manoeuvres").mkdir()
+    (tmp_path / "manoeuvres" / "town.toml").write_text("")
+    assert load(copy).source["manoeuvre"] == "manoeuvres/town.toml"  # one of its own goes first

@@ -203,6 +203,21 @@ def test_a_service_is_looked_after_until_it_is_told_to_stop() -> None:
     assert sound.result == 7
 
 
+def test_an_error_in_a_look_is_raised_when_no_thread_works_any_more() -> None:
+    """Its sockets are closed while it is unwound: under a thread that still uses them ZeroMQ aborts the process."""
+
+    def look(turn: int) -> None:
+        raise KeyError("a channel that is not there")
+
+    stop = threading.Event()
+    sound = worker(stop.wait)
+    sound.start()
+    look_after([sound], stop, look)
+    with pytest.raises(KeyError, match="a channel that is not there"):
+        join([sound], Reporter("daq", False, stop))
+    assert not sound.is_alive()
+
+
 def test_a_thread_that_does_not_end_is_left_behind_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     release, stop = threading.Event(), threading.Event()
     stuck = worker(release.wait, "stuck")

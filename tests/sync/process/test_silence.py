@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sync.compile.dependencies import folder_name
 from sync.process.silence import Silence, compiled_so_far
 
 
@@ -27,7 +28,7 @@ def test_a_start_that_makes_progress_is_never_given_up_and_a_silent_one_is() -> 
 def test_what_is_compiled_is_a_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TANDEM_CACHE", str(tmp_path))
     none = compiled_so_far()
-    kernel = tmp_path / "numba" / "of_a_file" / "step.nbc"
+    kernel = tmp_path / folder_name() / "of_a_file" / "step.nbc"
     kernel.parent.mkdir(parents=True)
     first = compiled_so_far()
     kernel.write_bytes(b"")

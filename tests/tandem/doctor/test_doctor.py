@@ -1,6 +1,7 @@
 """The doctor says what is wrong with a machine, and what to do; checked on this one, and on this one made worse."""
 
 import errno
+import importlib
 import io
 import itertools
 import json
@@ -23,7 +24,7 @@ from rich.console import Console
 from daq_service.devices import DEVICES
 from daq_service.devices.contract import DeviceSettings
 from sync.config.config import Config, load, runtime_directory
-from sync.errors import DeviceError, RingError
+from sync.errors import ConfigError, DeviceError, RingError
 from sync.ring.ring import SHM, RingWriter
 from sync.ring.streams import SOCKETS
 from tandem import doctor
@@ -109,7 +110,7 @@ def test_a_check_that_breaks_is_a_finding(config: Config, monkeypatch: pytest.Mo
         raise ZeroDivisionError("of the doctor's own")
 
     monkeypatch.setattr(doctor, "CHECKS", (doctor.Check("broken", broken), doctor.Check("cores", machine.cores)))
-    monkeypatch.setattr(doctor, "all_rows", list)
+    monkeypatch.setattr(doctor, "_all_checks", lambda: iter(doctor.CHECKS))
     findings = list(examine(config, DRIVE))
     assert [f.name for f in findings] == ["broken", "cores"]
     assert findings[0].verdict == "fail"
@@ -123,7 +124,7 @@ def test_a_folder_for_sockets_that_cannot_be_made_is_said(config: Config, monkey
     with monkeypatch.context() as inside:
         inside.setenv("XDG_RUNTIME_DIR", "/proc/nowhere")
         inside.setattr(doctor, "CHECKS", checks)
-        inside.setattr(doctor, "all_rows", list)
+        inside.setattr(doctor, "_all_checks", lambda: iter(checks))
         findings = list(examine(config, DRIVE))
     assert [f.verdict for f in findings] == ["fail", "fail"]
     assert all("XDG_RUNTIME_DIR" in f.reason and f.remedy for f in findings)
@@ -197,7 +198,7 @@ from sync.ring.streams import SOCKETS
 from tandem import doctor
 which, file = sys.argv[1], Path(sys.argv[2])
 doctor.CHECKS = [check for check in doctor.CHECKS if which in ("all", check.name)]
-doctor.all_rows = doctor.all_rows if which == "all" else list
+doctor._all_checks = doctor._all_checks if which == "all" else lambda: iter(doctor.CHECKS)
 findings = list(doctor.examine(load(file, sys.argv[4:]), file, float(sys.argv[3])))
 print(json.dumps(doctor.as_json(findings)))
 sys.exit(doctor.exit_code(findings))
@@ -641,3 +642,22 @@ def test_runs_are_recorded_in_the_nearest_folder_there_is(tmp_path: Path, monkey
     assert measure.recording_folder() == tmp_path
     (tmp_path / "runs").mkdir()
     assert measure.recording_folder() == tmp_path / "runs"
+
+
+def test_a_package_without_rows_is_a_failed_row_and_keeps_no_other_from_being_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere_empty.py").write_text("")
+    facts = tmp_path / "elsewhere-1.2.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.2\n")
+    (facts / "entry_points.txt").write_text("[tandem.doctor]\nempty = elsewhere_empty\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    checks = {check.name: check for check in doctor._all_checks()}
+    finding = checks["rows of empty"].look(doctor.Case(load(DRIVE), DRIVE, 1.0, ()))
+    assert finding.verdict == "fail"
+    assert "elsewhere 1.2" in finding.reason
+    assert "ROWS" in finding.reason
+    with pytest.raises(ConfigError, match=r"elsewhere 1\.2 .* has no ROWS"):
+        doctor.all_rows()

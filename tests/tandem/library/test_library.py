@@ -15,7 +15,7 @@ import tandem
 from sync.config.config import load
 from sync.errors import ConfigError, TandemError
 from sync.ring import memory
-from tandem.console.shipped_configs import find_config
+from tandem.console.shipped_configs import find_config, shipped_file
 from tandem.library import live
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -51,9 +51,10 @@ def test_recorded_inputs_give_recorded_outputs_to_the_bit() -> None:
     car = tandem.load_machine("single_track", {
         name: p["value"] for name, p in json.loads(run.attachments["parameters.json"])["parameters"].items()
     })  # fmt: skip
-    made = car.run({q.name: recorded[q.name][:400] for q in car.inputs}, step_s=0.005)
+    made = car.run({q.name: recorded[q.name][:400] for q in car.inputs if not q.optional}, step_s=0.005)
     assert made.rows == 400 and np.ptp(made["vx"]) > 1.0
-    for q in car.outputs:
+    assert {q.name for q in car.outputs} - set(recorded) == {"drive_force"}  # came after the record
+    for q in (q for q in car.outputs if q.name in recorded):
         assert np.array_equal(made[q.name], recorded[q.name][:400]), q.name
         assert made.units[q.name] == recorded.units[q.name]
 
@@ -121,6 +122,16 @@ def test_what_is_wrong_is_named_and_nothing_has_moved(mass: tandem.Model, wrong,
         wrong(mass)
     assert says in str(caught.value)
     assert np.array_equal(mass.state, before)
+
+
+def test_a_name_stands_for_the_shipped_car() -> None:
+    assert dict(tandem.load_machine("single_track").parameters) == dict(
+        tandem.load_machine("vehicles/buggy_single_track").parameters
+    )
+    assert shipped_file("buggy") == find_config(Path("vehicles/buggy"))
+    assert shipped_file("mass_spring") is None
+    with pytest.raises(ConfigError, match=r"omni: is made from a file; tandem ships configs/omni/bench\.toml, "):
+        tandem.load_machine("omni")
 
 
 def test_what_shapes_a_machine_is_given_when_it_is_loaded() -> None:

@@ -241,9 +241,9 @@ def test_the_status_line_fits_into_80_columns() -> None:
         ("daq.rate_hz=0", "daq.rate_hz = 0"),
         ('source.kind="crystal_ball"', "must be one of virtual"),
         ("source.sede=3", "did you mean seed?"),
-        ('sim.machine="vehicles/none.toml"', "none.toml: no such file"),
-        ('source.manoeuvre="manoeuvres/none.toml"', "none.toml: no such file"),
-        ('sim.files.road="roads/none.toml"', "none.toml: no such file"),
+        ('sim.machine="vehicles/none.toml"', "none.toml': no such file"),
+        ('source.manoeuvre="manoeuvres/none.toml"', "none.toml': no such file"),
+        ('sim.files.road="roads/none.toml"', "none.toml': no such file"),
     ],
 )
 def test_a_mistyped_setting_is_refused_before_compiled_code_is_loaded(setting: str, said: str) -> None:
@@ -311,7 +311,7 @@ def damaged(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "command",
-    [("info",), ("info", "--json"), ("replay", "--mode", "ideal"), ("export", "--to", "csv"), ("plot",)],
+    [("info",), ("info", "--json"), ("replay",), ("replay", "--mode", "ideal"), ("export", "--to", "csv"), ("plot",)],
     ids=" ".join,
 )
 def test_whoever_reads_a_damaged_record_reads_on_and_says_what_is_missing(damaged: Path, command: Any) -> None:

@@ -1,14 +1,14 @@
 """Observed machines by the files of a study."""
 
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from sim_service.registry import gather, machine_module, make_machine
+from sim_service.registry import gather, make_machine
 from sync.errors import ConfigError
 from tandem.estimation.contract import Observed
+from tandem.machines.observer.observed_machine import observed_module
 from tandem.machines.observer.studies.settings import MachineOf
 
 
@@ -24,11 +24,7 @@ def make(settings: MachineOf, study: Path, changed: dict[str, float]) -> Made:
     found = gather(study.parent / named if named.endswith(".toml") else named)
     sources = found.with_settings(settings.top, f"{study}: machine.top")
     machine, params = make_machine(sources, changed)
-    module = f"{machine_module(sources.toml(), sources.name()).__name__}.observed"
-    try:
-        own = import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise ConfigError(f"{study}: machine.file = {named!r}: {machine.name} has no observer") from None
+    own = observed_module(sources.toml(), sources.name())
+    if own is None:
+        raise ConfigError(f"{study}: machine.file = {named!r}: {machine.name} has no observer")
     return Made(own.observed(machine, params) if hasattr(own, "observed") else own.OBSERVED, params)
