@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTE = ROOT / "build" / "checked.json"
 _EVERYBODY = ("tests/tandem", "tests/tandem/machines")  # tests of what all of them use: `make test` is for that
 _NONE = 5  # pytest: there was nothing to run
-PACKAGES = ("tandem", "daq_service", "sim_service", "sync")
+PACKAGES = ("tandem", "daq_service", "sim_service", "sync", "verify")
 # the path: rings, the loop in virtual time, the contracts of machines and devices, runs to the bit
 ALL_SOURCES = ("tests/test_import_rules.py", "tests/test_functions.py", "tests/test_docs.py")
 ALWAYS = ("tests/sync", "tests/sim_service", "tests/daq_service/test_device_contract.py", "tests/golden")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PACKAGES = ("tandem", "daq_service", "sim_service", "sync")
+PACKAGES = ("tandem", "daq_service", "sim_service", "sync", "verify")  # top to bottom but the last, which is above all
 # what lies above a machine's model in its folder, and may import anything of tandem but the command line
 ABOVE = {"commands", "studies", "doctor", "device", "notes", "midi"}
 _MODEL, _BROUGHT = "a machine's model", "what a machine brings"
@@ -29,6 +29,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     _MODEL: (*_BELOW, *_CONTRACT, "tandem.multibody", "tandem.estimation"),
     _BROUGHT: ("sync", "daq_service", "sim_service", "tandem"),
     "tandem": ("sync", "daq_service", "sim_service"),
+    "verify": ("sync", "daq_service", "sim_service", "tandem"),
 }
 # the rooms of the program: each imports those behind it in some order, never in a circle; what is on top is no room
 ON_TOP = ("tandem", "tandem.__main__", "tandem.commands", "tandem.library")

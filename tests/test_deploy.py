@@ -78,7 +78,7 @@ def test_the_image_compiles_what_its_default_run_needs_and_takes_another_base() 
 
 
 def test_the_image_needs_nothing_from_a_package_mirror_but_what_pip_is_told() -> None:
-    """So that it is built where no registry can be reached (checks/image.py does it)."""
+    """So that it is built where no registry can be reached (verify/tree/image.py does it)."""
     assert not re.search(r"apt-get|curl|wget|https?://", DOCKERFILE)
     arguments = re.findall(r"(?m)^ARG (PIP_\w+)$", DOCKERFILE)  # one a line: buildah takes no more
     assert {"PIP_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS"} <= set(arguments)

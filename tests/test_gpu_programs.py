@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.gpu_programs import limited, with_registers
+from verify.speed.gpu_programs import limited, with_registers
 
 PROGRAM = ".visible .entry step()\n.maxnreg 255\n{\n\tret;\n}\n"
 

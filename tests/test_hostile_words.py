@@ -1,12 +1,13 @@
 """Nothing that a record holds makes a step read or write beyond its arrays, or go on without end: a sample of the cases
-of checks/hostile_words.py, with the kernels of every run. All cases, with bounds checked, are in the drill."""
+of verify/robustness/hostile_words.py, with the kernels of every run. All cases, with bounds checked, are in the
+drill."""
 
 import os
 import signal
 
 import pytest
 
-from checks.hostile_words import (
+from verify.robustness.hostile_words import (
     FAULTS,
     MACHINES,
     OUT_OF_BOUNDS,

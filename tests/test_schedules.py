@@ -1,22 +1,22 @@
-"""The loop on random schedules in virtual time (checks/schedules.py): some in every run of the tests, and proof that a
-broken promise is found."""
+"""The loop on random schedules in virtual time (verify/path/schedules.py): some in every run of the tests, and proof
+that a broken promise is found."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from checks import promises
-from checks.schedule import CALM, SETTINGS, Recorded, Setup, run
-from checks.schedules import one
 from sim_service import step_record as rec
 from sync.virtual_clock import AT, BLOCK, KIND, PUSH
+from verify.path import schedule_promises as promises
+from verify.path.schedule import CALM, SETTINGS, Recorded, Setup, run
+from verify.path.schedules import one
 
 
 @pytest.mark.parametrize("first", range(1, 281, 28))
 def test_every_promise_holds_on_random_schedules(first: int) -> None:
     for seed in range(first, first + 28):
-        assert promises.broken(one(seed, "trivial")) == [], f"python -m checks.schedules --only {seed}"
+        assert promises.broken(one(seed, "trivial")) == [], f"python -m verify.path.schedules --only {seed}"
 
 
 def test_the_same_seed_is_the_same_to_the_bit() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import validation
-from benchmarks.validation import Measurement
+from verify.speed import validation
+from verify.speed.validation import Measurement
 
 
 def test_the_page_has_the_machine_and_every_output_as_it_came(

@@ -53,7 +53,7 @@ block n as lost and goes on with n+1. As head only grows and every read begins w
 The writer is never inside the slot of the newest block unless it has lapped the reader, so a reader retries only then.
 
 Every read begins with the head: a slot that a crashed writer had filled, but not yet counted, is filled again under the
-same stamp by the next one, and stamps alone cannot tell the two. benchmarks/ring_check.py goes through all executions.
+same stamp by the next one, and stamps alone cannot tell the two. verify/path/ring_check.py goes through all executions.
 """
 
 import contextlib

@@ -34,7 +34,7 @@ SOURCE, FULL_RATE, KALMAN, EDGES = range(4)
 KINDS = {"source": SOURCE, "full_rate": FULL_RATE, "kalman": KALMAN, "edges": EDGES}
 
 # settings of kalman and edges, for motions of a hand on a handle, in rad; chosen on the tuning signals of
-# benchmarks/derivatives.py, see decision 10
+# verify/path/derivatives.py, see decision 10
 CALM_JERK, BRISK_JERK = 400.0, 2.0e4  # rad2/s5, spectral densities of jerk
 BECOMES_BRISK, BECOMES_CALM = 8.0, 1.0  # 1/s
 START_SPEED, START_ACCELERATION = 2.0, 20.0  # rad/s and rad/s2, how little is known at the start

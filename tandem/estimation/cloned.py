@@ -11,8 +11,8 @@ covariance c_a with the states, covariances M_ab among copies. Then
 The last is Bierman's update of the states with the row h = P^-1 c_a, whose noise is what S has beyond h c_a.
 
 Where the machine is linear this is what going back gives. Where it is not, a correction that comes late is not in the
-linearisations since its instant: `checks/late_readings.py` prints how much that is. Copies are made by the rows' own
-schedule, so instants of readings must be those of the description; others are counted as too old.
+linearisations since its instant: `verify/estimation/late_readings.py` prints how much that is. Copies are made by the
+rows' own schedule, so instants of readings must be those of the description; others are counted as too old.
 """
 
 from math import isfinite

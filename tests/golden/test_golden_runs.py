@@ -1,6 +1,6 @@
 """The golden runs: what an earlier version recorded, this one must make again to the bit, on any machine.
 
-A change that is meant to change results stores them anew (checks/golden_runs.py) and says why, and by how much.
+A change that is meant to change results stores them anew (verify/tree/golden.py) and says why, and by how much.
 """
 
 import json
@@ -13,12 +13,13 @@ import sys
 import numpy as np
 import pytest
 
-from checks.golden_runs import DRIVES, GOLDEN, MOST_BYTES, ROOT, replay
 from sim_service import step_record
 from sim_service.command_record import PARAMETER, PAUSE, RESUME
 from sync.record import open_run
+from verify import ROOT
+from verify.tree.golden import DRIVES, GOLDEN, MOST_BYTES, NAMES, replay
 
-NAMES = [*DRIVES, "mechanism"]
+REPLAYED = "import json; from verify.tree.golden import NAMES, replay; print(json.dumps({n: replay(n) for n in NAMES}))"
 OTHER_KERNELS = {"aarch64": ("CORTEXA53", "ARMV8"), "x86_64": ("Prescott", "Sandybridge")}  # every processor has them
 
 
@@ -41,7 +42,7 @@ def test_another_blas_kernel_changes_nothing() -> None:
     if "openblas" not in here.lower() or not kernels:
         pytest.skip(f"no other kernel of {here} is known")
     done = subprocess.run(
-        [sys.executable, "-m", "checks.golden_runs", "replay", "--json"],
+        [sys.executable, "-c", REPLAYED],
         cwd=ROOT,
         env={**os.environ, "OPENBLAS_CORETYPE": kernels[0]},
         capture_output=True,

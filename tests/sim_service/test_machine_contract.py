@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from checks import trivial
 from sim_service.contract.machine import STEP, Machine
 from sim_service.registry import MACHINES, gather, load_machine, make_machine
 from sync.compile.jit import kernel
 from sync.errors import ConfigError
 from tests.foreign_fmu import foreign_fmu
 from tests.sim_service.conftest import CONFIGS
+from verify.path import trivial
 
 FILES: dict[str, str | Path] = {
     "buggy": CONFIGS / "vehicles" / "buggy.toml",

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from checks.golden_runs import GOLDEN, store
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER
 from sim_service.contract.machine import index, tables
 from sim_service.contract.recorded_parameters import made_words, packed, recorded_machine, unpacked, with_words
@@ -19,6 +18,7 @@ from sync.record import RunError, open_run
 from tandem.multibody.natural import tables as core
 from tandem.records.exchange.exporter import export
 from tandem.records.replay import Asked, configuration, print_replay, replay_run
+from verify.tree.golden import GOLDEN, store
 
 Change = Callable[[dict[str, Any]], None]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.correspondence import observe
 from tests.examples import cases
 from tests.ports import free_port
+from verify.path.correspondence import observe
 
 pytestmark = pytest.mark.alone  # a spinning witness sees little where others work
 ENOUGH = 50  # steps of which it can say for certain what had arrived, or the check would say little

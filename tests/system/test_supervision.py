@@ -81,7 +81,7 @@ def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_los
     deaths = [d["process"] for d in result["deaths"]]
     # in which order it sees the last two depends on where in a look it was stopped
     assert deaths[:3] == ["sim", "record", "daq"] and sorted(deaths[3:]) == ["record", "sim"]
-    assert all(d["outage_s"] is not None for d in result["deaths"])  # how long: benchmarks/soak.py
+    assert all(d["outage_s"] is not None for d in result["deaths"])  # how long: verify/robustness/soak.py
     assert result["balance"]["closes"] and result["record"]["whole"], result["record"]
     record = open_run(tmp_path / "runs")
     assert record.whole

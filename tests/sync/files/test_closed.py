@@ -14,11 +14,11 @@ from sync.ring.block import Layout
 from sync.ring.ring import SHM, RingReader, RingWriter
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("sync", "daq_service", "sim_service", "tandem", "benchmarks")
+PACKAGES = ("sync", "daq_service", "sim_service", "tandem", "verify")
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}
 CALLS = {"eval", "exec", "compile", "__import__"}
 OWN = {
-    "benchmarks/ring_check.py",  # runs functions of sync/ring/ring.py, and reads nobody's data
+    "verify/path/ring_check.py",  # runs functions of sync/ring/ring.py, and reads nobody's data
     # reads what it has written and sealed itself, by a list of classes, in the cache whose machine code is run as well
     "tandem/multibody/relative/build.py",
 }

@@ -1,11 +1,11 @@
-"""All executions of the ring's own source on a machine as weak as C11 allows: see benchmarks/ring_check.py.
+"""All executions of the ring's own source on a machine as weak as C11 allows: see verify/path/ring_check.py.
 
 The promises hold in all of them; with any ordering taken out of the source they do not, or it is known why they do.
 """
 
 import pytest
 
-from benchmarks.ring_check import (
+from verify.path.ring_check import (
     ONLY_FOR_A_SLOT_ALONE,
     QUICK,
     SLOT_OF_TWO_LIVES,

@@ -1,6 +1,6 @@
 """A ring under a writer at full speed: nothing torn, nothing backwards, no loss without its number.
 
-The readers are those of benchmarks/ring.py, every one a process. The last test shows that they would notice.
+The readers are those of verify/path/ring.py, every one a process. The last test shows that they would notice.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.sync.pattern import count_torn, write_at_full_speed, write_in_steps
 
 def bench(seconds: int, *options: str) -> dict[str, Any] | None:
     """What it found; None if its processes took so long to start that they did not meet."""
-    command = [sys.executable, "benchmarks/ring.py", "--seconds", str(seconds), *options]
+    command = [sys.executable, "-m", "verify.path.ring", "--seconds", str(seconds), *options]
     done = subprocess.run(
         command, check=False, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=180
     )  # fmt: skip

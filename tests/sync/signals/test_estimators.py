@@ -1,6 +1,6 @@
 """The estimators of the steering angle's derivatives: what each promises, and that the best one beats the source's.
 
-The truth of a test is a formula; the encoder of benchmarks/derivatives.py reads it. Derivatives are in degrees here.
+The truth of a test is a formula; the encoder of verify/path/derivatives.py reads it. Derivatives are in degrees here.
 """
 
 import math
@@ -11,7 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.derivatives import (
+from sync.signals import differentiator
+from sync.signals.estimators import GAP_S, KINDS, MEMORY, estimate, observe, parameters
+from tests.examples import few
+from verify.path.derivatives import (
     DEG_PER_COUNT,
     FINE_S,
     Signal,
@@ -23,10 +26,7 @@ from benchmarks.derivatives import (
     run,
     sines,
 )
-from benchmarks.derivatives import signals as all_signals
-from sync.signals import differentiator
-from sync.signals.estimators import GAP_S, KINDS, MEMORY, estimate, observe, parameters
-from tests.examples import few
+from verify.path.derivatives import signals as all_signals
 
 signals = cache(all_signals)
 SCALE = math.radians(DEG_PER_COUNT)

@@ -16,7 +16,6 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 import tandem
-from checks.bomb_files import packed
 from sync.errors import ConfigError
 from sync.visible import visible
 from tandem.commands import cli
@@ -24,6 +23,7 @@ from tandem.commands.cli import app
 from tandem.commands.view import _say
 from tandem.console.terminal import Terminal
 from tandem.reports.outcome import DAMAGED
+from verify.robustness.bomb_files import packed
 
 EVIL = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e[/red][bold"
 

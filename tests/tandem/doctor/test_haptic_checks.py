@@ -1,11 +1,11 @@
-"""What checks/haptics.py makes of a record."""
+"""What verify/physics/haptics.py makes of a record."""
 
 import numpy as np
 import pytest
 
-from checks.haptics import leak
 from daq_service.effort_record import LAYOUT
 from tandem.doctor import passivity as theory
+from verify.physics.haptics import leak
 
 
 @pytest.mark.parametrize("disturbed", [False, True])

@@ -28,7 +28,7 @@ def test_nothing_is_measured_where_no_hand_is_in_the_loop_or_the_limit_is_set() 
 
 
 def test_a_wall_that_is_too_stiff_is_held_down_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The measurement itself is a run: checks/haptics.py."""
+    """The measurement itself is a run: verify/physics/haptics.py."""
     monkeypatch.setattr(haptics, "measured", lambda *_: Loop(5000.0, 4e-4, 1e-4, 4000.0))
     config = load(WALL, ["sim.parameters.stiffness=20000.0"])
     settings, said = held_down(config, WALL, [])

@@ -1,5 +1,5 @@
-"""The power is cut: what was synced is read. A small version of checks/power_cuts.py, which writes down from outside
-the process what it does to its disk; here the calls are watched from within."""
+"""The power is cut: what was synced is read. A small version of verify/robustness/power_cuts.py, which writes down from
+outside the process what it does to its disk; here the calls are watched from within."""
 
 import os
 import random
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from checks.dropped_writes import CLOSE, FSYNC, MKDIR, OPEN, TRUNCATE, UNLINK, WRITE, WRITE_AT, Disk, Op
-from checks.power_cuts import judged, promised
 from sync.clock import now_ns
 from sync.files.private import make_folder, rename
 from tests.tandem.live.test_record_parts import Hours, record_hours
+from verify.robustness.dropped_writes import CLOSE, FSYNC, MKDIR, OPEN, TRUNCATE, UNLINK, WRITE, WRITE_AT, Disk, Op
+from verify.robustness.power_cuts import judged, promised
 
 
 class Watched:

@@ -1,7 +1,8 @@
-"""Small files that would take gigabytes or minutes (checks/bomb_files.py) are refused, at the reader the commands use.
+"""Small files that would take gigabytes or minutes (verify/robustness/bomb_files.py) are refused, at the reader the
+commands use.
 
-Memory is the largest resident set while one is read; `python checks/bombs.py` measures time besides, in processes of
-their own.
+Memory is the largest resident set while one is read; `python -m verify.robustness.bombs` measures time besides, in
+processes of their own.
 """
 
 import json
@@ -14,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from checks.bomb_files import BOMBS
-from checks.bombs import MOST_MB, ROOT
+from verify.robustness.bomb_files import BOMBS
+from verify.robustness.bombs import MOST_MB, ROOT
 
 AFTER_MUCH = """
 import json, sys
 from pathlib import Path
 import pyarrow as pa
 import tandem.records.exchange.parquet  # it chooses the pool
-from checks.bombs import attempt
+from verify.robustness.bombs import attempt
 before = pa.allocate_buffer(600_000_000)
 assert before.size == 600_000_000
 del before
@@ -35,7 +36,9 @@ CASES = [(kind, name) for kind, named in BOMBS.items() for name in named]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All of them, made by another process: what that takes is none of ours."""
     made = tmp_path_factory.mktemp("bombs")
-    program = "import sys; from pathlib import Path; from checks.bomb_files import write_all as w; w(Path(sys.argv[1]))"
+    program = (
+        "import sys, pathlib; from verify.robustness.bomb_files import write_all as w; w(pathlib.Path(sys.argv[1]))"
+    )
     subprocess.run([sys.executable, "-c", program, str(made)], cwd=ROOT, check=True)
     return made
 

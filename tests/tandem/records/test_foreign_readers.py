@@ -14,7 +14,6 @@ from mcap.reader import NonSeekingReader, make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rosbags.highlevel import AnyReader
 
-from checks.foreign_readers import compared
 from daq_service.effort_record import LAYOUT as EFFORT
 from sim_service.command_record import LAYOUT as COMMAND
 from sim_service.contract.step_channels import STEP_CHANNELS
@@ -23,6 +22,7 @@ from sync.clock import now_ns, sleep_until
 from sync.record import FILE, RunWriter, open_run
 from sync.ring.block import HEADER, Channel, Layout
 from tandem.records.descriptions import describe
+from verify.others.foreign_readers import compared
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 UTC_OFFSET_NS = 1_790_000_000_000_000_000

@@ -1,4 +1,5 @@
-"""Some thousand changed inputs at all that reads what others wrote (benchmarks/fuzz.py), and that it would notice."""
+"""Some thousand changed inputs at all that reads what others wrote (verify/robustness/fuzz.py), and that it would
+notice."""
 
 import os
 import re
@@ -22,7 +23,7 @@ def run(*command: str) -> tuple[int, str]:
 
 
 def test_no_input_crashes_hangs_or_eats_memory() -> None:
-    code, said = run("benchmarks/fuzz.py", "--inputs", "1000", "--seed", "11")
+    code, said = run("-m", "verify.robustness.fuzz", "--inputs", "1000", "--seed", "11")
     assert code == 0, said
     rows = re.findall(r"(?m)^(\w+) +(\d+) +(\d+) +(\d+) +[\d.]+$", said)
     assert len(rows) >= 22
@@ -33,8 +34,8 @@ def test_no_input_crashes_hangs_or_eats_memory() -> None:
 WRONG = """
 import os, signal, sys
 import numpy as np
-from benchmarks.fuzz import WorkerPool
-from benchmarks.fuzz_targets import Target
+from verify.robustness.fuzz import WorkerPool
+from verify.robustness.fuzz_targets import Target
 
 def do(what):
     def maker(folder):

@@ -8,7 +8,6 @@ import functools
 
 import numpy as np
 
-from checks.kerbs import Coasting
 from sim_service.contract.machine import index
 from tandem.machines.car.buggy import forces, slots
 from tandem.machines.car.buggy.description import OUTPUTS
@@ -20,6 +19,7 @@ from tandem.multibody.relative.conversion import from_natural
 from tandem.multibody.relative.kinematics import gibbs_product
 from tests.tandem.multibody.relative.both import CLOSED, At, Both
 from tests.tandem.multibody.relative.test_tree import CONFIGS
+from verify.physics.kerbs import Coasting
 
 ROAD = CONFIGS / "roads" / "flat.toml"
 DRIVEN = 300  # steps of 5 ms

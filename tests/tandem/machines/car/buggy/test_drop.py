@@ -2,7 +2,7 @@
 
 import pytest
 
-from checks.drop import drop
+from verify.physics.drop import drop
 
 
 def test_at_5_ms_a_dropped_car_feels_what_it_feels_at_1_ms_and_every_step_converges() -> None:

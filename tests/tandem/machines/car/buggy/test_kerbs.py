@@ -1,4 +1,5 @@
-"""Kerbs: what lifts the car slows it down, whatever the time step; the whole grid is `python -m checks.kerbs`."""
+"""Kerbs: what lifts the car slows it down, whatever the time step; the whole grid is `python -m
+verify.physics.kerbs`."""
 
 import math
 from pathlib import Path
@@ -6,7 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checks.kerbs import (
+from tandem.machines.car.tyres.enveloping import SAMPLES, envelope
+from tandem.multibody.ground import make_road, surface
+from tandem.multibody.ground.layout import Head
+from tandem.multibody.ground.sharpness import TooSharp
+from tests.tandem.machines.car.buggy.conftest import Car, G
+from verify.physics.kerbs import (
     FRONT_LOAD,
     HEIGHT,
     LOW,
@@ -25,11 +31,6 @@ from checks.kerbs import (
     slowly_up,
     tandem_slope,
 )
-from tandem.machines.car.tyres.enveloping import SAMPLES, envelope
-from tandem.multibody.ground import make_road, surface
-from tandem.multibody.ground.layout import Head
-from tandem.multibody.ground.sharpness import TooSharp
-from tests.tandem.machines.car.buggy.conftest import Car, G
 
 R, K = 0.2891, 165e3
 
@@ -105,7 +106,7 @@ def test_on_a_plane_it_is_the_spring_of_the_file(deflection: float) -> None:
 
 @pytest.mark.parametrize("height", [0.02, 0.05, 0.11])
 def test_an_edge_takes_what_tandem_cams_take_and_more_where_the_wheel_is_lifted(height: float, tmp_path: Path) -> None:
-    """Pushed slowly up, without jumps of the force; all heights are `python -m checks.kerbs`."""
+    """Pushed slowly up, without jumps of the force; all heights are `python -m verify.physics.kerbs`."""
     load, tyre = FRONT_LOAD, {"UNLOADED_RADIUS": R, "VERTICAL_STIFFNESS": K}
     forces = slowly_up(make_road(kerb_file(tmp_path, height, RAMP, "bump")), tyre, load)
     cams, rigid = load * tandem_slope(R, height), load * rigid_slope(R - load / K, height)

@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checks.kerbs import VEHICLE, Coasting
-from checks.tyres import rolling
 from sim_service.contract.machine import index
 from sim_service.registry import gather
 from tandem.machines.car.buggy import build, slots
@@ -16,6 +14,8 @@ from tandem.machines.car.buggy.description import P
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
 from tandem.multibody.natural.tables import P as Part
 from tests.tandem.machines.car.buggy.conftest import Car
+from verify.physics.kerbs import VEHICLE, Coasting
+from verify.physics.tyres import rolling
 
 FLAT = VEHICLE.parents[1] / "roads" / "flat.toml"
 DENSITY = 1.2

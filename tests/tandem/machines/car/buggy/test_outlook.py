@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from checks.look_ahead_drives import is_lost
 from sim_service.contract.outlook import GROWTH, JUDGED, LOSS, USE, outlook_of
 from tandem.machines.car.buggy.outlook import growth, mass_figures
 from tests.tandem.machines.car.buggy.conftest import Car, G
+from verify.estimation.look_ahead_drives import is_lost
 
 
 def judged(car: Car) -> np.ndarray:

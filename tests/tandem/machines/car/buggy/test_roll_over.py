@@ -1,4 +1,4 @@
-"""A car that rolls over lies there, finite, and says so; many more are `python -m checks.roll_overs`."""
+"""A car that rolls over lies there, finite, and says so; many more are `python -m verify.physics.roll_overs`."""
 
 import itertools
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checks.roll_overs import MOST_CREATED, NAMED, WALLS, Case, random_case, random_impact, run, run_impact
 from sim_service.registry import gather
 from tandem.machines.car.buggy import forces, slots
 from tandem.machines.car.buggy.build import assemble
@@ -15,6 +14,7 @@ from tandem.machines.car.buggy.forces import depth_inside, point_load
 from tandem.multibody.ground import make_road, surface
 from tandem.multibody.natural.tables import P as Part
 from tests.tandem.machines.car.buggy.conftest import VEHICLE, Car, G, assembled
+from verify.physics.roll_overs import MOST_CREATED, NAMED, WALLS, Case, random_case, random_impact, run, run_impact
 
 
 @pytest.mark.parametrize(("torque", "seconds"), [(8e3, 0.5), (-7e3, 0.7)])
@@ -169,7 +169,7 @@ def test_a_point_in_a_ramp_is_as_deep_as_it_is_away_from_its_plane(slope: float)
 @pytest.mark.filterwarnings("ignore::tandem.multibody.ground.sharpness.TooSharp")
 def test_a_body_that_runs_into_a_step_of_the_road_makes_no_energy_in_any_step(case: Case, tmp_path: Path) -> None:
     """At 30 m/s it comes 15 cm farther in a step, through the whole face; the third makes 218 J unless the energy of
-    its contacts is looked at. More: `python -m checks.roll_overs --impacts`."""
+    its contacts is looked at. More: `python -m verify.physics.roll_overs --impacts`."""
     result = run_impact(case, tmp_path)
     assert result.touched and result.in_parts > 0
     assert result.good, result

@@ -2,11 +2,11 @@
 
 import pytest
 
-from checks.kerbs import Coasting
-from checks.tyres import FLAT, PRESSURES, WHEELS, energy, locked, parking
 from sim_service.contract.machine import index
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
 from tandem.multibody.natural.tables import P as Part
+from verify.physics.kerbs import Coasting
+from verify.physics.tyres import FLAT, PRESSURES, WHEELS, energy, locked, parking
 
 
 @pytest.mark.parametrize("bar", PRESSURES)

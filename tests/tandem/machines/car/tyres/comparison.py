@@ -1,4 +1,5 @@
-"""Kernels and publication side by side, over all coefficient sets: for the tests and for `python -m checks.tyres`."""
+"""Kernels and publication side by side, over all coefficient sets: for the tests and for `python -m
+verify.physics.tyres`."""
 
 import math
 

@@ -1,0 +1,150 @@
+"""What tandem promises, measured.
+
+    python -m verify                          lists every promise
+    python -m verify NAME... [--OPTION VALUE] measures these, in this order; 'haptics-*' takes all that are called so
+    python -m verify --all                    measures all; --quick the shortest; --bench and --drill those of make
+
+    NAME --help          options of that promise
+    --quick NAME...      these, in their shortest settings
+    --json FILE          what came out, for programs
+    --page FILE          a page for the site, with date, machine and sources
+    --title TEXT         of that page
+    --limit MINUTES      ends a measurement that takes longer; that counts as missed
+
+An option applies to every chosen promise that has it. Exit code: 0 all held, 1 something was missed, 2 wrong usage.
+What this machine lacks something for is listed, and not missed.
+"""
+
+import fnmatch
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from verify import show
+from verify.measure import note
+from verify.promises import PROMISES
+from verify.registry import Promise, options_of
+from verify.run import Outcome, measured
+
+SELECTIONS = ("all", "quick", "bench", "drill")
+OWN = ("json", "page", "title", "limit")
+
+
+class Usage(Exception):
+    """What is wrong with the words that were typed, and what would be right."""
+
+
+@dataclass
+class Asked:
+    names: list[str] = field(default_factory=list)
+    given: dict[str, list[str]] = field(default_factory=dict)  # by option, without its dashes
+
+    @property
+    def chosen(self) -> list[Promise]:
+        """By name, or by selection; without either none."""
+        if self.names:
+            found = [p for name in self.names for p in PROMISES.values() if fnmatch.fnmatch(p.name, name)]
+            unknown = [name for name in self.names if not fnmatch.filter(PROMISES, name)]
+            if unknown:
+                raise Usage(f"no promise {', '.join(unknown)}; `python -m verify` lists them")
+            return list(dict.fromkeys(found))
+        if "all" in self.given:
+            return list(PROMISES.values())
+        kinds = [kind for kind in SELECTIONS if kind in self.given]
+        return [p for p in PROMISES.values() if any(getattr(p, kind) is not None for kind in kinds)]
+
+    def settings(self, promise: Promise) -> dict[str, Any]:
+        """Of the selection, if it is one, then what was typed."""
+        kind = next((kind for kind in ("quick", "bench", "drill") if kind in self.given), None)
+        found: dict[str, Any] = dict(getattr(promise, kind) or {}) if kind else {}
+        typed = {name: words for name, words in self.given.items() if name not in (*SELECTIONS, *OWN)}
+        if typed:
+            options = options_of(promise.function)
+            try:
+                found |= {
+                    n: options[n].parse(w) for name, w in typed.items() if (n := name.replace("-", "_")) in options
+                }
+            except ValueError as wrong:
+                raise Usage(f"{promise.name}: {wrong}") from None
+        return found
+
+
+def read(words: list[str]) -> Asked:
+    """Names first, then options; what follows an option belongs to it."""
+    asked = Asked()
+    last: list[str] | None = None
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            last = asked.given.setdefault(name, [])
+            last += [value] if equals else []
+            if name in SELECTIONS:
+                last = None
+        elif last is None:
+            asked.names.append(word)
+        else:
+            last.append(word)
+    for name in OWN:
+        if name in asked.given and len(asked.given[name]) != 1:
+            raise Usage(f"--{name} takes one value")
+    return asked
+
+
+def unknown_options(asked: Asked, chosen: list[Promise]) -> Iterator[str]:
+    known = {option.flag for promise in chosen for option in options_of(promise.function).values()}
+    for name in asked.given:
+        if name not in (*SELECTIONS, *OWN) and name not in known:
+            of = ", ".join(p.name for p in chosen)
+            yield f"--{name}: no option of {of}; there are {', '.join(sorted(known)) or 'none'}"
+
+
+def main(words: list[str]) -> int:
+    try:
+        asked = read([word for word in words if word not in ("--help", "-h")])
+        chosen = asked.chosen
+        if len(words) == 0 or "--help" in words or "-h" in words:
+            print(__doc__ if "--help" in words and not chosen else "", end="")
+            print(show.listing(chosen or PROMISES.values(), bool(chosen)))
+            return 0
+        if not chosen:
+            raise Usage("nothing is chosen: names, --all, --quick, --bench or --drill")
+        typed = asked.given.keys() - {*SELECTIONS, *OWN}
+        for text in unknown_options(asked, chosen) if typed else ():
+            raise Usage(text)
+        plan = [(promise, asked.settings(promise)) for promise in chosen]
+        limit_s = 60.0 * float(asked.given["limit"][0]) if "limit" in asked.given else None
+    except (Usage, ValueError) as wrong:
+        print(f"verify: {wrong}", file=sys.stderr)
+        return 2
+    return measure_all(plan, asked, limit_s)
+
+
+def measure_all(plan: list[tuple[Promise, dict[str, Any]]], asked: Asked, limit_s: float | None) -> int:
+    found: list[Outcome] = []
+    try:
+        for number, (promise, settings) in enumerate(plan, 1):
+            note(f"{number} of {len(plan)}: {Outcome(promise, settings).command}: {promise.promised}")
+            found.append(measured(promise, settings, limit_s))
+            write(found, asked)  # after each: what was measured stays if the next is interrupted
+    except KeyboardInterrupt:
+        note(f"interrupted; {len(plan) - len(found)} were not measured")
+    show.table(found, Console())
+    return int(any(one.missed for one in found) or len(found) < len(plan))
+
+
+def write(found: list[Outcome], asked: Asked) -> None:
+    if "json" in asked.given:
+        Path(asked.given["json"][0]).write_text(json.dumps(show.as_json(found), indent=1))
+    if "page" in asked.given:
+        file = Path(asked.given["page"][0])
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(show.page(asked.given.get("title", ["What was measured"])[0], found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,449 @@
+"""Measured beside computed: sets of others, and what tandem makes of them. `--write` makes docs/results/reality.md.
+
+    python -m verify.others.reality [--only adams rav4 gnss roads mf4 tyres] [--json] [--write docs/results/reality.md]
+
+Data that may not stand in the repository are found by the environment variable TANDEM_REAL_DATA: a folder of folders
+(adams_joints, rav4_can, roads, mf4, tyres), each with its licence. Where it is not set, what needs them is "not here",
+which is no failure. Exit code 1: a figure is beyond its limit.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import platform
+import shutil
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sync.clock import now_ns
+from sync.errors import TandemError
+from sync.record import measured, open_run
+from tandem.records.exchange.importer import Asked, import_file, open_measurement
+from tandem.records.exchange.tables import BusNames
+from verify import ROOT
+
+ENVIRONMENT = "TANDEM_REAL_DATA"
+HERE = ROOT / "tests" / "data" / "real"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure beside its limit."""
+
+    what: str
+    value: float | None  # None: not here
+    unit: str
+    most: float | None = None  # None: a figure without a promise
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        if self.value is None:
+            return "not here"
+        if self.most is None:
+            return ""
+        return "within" if self.value <= self.most else "BEYOND"
+
+
+def _most(apart: np.ndarray) -> float:
+    return float(np.abs(apart).max())
+
+
+def folder(name: str) -> Path | None:
+    place = os.environ.get(ENVIRONMENT)
+    found = Path(place) / name if place else None
+    return found if found is not None and found.is_dir() else None
+
+
+def not_here(what: str) -> list[Row]:
+    return [Row(what, None, "", note=f"{ENVIRONMENT} names no folder with it")]
+
+
+# ---- joints and a spring of ADAMS ------------------------------------------------------------------------------------
+
+# acceptance of the open code that these results come with: positions, velocities, accelerations, reactions
+_GATES = {"Pos": 1e-3, "Vel": 1e-4, "Acc": 2e-2, "Rforce": 1e-2, "Rtorque": 1e-2}
+_UNITS = {"Pos": "m", "Vel": "m/s", "Acc": "m/s2", "Rforce": "N", "Rtorque": "N m"}
+_ROD_X, _ROD_Y = [0.04, 0.1, 0.1], [0.1, 0.04, 0.1]  # principal inertias of a rod along x, along y, kg m2
+# a pendulum that swings as that of the revolute joint does, and which columns of its results are x, y, z here
+_SAME_PENDULUM = {"Spherical": [1, 2, 3], "Universal": [2, 1, 3]}
+_FORMULATIONS = {"natural": {"scheme": "i3al_halved"}, "relative": {}}
+
+
+def _joint(kind: str, centre: list[float], inertia: list[float], **joint: Any) -> dict[str, Any]:
+    """A rod of 1 kg on a joint at the origin, let go."""
+    return {
+        "points": {"C": {"at": centre}},
+        "vectors": {"ex": {"along": [1.0, 0, 0]}, "ey": {"along": [0, 1.0, 0]}, "ez": {"along": [0, 0, 1.0]}},
+        "bodies": {"rod": {"nodes": ["C", "ex", "ey", "ez"], "mass": 1.0, "centre": centre, "inertia": inertia}},
+        "joints": {"joint": {"kind": kind, "bodies": ["ground", "rod"], "at": [0.0, 0.0, 0.0], **joint}},
+    }
+
+
+def _hung(centre: list[float], inertia: list[float], **parts: Any) -> dict[str, Any]:
+    made = _joint("", centre, inertia)
+    return {**made, "joints": {}, **parts}
+
+
+def adams_cases() -> dict[str, dict[str, Any]]:
+    """By the name of the results; the models as the .adm files have them."""
+    ball = _hung([2.0, 0, 0], _ROD_X)
+    ball["points"] |= {"O": {"at": [0.0, 0, 0], "fixed": True}, "B": {"at": [0.0, 0, 0]}}
+    ball["bodies"]["rod"]["nodes"] = ["B", "C", "ey", "ez"]
+    ball["vectors"].pop("ex")
+    ball["joints"] = {"joint": {"kind": "spherical", "points": ["O", "B"]}}
+    string = _hung([0.0, 2.0, 0], _ROD_X, joints={"joint": {"kind": "rod", "points": ["O", "C"], "length": 2.0}})
+    string["points"]["O"] = {"at": [0.0, 0, 0], "fixed": True}
+    # its file says 200 N/m and 10 N s/m, its results are those of 10 and 0.5
+    spring = {"kind": "spring", "points": ["hook", "C"], "stiffness": 10.0, "damping": 0.5, "length": 1.0}
+    hanging = _hung([0.0, 0.0, 0.0], _ROD_X, forces={"spring": spring})
+    hanging["points"]["hook"] = {"at": [0.0, 0.0, 1.0], "fixed": True}
+    return {
+        "Revolute": _joint("revolute", [2.0, 0, 0], _ROD_X, axis=[0.0, 1.0, 0.0]),
+        "Spherical": ball,
+        "Universal": _joint("universal", [0.0, 2.0, 0], _ROD_Y, axes=[[1.0, 0, 0], [0, 0, 1.0]]),
+        "Prismatic": _joint("prismatic", [2.0, 0, 0], _ROD_X, axis=[0.0, 0.0, 1.0]),
+        "Cylindrical": _joint("cylindrical", [2.0, 0, 0], _ROD_X, axis=[0.0, 0.0, 1.0]),
+        "Distance": string,
+        "TranSpring": hanging,
+    }
+
+
+def at_marker(force: np.ndarray, torque: np.ndarray, of: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The torque of a reaction about the place `at`, given that about `of`."""
+    return torque + np.cross(of - at, force)
+
+
+def _computed(name: str, case: dict[str, Any], formulation: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Times, and what ADAMS asks for: of the centre of mass, and on the ground's marker at the origin."""
+    from tandem.mechanism import run as work
+    from tandem.mechanism.columns import columns
+    from tandem.multibody.mechanism_file import describe
+
+    file = {"name": name.lower(), "dimension": 3, "gravity": [0.0, 0.0, -9.80665], **case}
+    file["run"] = {"seconds": 5.0, "step_ms": 1.0, "formulation": formulation, **_FORMULATIONS[formulation]}
+    described, state = work.prepare(describe(file, name))
+    record = work.simulate(described, state, lambda *_: None).record
+    found = {label: values for label, _, values in columns(record)}
+
+    def vector(stem: str, suffix: str = "") -> np.ndarray:
+        none = np.zeros(len(record.t))
+        return np.column_stack([found.get(f"{stem}_{axis}{suffix}", none) for axis in "xyz"])
+
+    place = vector("C")
+    result = {"Pos": place, "Vel": vector("C", "_rate"), "Acc": vector("C", "_accel")}
+    tension = found.get("joint_force", found.get("spring_force"))
+    if tension is not None:  # along the rod or spring, which pulls the ground towards the body
+        along = place - case["points"]["O" if "O" in case["points"] else "hook"]["at"]
+        force = tension[:, None] * along / np.linalg.norm(along, axis=1)[:, None]
+        return record.t, result | {"Rforce": force, "Rtorque": np.zeros_like(force)}
+    force, torque = vector("joint_force"), vector("joint_torque")
+    origin = np.zeros(3)
+    return record.t, result | {"Rforce": -force, "Rtorque": -at_marker(force, torque, origin, origin)}
+
+
+def adams() -> list[Row]:
+    place = folder("adams_joints")
+    if place is None:
+        return not_here("joints and a spring of ADAMS")
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        with tarfile.open(place / "case01.tar.gz") as archive:
+            archive.extractall(scratch, filter="data")
+
+        def theirs(name: str, quantity: str) -> np.ndarray:
+            return np.loadtxt(Path(scratch) / f"{name}_Case01_ADAMS_{quantity}.txt", skiprows=3)
+
+        for name, case in adams_cases().items():
+            places = {}
+            for formulation in _FORMULATIONS:
+                try:
+                    t, ours = _computed(name, case, formulation)
+                except TandemError as error:
+                    rows.append(Row(f"{name}, {formulation}", None, "", note=str(error)))
+                    continue
+                places[formulation] = ours["Pos"]
+                for quantity, gate in _GATES.items():
+                    reference = theirs(name, quantity)
+                    values = np.column_stack([np.interp(reference[:, 0], t, ours[quantity][:, k]) for k in range(3)])
+                    apart = float(np.abs(values - reference[:, 1:4]).max())
+                    limit, note = gate, ""
+                    if name in _SAME_PENDULUM:
+                        other = theirs("Revolute", quantity)[:, _SAME_PENDULUM[name]]
+                        spread = float(np.abs(reference[:, 1:4] - other).max())
+                        limit = max(gate, 1.05 * spread)
+                        note = f"ADAMS' own revolute, the same motion, is {spread:.3g} from it"
+                        note += f"; the gate of the other code, {gate:g}, is not met" if apart > gate else ""
+                    rows.append(Row(f"{name}, {formulation}: {quantity}", apart, _UNITS[quantity], limit, note))
+            if len(places) == 2:
+                apart = float(np.abs(places["natural"] - places["relative"]).max())
+                rows.append(Row(f"{name}: natural beside relative, Pos", apart, "m", 1e-5))
+    return rows
+
+
+# ---- the bus of a RAV4 -----------------------------------------------------------------------------------------------
+
+
+def _log(place: Path, scratch: Path) -> Path:
+    packed = next(iter(place.glob("*.log.gz")), None)
+    if packed is None:
+        return next(place.glob("*.log"))
+    log = scratch / "rav4.log"
+    with gzip.open(packed) as source, open(log, "wb") as target:
+        shutil.copyfileobj(source, target)
+    return log
+
+
+def rav4() -> list[Row]:
+    place = folder("rav4_can") or HERE / "rav4_can"
+    extent = "60 s" if place != HERE / "rav4_can" else "the 20 s of tests/data/real"
+    dbc = place / "toyota_2017_opendbc.dbc"
+    with tempfile.TemporaryDirectory() as scratch:
+        log = _log(place, Path(scratch))
+        then = now_ns()
+        sheets = {s.name.removesuffix("@can0"): s for s in open_measurement(log, lambda: BusNames(dbc)).sheets}
+        steering, wheels = sheets["STEER_ANGLE_SENSOR"], sheets["WHEEL_SPEEDS"]
+        both = steering.load(["STEER_ANGLE", "STEER_FRACTION"])
+        four = wheels.load([f"WHEEL_SPEED_{wheel}" for wheel in ("FR", "FL", "RR", "RL")])
+        read_s = (now_ns() - then) * 1e-9
+        theirs = {
+            name: np.loadtxt(place / f"decoded_{name}.csv", delimiter=",", skiprows=1) for name in ("steering", "speed")
+        }
+        angle = both["STEER_ANGLE"] + both["STEER_FRACTION"] - theirs["steering"][:, 1]
+        speed = np.mean(list(four.values()), axis=0) / 3.6 - theirs["speed"][:, 1]
+        assert steering.seconds is not None
+        instants = steering.seconds("STEER_ANGLE") - theirs["steering"][:, 0]
+        then = now_ns()
+        quantities = ["yaw_rate=KINEMATICS.YAW_RATE", "vx=SPEED.SPEED:km/h", "front_right=WHEEL_SPEED_FR"]
+        config, overrides = HERE / "rav4_can" / "rav4.toml", [f"source.dbc={dbc}"]
+        asked = Asked(log, config, True, [], quantities, overrides=overrides, runs=Path(scratch))
+        figures = import_file(asked)
+        import_s = (now_ns() - then) * 1e-9
+        brought = measured(open_run(Path(figures["run"])))
+    return [
+        Row(
+            f"steering angle, {len(angle)} values of {extent}: largest difference",
+            float(np.abs(angle).max()),
+            "deg",
+            0.0,
+        ),
+        Row(f"speed, {len(speed)} values: largest difference", _most(speed), "m/s", 1e-12),
+        Row(
+            "instants: largest difference",
+            float(np.abs(instants).max()),
+            "s",
+            1e-6,
+            "candump writes whole microseconds",
+        ),
+        Row("blocks of the import", float(figures["rows"]["/daq"]), "1"),
+        Row("readings of the measured yaw rate, at their own instants", float(len(brought["yaw_rate"].t_ns)), "1"),
+        Row("frames to columns", read_s, "s"),
+        Row("`tandem import`, the whole command but its start", import_s, "s"),
+    ]
+
+
+# ---- its GNSS receiver beside the virtual one ------------------------------------------------------------------------
+
+_EARTH_M = 6_371_000.0
+_WINDOW_S = 20.0
+_STREET = ROOT / "configs" / "observers" / "buggy_street.toml"
+
+
+def gnss() -> list[Row]:
+    place = folder("rav4_can")
+    if place is None:
+        return not_here("the RAV4's GNSS path")
+    fixes = np.loadtxt(place / "gnss_ublox.csv", delimiter=",", skiprows=1)
+    pose = np.loadtxt(place / "global_pose_vel_ecef.csv", delimiter=",", skiprows=1)
+    t, latitude, longitude = fixes[:, 0], np.radians(fixes[:, 1]), np.radians(fixes[:, 2])
+    north = _EARTH_M * (latitude - latitude[0])
+    east = _EARTH_M * np.cos(latitude[0]) * (longitude - longitude[0])
+    # velocities that the owner computed afterwards from everything, turned into east and north
+    (sin_a, sin_o), (cos_a, cos_o) = (f(np.array([latitude[0], longitude[0]])) for f in (np.sin, np.cos))
+    up = np.array([cos_a * cos_o, cos_a * sin_o, sin_a])
+    to_east = np.array([-sin_o, cos_o, 0.0])
+    to_north = np.cross(up, to_east)
+    rates = np.column_stack([pose[:, 1:] @ to_east, pose[:, 1:] @ to_north])
+    within = (t >= pose[0, 0]) & (t <= pose[-1, 0])
+    speed = np.interp(t[within], pose[:, 0], np.hypot(*rates.T))
+    steps = np.diff(pose[:, 0])[:, None] * 0.5 * (rates[1:] + rates[:-1])
+    path = np.vstack([np.zeros(2), np.cumsum(steps, axis=0)])
+    left = np.column_stack(
+        [values[within] - np.interp(t[within], pose[:, 0], path[:, k]) for k, values in enumerate((east, north))]
+    )
+    at = t[within]
+    drift, noise = [], []
+    for begin in np.arange(at[0], at[-1] - _WINDOW_S, _WINDOW_S):
+        rows = (at >= begin) & (at < begin + _WINDOW_S)
+        offset = left[rows] - left[rows].mean(axis=0)
+        drift.append(np.hypot(*(left[rows][-1] - left[rows][0])))
+        noise.append(np.sqrt(np.mean(np.diff(offset, axis=0) ** 2) / 2.0))
+    off = fixes[within, 3] - speed
+    virtual = tomllib.loads(_STREET.read_text())["sensors"]["gnss"]
+    return [
+        Row("fixes beside the path of the owner's velocities", float(np.count_nonzero(within)), "1"),
+        Row("their speed: rms of the difference", float(np.sqrt(np.mean(off**2))), "m/s"),
+        Row("their speed: mean difference", float(off.mean()), "m/s"),
+        Row(f"wander within {_WINDOW_S:g} s, mean", float(np.mean(drift)), "m"),
+        Row("from fix to fix: noise, an axis", float(np.mean(noise)), "m"),
+        Row("the virtual receiver in a street: noise of a position, an axis", virtual["position_noise"], "m"),
+        Row("the virtual receiver in a street: noise of a velocity, an axis", virtual["velocity_noise"], "m/s"),
+    ]
+
+
+# ---- roads, loggers, tyres -------------------------------------------------------------------------------------------
+
+
+def roads() -> list[Row]:
+    from tandem.multibody.ground.crg import parse_crg
+
+    place = folder("roads")
+    if place is None:
+        return not_here("measured roads")
+    rows = []
+    for name in ("belgian_block", "Horstwalde", "detrended_rms_course_1in"):
+        data = (place / f"{name}.crg").read_bytes()
+        crg = parse_crg(data, name, fill_sides=True)
+        rows.append(Row(f"{name}: heights, {len(crg.heights)} by {len(crg.v)}: rms", float(crg.heights.std()), "m"))
+        if name.startswith("detrended"):
+            # the file says 0.96944 in over the part that undulates, 100 m to 404.8 m
+            part = slice(round(100 / crg.increment), round(404.8 / crg.increment) + 1)
+            apart = abs(float(np.sqrt(np.mean(crg.heights[part] ** 2))) / 0.0254 - 0.96944)
+            note = "it does not say by which rule"
+            rows.append(Row("its rms beside what the file says of itself", apart, "in", note=note))
+            twice = data.replace(
+                b"$KD_DEFINITION", b"$ROAD_CRG_MODS\nSCALE_Z_GRID = 2\nREFPOINT_U = 100\n$KD_DEFINITION", 1
+            )
+            moved, ignored = parse_crg(twice, name), parse_crg(twice, name, ignore_modifiers=True)
+            row = round(100 / crg.increment)
+            wanted = 2.0 * (crg.heights - np.interp(0.0, crg.v, crg.heights[row]))
+            rows.append(
+                Row(
+                    "modifiers applied: from the heights by hand",
+                    float(np.abs(moved.heights - wanted).max()),
+                    "m",
+                    1e-12,
+                )
+            )
+            rows.append(
+                Row(
+                    "modifiers left out: from the heights", float(np.abs(ignored.heights - crg.heights).max()), "m", 0.0
+                )
+            )
+    try:
+        parse_crg((place / "belgian_block.CORRUPT_5bytes_short.crg").read_bytes(), "damaged", fill_sides=True)
+        rows.append(Row("a file 5 bytes short was read", 1.0, "1", 0.0))
+    except TandemError as error:
+        rows.append(Row("a file 5 bytes short was read", 0.0, "1", 0.0, str(error)))
+    return rows
+
+
+def mf4() -> list[Row]:
+    place = folder("mf4")
+    if place is None:
+        return not_here("logger files")
+    rows = []
+    names = BusNames(place / "canmod-gps.dbc")
+    for file in sorted(place.glob("*.MF4")):
+        then = now_ns()
+        try:
+            measurement = open_measurement(file, lambda: names)
+        except TandemError as error:
+            rows.append(Row(file.name, None, "", note=str(error).replace(str(place), "")))
+            continue
+        values = {s.name: s.load(list(s.columns)) for s in measurement.sheets}
+        cost = (now_ns() - then) * 1e-9
+        measurement.close()
+        count = sum(len(column) for sheet in values.values() for column in sheet.values())
+        rows.append(Row(f"{file.name}: values of {len(values)} messages", float(count), "1"))
+        rows.append(Row(f"{file.name}: read and decoded", cost, "s"))
+        imu = values["gnss_imu"]
+        size = np.sqrt(sum(imu[f"Acceleration{axis}"] ** 2 for axis in "XYZ"))
+        rows.append(Row("its accelerometer's mean, beside 9.81", float(abs(size.mean() - 9.81)), "m/s2", 0.5))
+    return rows
+
+
+def tyres() -> list[Row]:
+    place = folder("tyres")
+    if place is None:
+        return not_here("rows of a tyre rig")
+    then = now_ns()
+    sheet = open_measurement(place / "cornering.mat").sheets[0]
+    found = sheet.load(["SA", "FY", "FZ", "ET"])
+    return [
+        Row("rows of the rig, with units", float(len(found["SA"])), "1"),
+        Row("read", (now_ns() - then) * 1e-9, "s"),
+        Row("channels whose unit the file lists", float(sum(bool(u) for u in sheet.columns.values())), "1"),
+    ]
+
+
+CHECKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
+    "adams": ("Joints and a spring of ADAMS, 5 s, beside both formulations", adams),
+    "rav4": ("The bus of a RAV4, beside its owner's decoding", rav4),
+    "gnss": ("Its GNSS receiver", gnss),
+    "roads": ("Measured roads", roads),
+    "mf4": ("Files of a CAN logger", mf4),
+    "tyres": ("Rows of a tyre rig", tyres),
+}
+
+
+def figure(row: Row) -> str:
+    if row.value is None:
+        return "–"
+    return f"{row.value:.0f}" if row.unit == "1" else f"{row.value:.3g} {row.unit}"
+
+
+def page(found: dict[str, list[Row]]) -> Iterator[str]:
+    yield "# tandem and reality\n"
+    yield (
+        "Figures of sets that others measured or computed, good or bad, as `python -m verify.others.reality --write"
+        f" docs/results/reality.md` printed them on {date.today().isoformat()}, {platform.machine()},"
+        f" {os.cpu_count()} cores, busy with other work: times are upper bounds. Limits are promises; a figure without"
+        " one is only reported. Limits of joints are the gates of the open code that ADAMS' results come with; where"
+        " those results differ by more from ADAMS' own revolute joint, whose motion is the same, that difference is the"
+        " limit. Data that may not stand in the repository are named by `TANDEM_REAL_DATA`.\n"
+    )
+    for name, rows in found.items():
+        yield f"## {CHECKS[name][0]}\n"
+        yield "| | figure | limit | |\n|---|---|---|---|"
+        for row in rows:
+            most = "" if row.most is None else f"{row.most:g}"
+            verdict = f"**{row.verdict}**" if row.verdict == "BEYOND" else row.verdict
+            yield f"| {row.what} | {figure(row)} | {most} | {'; '.join(filter(None, (verdict, row.note)))} |"
+        yield ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=CHECKS, default=list(CHECKS))
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", type=Path)
+    asked = parser.parse_args()
+    found = {name: CHECKS[name][1]() for name in asked.only}
+    if asked.json:
+        print(
+            json.dumps({name: [asdict(row) | {"verdict": row.verdict} for row in rows] for name, rows in found.items()})
+        )
+    else:
+        for name, rows in found.items():
+            print(CHECKS[name][0])
+            for row in rows:
+                print(f"  {row.what}: {figure(row)}  {row.verdict}  {row.note}".rstrip())
+    if asked.write is not None:
+        asked.write.parent.mkdir(parents=True, exist_ok=True)
+        asked.write.write_text("\n".join(page(found)).rstrip() + "\n")
+    return int(any(row.verdict == "BEYOND" for rows in found.values() for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

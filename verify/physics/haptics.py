@@ -1,0 +1,412 @@
+"""Haptic promises through the real path: python -m verify.physics.haptics WHAT
+
+    chatter   the stiffness from which on the wall chatters, beside what the eigenvalues predict, for three delays
+    energy    what a push and release at constant speed gets back, by the passivity monitor, beside K v (T + 2 delay) d,
+              T and delay as the record has them, where the record says that nothing disturbed it; three times
+    hands_off the car at a haptic wheel that nobody holds, pushed again and again from standing to 150 km/h: at rest
+    kills     kill -9 of the simulator and of the DAQ, the device a process of its own: zero effort in time, 20 of 20
+    limit     the doctor's stiffest wall and largest gain, and far beyond them, at a device that nobody holds: it comes
+              to rest, or does not
+    loop      60 s at 5 kHz: lost, round trip, misses beside those of a bare loop that runs meanwhile
+              (verify/real_runs.py); and the record replayed to the bit
+    port      the car at 5 ms with its port model at 5 kHz beside the car at 1 ms (verify/physics/haptic_port.py)
+
+Runs of configs/wall.toml, or configs/haptic_wheel.toml, through shared memory; figures come from their records and
+their reports.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sync.config.config import Config, load
+from sync.errors import RingError, TandemError
+from sync.record import open_run
+from sync.ring.follower import RingFollower
+from sync.ring.ring import RingReader
+from tandem.doctor import passivity as theory
+from tandem.live.tune import tune
+from verify.physics.haptic_port import PORT_HZ, WHEEL, port
+from verify.real_runs import ROOT, options, reported, run_beside_bare, tandem
+
+WALL = ROOT / "configs" / "wall.toml"
+DELAYS_MS = (0.5, 1.0, 2.0)  # dead time of the device, beside the loop's own delay
+LEVELS, LEVEL_S = np.arange(0.85, 1.26, 0.05), 3.0  # near its onset chatter takes seconds to grow
+BIAS, CHATTER = 5.0, 0.35  # N; from peak to peak, as a share of how far that presses the wall in
+_STEADY = 1500  # samples, for which the finger is pushed before a kill
+_PATIENCE_S = 120.0
+FEWEST_PUSHES = 10  # of energy
+PUSHES, PUSH_S, PUSH_NM = 10, 5.0, 400.0  # hands off: so often, s apart, N m about the vertical
+BEYOND = 8.0  # of limit: times the doctor's
+
+
+def started(word: str, settings: list[str], *more: str, file: Path = WALL, **keywords: Any) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tandem", word, str(file), *options(settings), *more]
+    return subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.DEVNULL, **keywords)
+
+
+def usual(kind: str) -> list[str]:
+    return [f"name=haptics_{kind}_{os.getpid()}", "view.enabled=false", "sim.parameters.stiffness_limit=1e6"]
+
+
+def until(holds: Callable[[], Any]) -> Any:
+    end = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end:
+        with contextlib.suppress(RingError, TandemError):
+            if found := holds():
+                return found
+        time.sleep(0.02)
+    raise TimeoutError(f"nothing within {_PATIENCE_S:g} s")
+
+
+def newest(ring: str) -> Any:
+    """A record with named fields; None where no writer lives."""
+    reader = RingReader(ring)
+    try:
+        return reader.newest() if reader.writer_alive else None
+    finally:
+        reader.close()
+
+
+# ---- onset of chatter ------------------------------------------------------------------------------------------------
+
+
+def chatter() -> bool:
+    device, finger = theory.Port(0.3, 2.0), theory.FINGER
+    port, period = theory.together(device, finger), 2e-4
+    good = True
+    for dead_ms in DELAYS_MS:
+        expected = theory.onset(port, 0.0, period, 1e-3 * dead_ms + 1e-4)
+        nudge = "{points=[[0.0, 0.0], [0.2, 0.0], [0.201, 0.0005], [0.4, 0.0005], [0.401, 0.0]], period=0.402}"
+        settings = [
+            *usual("chatter"), f"source.dead_time_ms={dead_ms}", f"source.hand={{bias={-BIAS}, motion={nudge}}}",
+            "source.effort.limit=50.0", "source.saturation=50.0", f"sim.parameters.stiffness={LEVELS[0] * expected}",
+        ]  # fmt: skip
+        config = load(WALL, settings)
+        with tempfile.TemporaryDirectory() as folder:
+            seconds = str((len(LEVELS) + 3) * LEVEL_S)
+            run = started("run", settings, "--seconds", seconds, "--runs", folder, "--json", stdout=subprocess.PIPE)
+            until(partial(_felt, config))
+            time.sleep(LEVEL_S)
+            for level in LEVELS:
+                until(partial(tune, config, [f"stiffness={level * expected}"], False))
+                time.sleep(LEVEL_S)
+            result = reported(run)
+            steps = open_run(next(Path(folder).iterdir())).topics["/step"].blocks
+        trip = result["effort"]["round_trip_us"]["round_trip"]
+        delay = 1e-6 * trip["p50"] + 1e-3 * dead_ms
+        predicted = theory.onset(port, 0.0, period, delay)
+        found = _first_chatter(steps)
+        off = found / predicted - 1.0
+        good &= abs(off) <= 0.15
+        print(
+            f"delay {1e3 * delay:.3f} ms (round trip {trip['p50']:.0f} us, dead time {dead_ms:g} ms): chatter from"
+            f" {found:.0f} N/m on, predicted {predicted:.0f} N/m: {100 * off:+.1f} %"
+        )
+    return good
+
+
+def _felt(config: Config) -> bool:
+    step = newest(config.ring("sim"))
+    return step is not None and bool(step["force"] != 0.0)
+
+
+def _first_chatter(steps: np.ndarray) -> float:
+    """Between the last stiffness that was calm and the first that chatters."""
+    calm = 0.0
+    changes = np.flatnonzero(np.diff(steps["stiffness_used"])) + 1
+    for begin, end in zip([0, *changes], [*changes, len(steps)], strict=True):
+        stiffness = float(steps["stiffness_used"][begin])
+        late = steps["port"][begin + (end - begin) // 2 : end]
+        if len(late) < 1000 or stiffness <= calm:
+            continue
+        # what is quicker than the nudges
+        quick = late - np.convolve(late, np.full(501, 1.0 / 501), "same")
+        if np.ptp(quick[501:-501]) > CHATTER * BIAS / stiffness:
+            return 0.5 * (calm + stiffness) if calm else stiffness
+        calm = stiffness
+    return np.inf
+
+
+# ---- energy ----------------------------------------------------------------------------------------------------------
+
+
+def energy() -> bool:
+    """Three runs, each by itself."""
+    within = [_pushes() for _ in range(3)]
+    return all(within)
+
+
+def _pushes() -> bool:
+    stiffness, speed, depth = 2000.0, 0.05, 0.005
+    half = 2 * depth / speed
+    way = f"{{points=[[0.0, {depth}], [{half}, {-depth}]], period={2 * half}}}"
+    settings = [
+        *usual("energy"), f"source.hand={{rigid=true, motion={way}}}", f"sim.parameters.stiffness={stiffness}",
+        "source.effort.limit=50.0", "source.saturation=50.0", "source.effort.slew=1e9",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        run = started("run", settings, "--seconds", "12", "--runs", folder, "--json", stdout=subprocess.PIPE)
+        result = reported(run)
+        efforts = open_run(next(Path(folder).iterdir())).topics["/effort"].blocks
+    stale = 1e-3 * load(WALL, settings).source["effort"]["stale_after_ms"]
+    found, age, covered, inside = leak(efforts[efforts["t_ns"] > efforts["t_ns"][0] + 1_000_000_000], stiffness, stale)
+    pushes = 0.5 * speed * covered / depth  # down to the depth and back
+    if pushes < FEWEST_PUSHES:
+        print(
+            f"only {pushes:.1f} pushes' worth of undisturbed way of {0.5 * speed * inside / depth:.1f}: nothing known"
+        )
+        return False
+    expected = theory.hold_leak(stiffness, speed, 0.0, depth, age)  # T + 2 delay is twice the mean age
+    off = found / pushes / expected - 1.0
+    trip = result["effort"]["round_trip_us"]["round_trip"]
+    print(
+        f"{pushes:.1f} pushes, {100 * (1.0 - covered / inside):.1f} % of the way disturbed: {1e3 * found / pushes:.4f}"
+        f" mJ each given out by the monitor, K v (T + 2 delay) d = {1e3 * expected:.4f} mJ with T + 2 delay"
+        f" {2e6 * age:.0f} us by the record (round trip p50 {trip['p50']:.0f} us): {100 * off:+.1f} %"
+    )
+    return abs(off) <= 0.05
+
+
+def leak(efforts: np.ndarray, stiffness: float, stale: float) -> tuple[float, float, float, float]:
+    """(J given out, mean age of what the efforts were made from in s, s that both are of, s in the wall), of a wall of
+    this stiffness (below 0), from sample to sample.
+
+    A spring takes ½ K x² in and gives it back; what the monitor has beside that is given out. To leading order it is
+    K v² times the age, at every instant, of the motion that the effort in force was made from: over a push to d and
+    back K v (T + 2 delay) d, with T and delay as they were, pauses of the host included. Left out is what that does not
+    hold for, by the loop's own record: the time between two samples in which an effort was in force that was not given
+    as it was wanted (watchdog, limit, slew), or whose sample is not known or outside the wall, or which got older than
+    `stale` (s, of the configuration: v times that is no longer little beside d), or at which the record has a gap or
+    another simulator took over.
+    """
+    t = 1e-9 * (efforts["t_ns"].astype(np.int64) - int(efforts["t_ns"][0]))
+    sampled = 1e-9 * (efforts["sampled_ns"].astype(np.int64) - int(efforts["t_ns"][0]))
+    known, gap = efforts["sampled_ns"] > 0, np.diff(efforts["seq"].astype(np.int64), append=0) != 1
+    wrong = (efforts["given"] != efforts["wanted"]) | ~known | (efforts["given"] == 0.0) | gap
+    age, hold = np.where(known, t - sampled, 0.0), np.diff(t)
+    wrong |= age + np.append(hold, 0.0) > stale
+    wrong |= np.diff(efforts["step_epoch"], append=efforts["step_epoch"][-1]) != 0
+
+    def until(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The integrals, until then, of the age and of what is wrong."""
+        at = np.maximum(np.searchsorted(t, s, side="right") - 1, 0)
+        begun = s - t[at]
+        ages = np.concatenate([[0.0], np.cumsum(hold * (age[:-1] + 0.5 * hold))])
+        wrongs = np.concatenate([[0.0], np.cumsum(hold * wrong[:-1])])
+        return ages[at] + begun * (age[at] + 0.5 * begun), wrongs[at] + begun * wrong[at]
+
+    newest = np.maximum.accumulate(np.where(known, sampled, -np.inf))
+    rows = np.flatnonzero(known & (np.diff(newest, prepend=-np.inf) > 0.0) & (sampled > 0.0))
+    x, energy, s = efforts["displacement"][rows], efforts["energy"][rows], sampled[rows]
+    ages, wrongs = (np.diff(each) for each in until(s))
+    inside = (x[1:] < 0.0) & (x[:-1] < 0.0)
+    good = inside & (wrongs < 1e-9)
+    found = 0.5 * stiffness * np.diff(x**2) - np.diff(energy)
+    passed = np.diff(s)
+    covered = float(passed[good].sum())
+    return float(found[good].sum()), float(ages[good].sum()) / max(covered, 1e-9), covered, float(passed[inside].sum())
+
+
+# ---- kills -----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def running(settings: list[str]) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        device = started("device", settings, stdout=subprocess.DEVNULL)
+        run = started("run", settings, "--seconds", "0", "--runs", folder, stdout=subprocess.DEVNULL)
+        try:
+            yield Path(folder)
+        finally:
+            for process in (run, device):
+                process.send_signal(signal.SIGINT)
+                process.wait(_PATIENCE_S)
+
+
+def kills(count: int) -> bool:
+    settings = [
+        *usual("kills"), "source.own_process=true", "source.hand={bias=-3.0}", "source.effort.rise_ms=50.0",
+        f"supervision.restarts={2 * count + 2}",
+    ]  # fmt: skip
+    config = load(WALL, settings)
+    promised = {"sim": config.source["effort"]["zero_within_ms"], "daq": config.source.get("watchdog_ms", 20.0)}
+    good = True
+    with running(settings):
+        for side in ("sim", "daq"):
+            times = []
+            for _ in range(count):
+                pid = until(partial(_pressed, config, side))
+                follower = RingFollower(config.ring("device"), from_now=True)
+                follower.poll()
+                killed = time.monotonic_ns()
+                os.kill(pid, signal.SIGKILL)
+                time.sleep(2e-3 * promised[side] + 0.1)
+                blocks = list(follower.batches())
+                follower.close()
+                given, at = (np.concatenate([b[name] for b in blocks]) for name in ("actuator_given", "t_ns"))
+                late = np.flatnonzero((at >= killed) & (at < killed + 2e6 * promised[side]))
+                pushed = late[given[late] != 0.0]
+                times.append(1e-6 * float(at[pushed[-1]] - killed) if len(pushed) else 0.0)
+            in_time = sum(ms <= promised[side] for ms in times)
+            good &= in_time == count
+            shown = ", ".join(f"{ms:.1f}" for ms in times)
+            print(f"kill -9 of the {side}, {promised[side]:g} ms promised: zero after {shown} ms")
+            print(f"{in_time} of {count} in time")
+    return good
+
+
+def _pressed(config: Config, side: str) -> int:
+    """The process of that side, while the finger is pushed with its full force."""
+    pushed = RingReader(config.ring("device"))
+    reader = RingReader(config.ring(side))
+    try:
+        blocks, _, _ = pushed.since(max(pushed.head - _STEADY, 0), _STEADY)
+        steady = len(blocks) == _STEADY and (np.abs(blocks["actuator_given"]) > 2.0).all()
+        return reader.writer_pid if steady and reader.writer_alive else 0
+    finally:
+        reader.close()
+        pushed.close()
+
+
+# ---- the loop --------------------------------------------------------------------------------------------------------
+
+
+def loop(seconds: float) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        result, misses, _ = run_beside_bare(WALL, usual("loop"), seconds, folder)
+        trip, lost = result["effort"]["round_trip_us"]["round_trip"], result["balance"]["lost"]
+        print(
+            f"{result['steps']} steps: {lost} lost, {misses.text}; round trip p50 {trip['p50']:.0f},"
+            f" p99 {trip['p99']:.0f} us",
+            flush=True,
+        )
+        again = tandem("replay", folder)
+    efforts = again["efforts"]
+    print(f"replay: identical {again['identical']}, efforts {efforts['compared']}, differing {efforts['differing']}")
+    same = again["identical"] and not efforts["differing"] and again["code"] == 0
+    return bool(lost == 0 and trip["p99"] <= 300.0 and not misses.ours_to_answer_for and same)
+
+
+# ---- the doctor's limits ---------------------------------------------------------------------------------------------
+
+
+def limit() -> bool:
+    """The doctor's stiffest wall and largest gain, and far beyond them, under a device that nobody holds: a constant
+    force presses on it, and it comes to rest, or does not."""
+    from tandem.doctor import haptics
+    from tandem.machines.car.doctor import feel
+
+    wall = haptics.measured(load(WALL, usual("limit")), WALL, usual("limit"))
+    print(f"the doctor: delay {1e6 * wall.delay:.0f} us, stiffest wall {wall.passive:.0f} N/m")
+    name = [f"name=haptics_limit_{os.getpid()}", "view.enabled=false"]
+    (found, *_), _ = feel.held_down(load(WHEEL, name), WHEEL, name)
+    largest = float(found.split("=")[1])
+    print(f"the doctor: largest gain of the wheel {largest:.3g}")
+    common = ["source.effort.limit=100.0", "source.saturation=100.0", "source.effort.slew=1e6"]
+    good = True
+    for what, file, settings, unit, still, swings in (
+        ("wall", WALL, [*usual("limit"), *common, _pressed_by(-1.0), "sim.parameters.stiffness={}"], "port",
+         5e-5, 5e-4),
+        ("wheel", WHEEL, [*name, *common, _pressed_by(0.3), "sim.parameters.feel_limit=20.0",
+                          "sim.parameters.feel={}"], "steering_angle", 5e-3, 5e-2),
+    ):  # fmt: skip
+        for times in (1.0, BEYOND):
+            asked = times * (wall.passive if what == "wall" else largest)
+            swing = _swings(file, [each.format(asked) for each in settings], unit)
+            fine = swing <= still if times == 1.0 else swing >= swings
+            good &= fine
+            print(
+                f"{what} at {times:g} times that ({asked:.4g}): swings by {swing:.2g}"
+                f" {'m' if what == 'wall' else 'rad'} in the last second, {'at most' if times == 1.0 else 'at least'}"
+                f" {still if times == 1.0 else swings:g} expected"
+            )
+    return good
+
+
+def _pressed_by(force: float) -> str:
+    return f"source.hand={{{{mass=0.0, damping=0.0, stiffness=0.0, bias={force}}}}}"
+
+
+def _swings(file: Path, settings: list[str], channel: str) -> float:
+    """From peak to peak in the last second of a run, beside what drifts."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = started(
+            "run", settings, "--seconds", "8", "--runs", folder, "--json", file=file, stdout=subprocess.PIPE
+        )  # fmt: skip
+        reported(run)
+        steps = open_run(next(Path(folder).iterdir())).topics["/step"].blocks
+    last = steps[channel][steps["t_ns"] > steps["t_ns"][-1] - 1_000_000_000]
+    t = np.linspace(-1.0, 1.0, len(last))
+    return float(np.ptp(last - np.polyval(np.polyfit(t, last, 2), t)))
+
+
+# ---- hands off -------------------------------------------------------------------------------------------------------
+
+
+def hands_off(port: bool) -> bool:
+    """Full throttle, a wind from behind, every few seconds a torque about the vertical: how the wheel swings then."""
+    settings = [
+        *(['include=["fragments/port_model.toml"]'] if port else []), f"name=haptics_off_{os.getpid()}",
+        "view.enabled=false", "sim.parameters.feel_limit=20.0", "source.hand=false", "source.effort.rise_ms=0.0",
+        "source.channels.throttle={wave='constant', offset_counts=420.0}",
+    ]  # fmt: skip
+    config = load(WHEEL, settings)
+    with tempfile.TemporaryDirectory() as folder:
+        run = started(
+            "run", settings, "--seconds", "60", "--runs", folder, "--json", file=WHEEL, stdout=subprocess.PIPE
+        )
+        until(partial(tune, config, ["push_x=0.0"], False))
+        begins = []
+        for k in range(PUSHES):
+            if k == 2:
+                until(partial(tune, config, ["push_x=700.0"], False))  # it would not reach 150 km/h by itself
+            begins.append(time.monotonic_ns())
+            until(partial(tune, config, [f"push_yaw={PUSH_NM}"], False))
+            time.sleep(0.1)
+            until(partial(tune, config, ["push_yaw=0.0"], False))
+            time.sleep(PUSH_S)
+        result = reported(run)
+        steps = open_run(next(Path(folder).iterdir())).topics["/step"].blocks
+    t, angle = 1e-9 * (steps["t_ns"].astype(np.int64) - begins[0]), np.degrees(steps["steering_angle"])
+    trip, good = result["effort"]["round_trip_us"]["round_trip"], True
+    for begun in begins:
+        at = 1e-9 * (begun - begins[0])
+        early, late = (np.ptp(angle[(t >= at + a) & (t < at + a + 1.5)]) for a in (0.2, PUSH_S - 1.6))
+        speed = 3.6 * float(np.interp(at, t, steps["vx"]))
+        good &= bool(late <= 0.5 * early)
+        print(f"{speed:.0f} km/h: swings by {early:.2f} deg, {PUSH_S - 1.8:.1f} s later by {late:.3f}")
+    fastest = 3.6 * float(steps["vx"].max())
+    print(f"up to {fastest:.0f} km/h; round trip p50 {trip['p50']:.0f}, p99 {trip['p99']:.0f} us, dead time 0.5 ms")
+    return good and fastest >= 150.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["chatter", "energy", "hands_off", "kills", "limit", "loop", "port"])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--hz", type=float, nargs="+", default=PORT_HZ, help="port: of the hand")
+    parser.add_argument("--port-model", action="store_true", help="hands_off: the car at 5 ms with its port model")
+    asked = parser.parse_args()
+    good = {
+        "chatter": chatter, "energy": energy, "kills": lambda: kills(asked.kills), "loop": lambda: loop(asked.seconds),
+        "limit": limit, "port": lambda: port(asked.hz), "hands_off": lambda: hands_off(asked.port_model),
+    }[asked.what]()  # fmt: skip
+    print("as promised" if good else "not as promised")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

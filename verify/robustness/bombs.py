@@ -1,0 +1,217 @@
+"""Small files that would take gigabytes or minutes: each is refused, within two seconds and 200 MB.
+
+    python -m verify.robustness.bombs                   every file of verify/robustness/bomb_files.py
+    python -m verify.robustness.bombs --kind mf4        those of one format
+
+Each file is read in a process of its own, which has imported the reader and read a sound file before; time and memory
+(the largest resident set) count from there. Exit code 1 if a file is not refused, or takes more.
+"""
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sync.errors import TandemError
+from verify import ROOT
+from verify.robustness.bomb_files import BOMBS, COLUMNS, write_all
+
+MOST_S, MOST_MB = 2.0, 200.0
+HANGS_S = 60.0
+CONFIG = ROOT / "configs" / "drive.toml"
+
+
+class NotRefused(Exception):
+    """A reader took it for a sound file."""
+
+
+# ---- the readers, as the commands call them --------------------------------------------------------------------------
+
+
+def read_mcap(path: Path) -> None:
+    from sync.record import open_run
+
+    run = open_run(path)
+    if run.cut is None and not run.damage:
+        raise NotRefused
+
+
+def read_measurement(path: Path) -> None:
+    from tandem.records.exchange.importer import Asked, import_file
+
+    asked = Asked(path, CONFIG, True, runs=path.parent / "runs")
+    if path.suffix == ".parquet":
+        t, *channels = COLUMNS
+        asked.maps, asked.time = [f"{name}={name}:count" for name in channels], f"{t}:s"
+    else:
+        asked.maps = [f"{name}=v:count" for name in COLUMNS[1:]]
+    import_file(asked)
+    raise NotRefused
+
+
+def read_toml(path: Path) -> None:
+    from sync.config.config import load
+
+    load(path)
+    raise NotRefused
+
+
+def read_dbc(path: Path) -> None:
+    from daq_service.devices.dbc import load_dbc
+
+    load_dbc(path, "source.dbc")
+    raise NotRefused
+
+
+def read_tir(path: Path) -> None:
+    from tandem.machines.car.tyres.tir import read_tir
+
+    read_tir(path)
+    raise NotRefused
+
+
+def read_crg(path: Path) -> None:
+    from tandem.multibody.ground.make import make_road
+
+    road = path.with_suffix(".toml")
+    road.write_text(f'[surface]\nkind = "crg"\nfile = "{path.name}"\n')
+    make_road(road)
+    raise NotRefused
+
+
+def read_fmu(path: Path) -> None:
+    """As `tandem fmu` shows one, before anybody has consented to anything."""
+    from tandem.machines.fmu.archive import inspect
+    from tandem.machines.fmu.variables import read_description
+
+    read_description(inspect(path).xml, str(path))
+    raise NotRefused
+
+
+READERS: dict[str, Callable[[Path], None]] = {
+    "mcap": read_mcap, "parquet": read_measurement, "mf4": read_measurement, "toml": read_toml, "dbc": read_dbc,
+    "tir": read_tir, "crg": read_crg, "fmu": read_fmu,
+}  # fmt: skip
+
+
+# ---- measuring -------------------------------------------------------------------------------------------------------
+
+
+def resident_mb(what: str) -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(what):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise SystemExit(f"/proc/self/status has no {what}")
+
+
+def attempt(kind: str, path: Path) -> dict[str, Any]:
+    """Read it here; how long it took, how much more memory than before, and the message."""
+    Path("/proc/self/clear_refs").write_text("5")  # resets the largest resident set
+    before, began = resident_mb("VmRSS"), time.monotonic()
+    try:
+        READERS[kind](path)
+        message, refused = "cut short or damaged", True
+    except TandemError as error:
+        message, refused = str(error).splitlines()[0], True
+    except NotRefused:
+        message, refused = "was taken for a sound file", False
+    except Exception as error:  # what a user would see as a traceback
+        message, refused = f"{type(error).__name__}: {error}", False
+    return {
+        "seconds": time.monotonic() - began, "mb": max(resident_mb("VmHWM") - before, 0.0), "said": message,
+        "refused": refused,
+    }  # fmt: skip
+
+
+def warm(kind: str, folder: Path) -> None:
+    """What the reader imports and compiles, before anything is measured."""
+    sound = {"mcap": ROOT / "tests" / "golden" / "single_track.mcap", "toml": CONFIG}.get(kind)
+    if sound is None:
+        sound = folder / f"short.{kind}"
+        sound.write_bytes(b"short")
+    with contextlib.suppress(TandemError, NotRefused):
+        READERS[kind](sound)
+    if kind in ("parquet", "mf4"):
+        csv = folder / "sound.csv"
+        csv.write_text("t,steering,throttle,brake\n0,1,1,1\n0.001,1,1,1\n")
+        with contextlib.suppress(TandemError, NotRefused):
+            read_sound_csv(csv)
+
+
+def read_sound_csv(path: Path) -> None:
+    from tandem.records.exchange.importer import Asked, import_file
+
+    maps = [f"{name}={name}:count" for name in COLUMNS[1:]]
+    import_file(Asked(path, CONFIG, True, maps, "t:s", runs=path.parent / "runs"))
+
+
+def child(kind: str, path: Path) -> None:
+    warm(kind, path.parent)
+    print(json.dumps(attempt(kind, path)))
+
+
+def children(kind: str, folder: Path) -> None:
+    """All of one format, one after the other, in this process."""
+    warm(kind, folder)
+    print(json.dumps({name: attempt(kind, folder / kind / name / f"bomb.{kind}") for name in BOMBS[kind]}))
+
+
+def run(kind: str, path: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "verify.robustness.bombs", "--child", kind, str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S, cwd=ROOT, check=False)
+    except subprocess.TimeoutExpired:
+        return {"seconds": HANGS_S, "mb": float("nan"), "said": "never came back", "refused": False}
+    if done.returncode:
+        message = (done.stderr.strip() or "killed").splitlines()[-1]
+        return {"seconds": float("nan"), "mb": float("nan"), "said": f"{done.returncode}: {message}", "refused": False}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kind", choices=sorted(BOMBS), help="one format")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--children", nargs=2, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.children:
+        children(asked.children[0], Path(asked.children[1]))
+        return 0
+    if asked.child:
+        child(asked.child[0], Path(asked.child[1]))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+        write_all(Path(folder))
+        return 1 if read_all(Path(folder), [asked.kind] if asked.kind else list(BOMBS)) else 0
+
+
+def read_all(folder: Path, kinds: list[str]) -> int:
+    """Prints a line each; how many were not refused, or took too much."""
+    failed = 0
+    worst: dict[str, tuple[float, float]] = {}
+    for kind in kinds:
+        for name in BOMBS[kind]:
+            path = folder / kind / name / f"bomb.{kind}"
+            found = run(kind, path)
+            sound = found["refused"] and found["seconds"] <= MOST_S and found["mb"] <= MOST_MB
+            failed += not sound
+            seconds, most = worst.get(kind, (0.0, 0.0))
+            worst[kind] = max(seconds, found["seconds"]), max(most, found["mb"])
+            size = path.stat().st_size / 1000
+            figures = f"{size:7.0f} kB {found['seconds']:6.2f} s {found['mb']:6.0f} MB"
+            print(f"{' ' if sound else 'x'} {kind:8s} {name:50s} {figures}  {found['said'][:160]}", flush=True)
+    for kind, (seconds, most) in worst.items():
+        print(f"{kind:8s} at most {seconds:.2f} s and {most:.0f} MB above the idle process")
+    print(f"{failed} of the files were not refused within {MOST_S:g} s and {MOST_MB:g} MB")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

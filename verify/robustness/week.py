@@ -1,0 +1,176 @@
+"""A week of recording: the recorder's memory and the disk stay bounded, and `tandem info` reads a day in little memory.
+
+    python -m verify.robustness.week [--days 7] [--keep-gb 0.04]
+
+The recorder, its writer, the parts, the limits and the disk are the real ones. Only time is not: a virtual clock goes
+on by two seconds a look, and some blocks (2 of the DAQ, 1 step) are pushed into the rings meanwhile. So there are as
+many parts as in a real week (record.part_minutes = 10), and a chunk every two seconds: an index that is kept for every
+chunk, as the recorder once did, is 36 MB a day.
+
+Prints, for each day: memory of this process, parts and bytes on the disk; then the peak memory of `tandem info` on the
+last day that was kept, and on an hour of it. Exit code 1 if memory grows by more than 8 MB after the first day, the
+disk holds more than the limit, a block is missing, or `tandem info` takes 64 MB more for the day than for the hour.
+"""
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from sync.config.config import load
+from sync.record import parts
+from sync.ring.block import Channel, Layout
+from sync.ring.ring import RingWriter, push
+from sync.ring.streams import DAQ, SIM
+from sync.virtual_clock import NOW, virtual_clock
+from tandem.live.recorder.recorder import Recorder
+from verify import ROOT
+
+CONFIG = ROOT / "configs" / "drive.toml"
+LAYOUT = Layout((Channel("number", "i8"), Channel("noise", "i8"), Channel("steering", "f8", "rad")))
+LOOK_NS = 2_000_000_000
+DAY_NS = 86_400 * 10**9
+MOST_GROWTH_MB = 8.0
+MOST_MORE_MB = 64.0
+WAITING = 0.05  # share of the disk that waits to be deleted
+PEAK = """
+import json, sys
+from pathlib import Path
+from tandem.records.inspect.info import info_of
+def mb(what):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1e3
+Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the imports
+before = mb("VmRSS")
+found = info_of(Path(sys.argv[1]))
+topic = found["topics"]["/daq"]
+print(json.dumps([before, mb("VmHWM"), found["whole"], topic["messages"], topic["missing"], len(found["parts"])]))
+"""
+
+
+def memory_mb() -> float:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def size_of(folder: Path) -> int:
+    size = 0
+    for path in parts(folder).values():
+        with contextlib.suppress(FileNotFoundError):  # it is deleted meanwhile
+            size += path.stat().st_size
+    return size
+
+
+class RingWriters:
+    """Two rings, and blocks with a number each."""
+
+    def __init__(self, names: dict[str, str]):
+        self._rings = {topic: RingWriter(name, LAYOUT, 1 << 10) for topic, name in names.items()}
+        self._noise = np.random.default_rng(1)
+        self._words = np.zeros((1, LAYOUT.words), np.int64)
+        self._block = LAYOUT.view(self._words)
+        self.counts = dict.fromkeys(names, 0)
+
+    def push(self, now: int) -> None:
+        block = self._block
+        for topic, count in (("/daq", 2), ("/step", 1)):
+            ring = self._rings[topic]
+            for n in range(count):
+                block["number"], block["noise"] = self.counts[topic], self._noise.integers(1 << 62)
+                block["steering"], block["seq"], block["epoch"] = 0.1, ring.head, ring.epoch
+                block["t_ns"] = block["pushed_ns"] = now - LOOK_NS + (n + 1) * LOOK_NS // count
+                push(ring.words, self._words[0])
+                self.counts[topic] += 1
+
+    def close(self) -> None:
+        for ring in self._rings.values():
+            ring.close()
+
+
+def info_mb(folder: Path) -> tuple[float, list[object]]:
+    """How much more memory `tandem info` takes than its imports."""
+    command = [sys.executable, "-c", PEAK, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    before, after, *found = json.loads(done.stdout.splitlines()[-1])
+    return after - before, found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--days", type=float, default=7.0)
+    parser.add_argument("--keep-gb", type=float, default=0.04)
+    options = parser.parse_args()
+    settings = [
+        f"name=week_{os.getpid()}", "transport.kind=shm", "sim.machine=vehicles/buggy_single_track.toml",
+        "realtime.enabled=false", "record.flush_ms=500", f"record.keep_gb={options.keep_gb}",
+    ]  # fmt: skip
+    config = load(CONFIG, settings)
+    begun, failures = time.monotonic(), []
+    with tempfile.TemporaryDirectory(prefix="tandem") as made:
+        folder = Path(made) / "20260101T000000Z-week"
+        clock = virtual_clock()
+        feed = RingWriters({stream.topic: config.ring(stream.name) for stream in (DAQ, SIM)})
+        recorder = Recorder(config, CONFIG, folder, b"{}", clock=clock)
+        first_mb, most_bytes = 0.0, 0
+        looks_a_day = DAY_NS // LOOK_NS
+        try:
+            for look in range(1, round(options.days * looks_a_day) + 1):
+                clock.words[NOW] += LOOK_NS
+                feed.push(int(clock.words[NOW]))
+                recorder.look()
+                recorder.notices.clear()
+                while not recorder.writer.sink.room:
+                    time.sleep(0.001)
+                if look % (looks_a_day // 24) == 0:
+                    size = size_of(folder)
+                    most_bytes = max(most_bytes, size)
+                if look % looks_a_day == 0:
+                    mb, day = memory_mb(), look // looks_a_day
+                    first_mb = first_mb or mb
+                    print(
+                        f"day {day}: {mb:.1f} MB memory, {len(parts(folder))} parts,"
+                        f" {size / 1e6:.1f} MB on the disk, {recorder.writer.part} parts begun,"
+                        f" {time.monotonic() - begun:.0f} s",
+                        flush=True,
+                    )
+                    if mb - first_mb > MOST_GROWTH_MB:
+                        failures.append(f"memory grew by {mb - first_mb:.1f} MB since day 1")
+        finally:
+            summary = recorder.finish("the week is over", {}, supervised=True)
+            feed.close()
+        recorded = summary["topics"]["/daq"]["recorded"]
+        print(f"{summary['state']}; {recorded} blocks, at most {most_bytes / 1e6:.1f} MB on the disk")
+        if not summary["whole"] or recorded != feed.counts["/daq"]:
+            failures.append(f"the record is not what passed the rings: {summary}")
+        # what is stated to be deleted goes once that is synced, and the disk's seconds are not accelerated
+        if most_bytes > options.keep_gb * 1e9 * (1 + WAITING):
+            failures.append(f"{most_bytes / 1e6:.1f} MB on the disk, {options.keep_gb * 1e3:g} MB are allowed")
+        numbers = sorted(parts(folder))
+        day_mb, day = info_mb(folder)
+        for number in numbers[:-7]:
+            (folder / f"run.{number}.mcap").unlink(missing_ok=True)
+        hour_mb, hour = info_mb(folder)
+        print(f"tandem info: {day_mb:.1f} MB above its imports for {day[3]} parts ({day[1]} blocks, {day[2]} missing),"
+              f" {hour_mb:.1f} MB for {hour[3]}")  # fmt: skip
+        if day[0] is not True or day[2] != 0:
+            failures.append(f"tandem info finds no whole record: {day}")
+        if day_mb - hour_mb > MOST_MORE_MB:
+            failures.append(f"tandem info takes {day_mb - hour_mb:.1f} MB more for all parts than for the last seven")
+        shutil.rmtree(folder, ignore_errors=True)
+    for failure in failures:
+        print(failure)
+    print("bounded" if not failures else "NOT bounded")
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,389 @@
+"""Copies of multibody cars and chains on a GPU, by programs that were compiled where there is none.
+
+    python -m verify.speed.gpu_programs prepare FOLDER WHAT...           programs and references, without a GPU
+    python -m verify.speed.gpu_programs run FOLDER [--ptxas PATH]        with one; needs numpy and cuda-bindings
+
+WHAT is relative, natural (the buggy in these coordinates), single_track, chain10 to chain250 (rods in natural
+coordinates) or recursion10 to recursion250 (links in relative ones, by the articulated-body recursion).
+`prepare` takes 1000 copies with beginnings or steering angles of their own 100 steps further on this CPU, and writes
+the program as PTX, with the generated functions in parts of several sizes. `run` makes machine code of it with NVIDIA's
+ptxas, for several numbers of registers at once, or lets the driver do it where there is no ptxas. It prints for every
+program steps a second, registers, local memory and resident threads, how far those copies are from the CPU's, and how
+long a step of one copy alone takes.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verify import CONFIGS
+
+VEHICLES = CONFIGS / "vehicles"
+VEHICLE, SINGLE_TRACK = VEHICLES / "buggy.toml", VEHICLES / "buggy_single_track.toml"
+CHECKED, CHECKED_STEPS = 1000, 100
+RUN_UP = 600  # steps of a car before its copies part
+STEERING = 0.3  # rad at the hand wheel, to either side
+CAR_STEP, CHAIN_STEP, RECURSION_STEP = 5e-3, 2e-3, 1e-3
+SHOWN = ("x", "y", "z", "vx", "yaw_rate", "ay")
+MEMORY = 2e9  # bytes of states at most: they are made here and sent
+
+
+def car(kind: str) -> tuple[dict[str, Any], Any]:
+    """References of a car, and the machine."""
+    from sim_service.contract.machine import index
+    from sim_service.registry import FILE, MachineFiles, gather, make_machine
+
+    multibody = kind != "single_track"
+    found = gather(VEHICLE if multibody else SINGLE_TRACK, {})
+    text = f'formulation = "{kind}"\n'.encode() * multibody + found.files[FILE]
+    machine, params = make_machine(MachineFiles({**found.files, FILE: text}, found.names))
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, work)
+    inputs = np.zeros(len(machine.inputs))
+    inputs[[k for k, q in enumerate(machine.inputs) if q.optional]] = np.nan
+    inputs[index(machine.inputs, "throttle")] = 0.3
+    for _ in range(RUN_UP):
+        machine.step(state, inputs.copy(), params, machine.tables, work, CAR_STEP)
+    every = np.tile(inputs, (CHECKED, 1))
+    every[:, index(machine.inputs, "steering_angle")] = np.linspace(-STEERING, STEERING, CHECKED)
+    states, outputs = np.tile(state, (CHECKED, 1)), []
+    parts = index(machine.outputs, "parts") if kind == "relative" else 0
+    fallen = np.zeros(CHECKED, np.int64)
+    for n in range(CHECKED):
+        for _ in range(CHECKED_STEPS):
+            machine.step(states[n], every[n].copy(), params, machine.tables, work, CAR_STEP)
+            fallen[n] += kind == "relative" and work[parts] != 0.0
+        outputs.append(work[: len(machine.outputs)].copy())
+    data = {
+        "starts": state[None, :], "inputs": every, "params": params[None, :], "expected": np.array(outputs),
+        "fallen": fallen, "names": np.array([q.name for q in machine.outputs]), "h": CAR_STEP,
+        "bound": machine.stepping.bound,
+    }  # fmt: skip
+    return data, machine
+
+
+def chain(rods: int) -> tuple[dict[str, Any], Any]:
+    """The same of a chain, as a machine without inputs whose outputs are its coordinates."""
+    from sim_service.contract.machine import DeviceCode, Machine, Quantity, tables
+    from sync.compile.jit import inner
+    from tandem.mechanism.bench.problems import chain as described
+    from tandem.multibody.natural.augmented import step
+    from tandem.multibody.natural.run import TOTALS, run_steps
+    from tandem.multibody.natural.system import no_force
+    from tandem.multibody.natural.tables import P
+    from tandem.multibody.natural.views import part, view
+
+    system = described(rods, 2.0 / rods, 2.0 / rods, 1.0, CHAIN_STEP).build().compile(h=CHAIN_STEP)
+    starts = []
+    for angle in np.linspace(0.0, 1.0, 32):
+        state = system.state()
+        x, y = system.q0.reshape(-1, 2).T
+        c, s = np.cos(angle), np.sin(angle)
+        state.q[:] = np.column_stack([c * x + s * y, c * y - s * x]).ravel()
+        state.evaluate()
+        starts.append(state.vector.copy())
+    places = state.system.span(P.Q)
+    expected, none = [], np.zeros((0, 0))
+    for vector in starts:
+        one = vector.copy()
+        run_steps(
+            step, system.ints, system.reals, one, system.work(), no_force, CHAIN_STEP, CHECKED_STEPS, CHECKED_STEPS + 1,
+            none, none, np.zeros(TOTALS),
+        )  # fmt: skip
+        expected.append(one[places])
+    count = places.stop - places.start
+    room = len(system.work())
+
+    @inner
+    def advance(state, inputs, params, tables, work, h, shown):
+        step(tables.ints, tables.floats, state, view(work, count, len(work)), no_force, h)
+        if shown:
+            q = part(tables.ints, state, P.Q)
+            for i in range(count):
+                work[i] = q[i]
+        return True
+
+    from tandem.multibody.code.source import DeviceSource
+
+    constants = tables(system.ints, system.reals)
+    named = [Quantity(f"{k}", "", "") for k in range(max(len(starts[0]), count))]
+    machine = Machine(
+        "chain",
+        (named[0],),
+        tuple(named[: len(starts[0])]),
+        tuple(named[:count]),
+        (),
+        None,
+        tables=constants,
+        work_size=count + room,
+        capabilities=(DeviceCode(lambda: DeviceSource(advance, constants.ints, constants.floats)),),
+    )
+    data = {
+        "starts": np.array(starts), "inputs": np.zeros((1, 1)), "params": np.zeros((1, 0)), "h": CHAIN_STEP,
+        "expected": np.array(expected), "fallen": np.zeros(32, np.int64), "bound": 1e9,
+        "names": np.array(["x", "y", *(f"q{k}" for k in range(2, count))]),
+    }  # fmt: skip
+    return data, machine
+
+
+def recursion(links: int) -> tuple[dict[str, Any], Any]:
+    """The same of links by the articulated-body recursion, in steps of Runge and Kutta's method of order 4."""
+    from sim_service.contract.machine import DeviceCode, Machine, Quantity, tables
+    from sync.compile.jit import inner, numba
+    from tandem.mechanism.bench.trees import chain as described
+    from tandem.multibody.code.source import DeviceSource
+    from tandem.multibody.natural.views import view
+    from tandem.multibody.relative.chain import planar_rates
+
+    of, n = described(links, False), 2 * links
+    room = of.work.size
+
+    @inner
+    def rk4(ints, reals, y, work, h):
+        f, total, at = view(work, n, 2 * n), view(work, 2 * n, 3 * n), view(work, 3 * n, 4 * n)
+        own = view(work, 4 * n, 4 * n + room)
+        planar_rates(ints, reals, own, 0.0, y, f)
+        for i in range(n):
+            total[i] = f[i]
+            at[i] = y[i] + 0.5 * h * f[i]
+        planar_rates(ints, reals, own, 0.0, at, f)
+        for i in range(n):
+            total[i] += 2.0 * f[i]
+            at[i] = y[i] + 0.5 * h * f[i]
+        planar_rates(ints, reals, own, 0.0, at, f)
+        for i in range(n):
+            total[i] += 2.0 * f[i]
+            at[i] = y[i] + h * f[i]
+        planar_rates(ints, reals, own, 0.0, at, f)
+        for i in range(n):
+            y[i] += h / 6.0 * (total[i] + f[i])
+
+    @inner
+    def advance(state, inputs, params, tables, work, h, shown):
+        rk4(tables.ints, tables.floats, state, work, h)
+        if shown:
+            for i in range(n):
+                work[i] = state[i]
+        return True
+
+    @numba.njit
+    def steps_of(ints, reals, y, work, h, steps):
+        for _ in range(steps):
+            rk4(ints, reals, y, work, h)
+
+    constants = tables(of.ints, of.reals)
+    starts = np.zeros((CHECKED, n))
+    starts[:, :links] = 0.1 * np.random.default_rng(1).normal(size=(CHECKED, links))
+    expected = starts.copy()
+    work = np.zeros(4 * n + room)
+    for one in expected:
+        steps_of(of.ints, of.reals, one, work, RECURSION_STEP, CHECKED_STEPS)
+    begun = time.perf_counter()
+    steps_of(of.ints, of.reals, starts[0].copy(), work, RECURSION_STEP, 1000)
+    print(f"recursion, {links} links: {1e3 * (time.perf_counter() - begun):.2f} us a step on one core", flush=True)
+    named = [Quantity(f"{k}", "", "") for k in range(n)]
+    machine = Machine(
+        "recursion",
+        (named[0],),
+        tuple(named),
+        tuple(named),
+        (),
+        None,
+        tables=constants,
+        work_size=4 * n + room,
+        capabilities=(
+            DeviceCode(
+                lambda: DeviceSource(advance, np.array(constants.ints), np.array(constants.floats), inline=False)
+            ),
+        ),
+    )
+    data = {
+        "starts": starts, "inputs": np.zeros((1, 1)), "params": np.zeros((1, 0)), "h": RECURSION_STEP,
+        "expected": expected, "fallen": np.zeros(CHECKED, np.int64), "bound": 1e9,
+        "names": np.array(["x", "y", *(f"q{k}" for k in range(2, n))]),
+    }  # fmt: skip
+    return data, machine
+
+
+def made_of(name: str) -> tuple[dict[str, Any], Any]:
+    if name.startswith("chain"):
+        return chain(int(name.removeprefix("chain")))
+    return recursion(int(name.removeprefix("recursion"))) if name.startswith("recursion") else car(name)
+
+
+def prepare(folder: Path, what: list[str]) -> None:
+    """All references first: what was compiled for a GPU can no longer be called."""
+    from tandem.ensembles.gpu.compile import texts
+    from tandem.multibody.code.ptx import ptx
+
+    machines = {}
+    for name in what:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        data, machines[name] = made_of(name)
+        np.savez_compressed(folder / name / "data.npz", **data)
+        print(f"{name}: references; {(data['fallen'] > 0).sum()} had steps of another method", flush=True)
+    for name, machine in machines.items():
+        made = texts(machine)
+        text = ptx(**made)
+        (folder / name / "program.ptx").write_text(text)
+        print(f"{name}: program, {len(text)} bytes", flush=True)
+
+
+# ---- where there is a GPU: nothing is compiled -----------------------------------------------------------------------
+
+
+def rows(of: np.ndarray, count: int) -> np.ndarray:
+    """So many rows, these over and over."""
+    return np.ascontiguousarray(of[np.arange(count) % len(of)])
+
+
+_REGISTERS = re.compile(r"\.maxnreg\s+\d+")
+
+
+def with_registers(program: str, count: int) -> str:
+    """A program whose kernel has so many registers at most. What it says of itself counts before what an assembler or a
+    driver is told."""
+    limited, found = _REGISTERS.subn(f".maxnreg {count}", program)
+    if not found:
+        raise ValueError("this program does not say how many registers its kernel has (.maxnreg)")
+    return limited
+
+
+def limited(folder: Path, registers: list[int]) -> Iterator[Path]:
+    """All programs below a folder, each for these numbers of registers."""
+    for source in sorted(folder.glob("**/*.ptx")):
+        for count in registers:
+            target = source.with_name(f"{source.stem}_{count}.limited")
+            target.write_text(with_registers(source.read_text(), count))
+            yield target
+
+
+def assembled(ptxas: str, folder: Path, registers: list[int], limit_s: float) -> Iterator[Path]:
+    """Machine code of all programs below a folder: what is there, then what is made, as it is done; what takes longer
+    than the limit is given up."""
+    begun, running = time.perf_counter(), {}
+    there = sorted(folder.glob("**/*.cubin"))
+    for source in limited(folder, registers):
+        target = source.with_suffix(".cubin")
+        if target not in there:
+            command = [ptxas, "-arch=sm_90", "-v", str(source), "-o", str(target)]
+            running[target] = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    yield from there
+    while running:
+        for target, process in list(running.items()):
+            late = time.perf_counter() - begun > limit_s
+            if late:
+                process.kill()
+            if process.poll() is not None or late:
+                del running[target]
+                took = time.perf_counter() - begun
+                print(f"{target}: {'given up' if late else f'assembled in {took:.0f} s'}", flush=True)
+                if process.wait() == 0:
+                    yield target
+        time.sleep(0.2)
+
+
+def run(asked: argparse.Namespace) -> int:
+    from tandem.ensembles.gpu import device as on
+
+    if why := on.available():
+        print(why)
+        return 2
+    gpu = on.Device()
+    print(gpu.name, flush=True)
+    folder = asked.folder
+    programs = (
+        assembled(asked.ptxas, folder, asked.registers, asked.limit)
+        if asked.ptxas
+        else iter(sorted(folder.glob("**/*.cubin")) or list(limited(folder, asked.registers)))
+    )
+    for image in programs:
+        with np.load(image.parent / "data.npz") as found:
+            given = dict(found)
+        for threads in asked.threads:
+            try:
+                line = measured(on, gpu, image, given, asked.copies, asked.seconds, threads)
+            except RuntimeError as error:  # too many registers for so many threads, or too little memory
+                line = {"error": str(error)}
+            name = f"{image.parent.name}/{image.name}"
+            print(json.dumps({"program": name, "threads": threads, **line}), flush=True)
+    return 0
+
+
+def measured(
+    on: Any, gpu: Any, image: Path, given: dict[str, Any], copies: int, seconds: float, threads: int
+) -> dict[str, Any]:
+    begun = time.perf_counter()
+    program = on.Program(gpu, image.read_bytes())
+    found: dict[str, Any] = {"loaded_s": round(time.perf_counter() - begun, 1)} | program.figures(threads)
+    names, bound, h = [str(name) for name in given["names"]], float(given["bound"]), float(given["h"])
+
+    def made(count: int) -> Any:
+        return on.Copies(
+            gpu, *(rows(given[key], count) for key in ("starts", "inputs", "params")), len(names), bound
+        )  # fmt: skip
+
+    def took(of: Any, steps: int) -> float:
+        begun = time.perf_counter()
+        of.step(program, h, steps, threads)
+        gpu.wait()
+        return time.perf_counter() - begun
+
+    checked = made(CHECKED)
+    took(checked, CHECKED_STEPS)
+    expected, fallen = rows(given["expected"], CHECKED), given["fallen"][np.arange(CHECKED) % len(given["fallen"])]
+    same = (checked.made() == CHECKED_STEPS) & (fallen == 0)
+    apart = np.abs(checked.outputs() - expected)[same]
+    checked.free()
+    found["compared"] = int(same.sum())
+    for name in SHOWN:
+        if name in names and same.any():
+            found[f"apart_{name}"] = float(apart[:, names.index(name)].max())
+    one = made(1)
+    took(one, 1)
+    found["one_copy_us"] = round(1e6 * took(one, 20) / 20, 1)
+    one.free()
+    copies = int(min(copies, MEMORY // (8 * given["starts"].shape[1])))
+    many = made(copies)
+    took(many, 1)
+    steps = int(np.clip(seconds / max(took(many, 2) / 2, 1e-6), 2, 200))
+    best, total = min((took(many, steps), float(many.made().sum())) for _ in range(2))
+    found |= {"copies": copies, "steps": steps, "steps_per_s": round(total / best)}
+    found["stopped"] = int((many.made() != steps).sum())
+    many.free()
+    program.unload()
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=("prepare", "run"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("what", nargs="*", default=["relative"])
+    parser.add_argument(
+        "--ptxas", default=shutil.which("ptxas") or "", help="NVIDIA's assembler (default: found, or none)"
+    )
+    parser.add_argument("--registers", type=int, nargs="*", default=[255, 168, 128], help="of a thread, at most")
+    parser.add_argument("--limit", type=float, default=600.0, help="s for the assembler (default %(default)s)")
+    parser.add_argument("--threads", type=int, nargs="*", default=[64, 128, 512], help="of a block")
+    # four times what an H200 has resident with 255 registers a thread, twice that with 128: no multiprocessor is idle
+    parser.add_argument("--copies", type=int, default=135_168, help="on the GPU (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a measurement, about (default %(default)s)")
+    asked = parser.parse_args()
+    if asked.task == "run":
+        return run(asked)
+    prepare(asked.folder, asked.what)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

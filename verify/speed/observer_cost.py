@@ -1,0 +1,143 @@
+"""What a step of the car with its whole filter costs: `python -m verify.speed.observer_cost [--rounds 40] [--steps
+400]`.
+
+The drive is the first of configs/observers/buggy.toml from its second second on. The same steps are made again and
+again from the same beginning; of every step the least time counts, printed is the median over the steps, as whatever
+else the computer does meets some rounds of a step and not all. Readings come in order: a step has ten of them, and
+every twentieth four more of the GNSS. Pieces are timed by themselves in the same rounds, what is left is the readings'.
+"""
+
+import argparse
+import sys
+
+import numpy as np
+from numba import boolean, float64, int64, types, void
+
+from sim_service.contract.machine import STEP
+from sync.clock import now_ns
+from sync.compile.array_copy import copy
+from sync.compile.array_types import MATRIX, VECTOR
+from sync.compile.jit import kernel
+from tandem.estimation import ekf
+from tandem.estimation.ekf import FUNCTIONS, MEMORY, MODEL, Z
+from tandem.estimation.factored import predict_covariance
+from tandem.machines.observer.studies import twin
+from tandem.machines.observer.studies.settings import read_study
+from tandem.multibody.natural.views import view
+from verify import CONFIGS
+
+STUDY = CONFIGS / "observers" / "buggy.toml"
+PROMISED = 120.0  # us
+PIECES = ("all", "car alone", "car and its linearisation", "covariance", "correction")
+
+
+@kernel(
+    void(MODEL, MEMORY, MATRIX, MATRIX, int64, int64, float64, boolean, VECTOR, MATRIX, types.FunctionType(STEP),
+         *FUNCTIONS),
+    error_model="numpy", cache=False,
+)  # fmt: skip
+def timed(model, memory, inputs, readings, first, steps, h, pieces, room, times, step, linearise, measure, correct):
+    """Times of all steps, ns: of the whole, and of pieces from the same states."""
+    sizes, e, S = model.sizes, memory.estimate, memory.scratch
+    n, q, states = sizes[Z.ERRORS], sizes[Z.ESTIMATED], sizes[Z.STATE]
+    N, rest = ekf.order(sizes), sizes[Z.STATE] + sizes[Z.PARAMETERS]
+    given, begun = view(memory.given, 0, inputs.shape[1]), view(room, 0, states)
+    which = view(sizes, ekf.SIZES + n, ekf.SIZES + n + q)
+    square = N * ekf.factored.stride_of(N)
+    k = n * (n + q + 1)
+    # as ekf.advance has its scratch: F, a matrix, some columns, seven vectors, what measurements see
+    stride = ekf.factored.stride_of(N)
+    F, W, x = view(S, 0, k), view(S, k, k + square), view(room, states, len(room))
+    P = view(S, k + square, k + square + ekf.factored.SCRATCH * stride)
+    behind = k + square + (ekf.factored.SCRATCH + 7) * stride
+    at = view(S, behind, behind + sizes[Z.AT])
+    zeros = view(x, N, 2 * N)
+    U, d = view(x, 2 * N, 2 * N + N * N + 4), view(x, 2 * N + N * N + 4, 3 * N + N * N + 4)
+    for i in range(steps):
+        for j in range(len(given)):
+            given[j] = inputs[first + i, j]
+        for j in range(sizes[Z.ROWS]):
+            if not np.isnan(readings[first + i, j]):
+                ekf.take_reading(model, memory, j, first + i, 0.0, readings[first + i, j], 1.0)
+        copy(begun, e)
+        began = now_ns()
+        ekf.observe(model, memory, given, h, False, linearise, measure, correct)
+        times[0, i] = now_ns() - began
+        if not pieces:
+            continue
+        # from the state before, in the filter's own memory
+        state, params, extra = view(room, 0, states), view(e, states, rest), view(e, rest, rest + N - n)
+        saved = view(x, 3 * N + N * N + 4, 3 * N + N * N + 4 + states)
+        copy(saved, begun)
+        for j in range(len(given)):
+            given[j] = inputs[first + i, j]
+        began = now_ns()
+        step(state, given, params, model.tables, memory.work, h)
+        times[1, i] = now_ns() - began
+        copy(state, saved)
+        for j in range(len(given)):
+            given[j] = inputs[first + i, j]
+        began = now_ns()
+        linearise(state, given, params, model.tables, memory.work, h, which, extra, F, at)
+        times[2, i] = now_ns() - began
+        copy(d, view(e, rest + N - n, rest + N - n + N))
+        copy(U, view(e, rest + N - n + N, rest + N - n + N + N * N + 4))
+        for j in range(N):
+            zeros[j] = 0.0
+        began = now_ns()
+        predict_covariance(U, d, F, n, n + q, model.Q, zeros, W, P)
+        times[3, i] = now_ns() - began
+        for j in range(n):
+            zeros[j] = 1e-9
+        began = now_ns()
+        correct(state, params, model.tables, memory.work, view(zeros, 0, n))
+        times[4, i] = now_ns() - began
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=400)
+    chosen = parser.parse_args()
+    begin = 400
+    study = read_study(STUDY)
+    study = study.model_copy(update={"seconds": (begin + chosen.steps) * study.step_ms * 1e-3, "runs": 1})
+    setup = twin.prepare(study, STUDY)
+    truth, state = twin.run_truth(setup, 0)
+    filter = twin.make_filter(setup, state, twin.FORMS["exact"], 0)
+    observed, memory = filter.observed, filter.memory
+    functions = (observed.machine.step, observed.linearise, observed.measure, observed.correct)
+    room = np.zeros(2 * len(state) + 5 * filter.order + filter.order**2 + 64)
+    readings = truth.seen.readings
+
+    def go(first: int, steps: int, pieces: bool, times: np.ndarray) -> None:
+        timed(filter.model, memory, truth.inputs, readings, first, steps, filter.h, pieces, room, times, *functions)
+
+    go(0, begin, False, np.zeros((len(PIECES), begin)))
+    saved = [array.copy() for array in memory]
+    least = np.full((len(PIECES), chosen.steps), np.inf)
+    for turn in range(chosen.rounds):
+        for pieces in (False, True):
+            for array, before in zip(memory, saved, strict=True):
+                array[:] = before
+            times = np.full((len(PIECES), chosen.steps), np.inf)
+            go(begin, chosen.steps, pieces, times)
+            if pieces:  # the whole is measured with its own memory warm
+                times[0] = np.inf
+            least = np.minimum(least, times)
+        print(f"\rround {turn + 1} of {chosen.rounds}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    us = {name: float(np.median(row)) * 1e-3 for name, row in zip(PIECES, least, strict=True)}
+    whole = us["all"]
+    holds = "holds" if whole <= PROMISED else "DOES NOT HOLD"
+    print(f"step with the whole filter   {whole:6.1f} us   <= {PROMISED:g}: {holds}")
+    print(f"  p95 over the steps         {np.percentile(least[0], 95) * 1e-3:6.1f}")
+    for name in PIECES[1:]:
+        print(f"  {name:26s} {us[name]:6.1f}")
+    left = whole - us["car and its linearisation"] - us["covariance"] - us["correction"]
+    print(f"  {'readings and the rest':26s} {left:6.1f}")
+    return 0 if whole <= PROMISED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

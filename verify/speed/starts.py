@@ -1,0 +1,117 @@
+"""How long a drive takes to its first step: cold, warm, and after one file was edited.
+
+    python -m verify.speed.starts --times 5
+
+The sources are copied to a folder of their own, with an empty cache of compiled code: what is there stays as it is. The
+first start compiles everything a drive needs and must say how far it is; the next ones find it; then one file at a time
+is edited, every function in it (of a file of names alone: a text), and the next start compiles what is another kernel
+for that. The page is served, as usual. Prints the seconds from the start of the process to the first step, as the run
+itself reports them; exit code 1 if one is beyond its limit, of the warm ones the slowest. `--edit` adds files, without
+a limit.
+"""
+
+import argparse
+import ast
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from verify import ROOT
+
+COLD_S, WARM_S, EDITED_S = 45.0, 2.0, 5.0
+LEAST_STAGES = 3
+PACKAGES = ("sync", "daq_service", "sim_service", "tandem", "configs")
+EDITED = (
+    "daq_service/acquire.py",
+    "tandem/machines/car/device/virtual.py",
+    "tandem/machines/car/buggy/build.py",
+    "sync/ring/watch.py",
+    "tandem/live/recorder/tap.py",
+    "sim_service/simulation.py",
+    "sim_service/loop.py",
+    "tandem/machines/car/vehicle.py",
+)
+
+
+def first_step_s(tree: Path) -> tuple[float, str]:
+    """Of a drive of a second; and what it said."""
+    environment = {**os.environ, "TANDEM_CACHE": str(tree / "cache"), "PYTHONPATH": str(tree)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a warm start finds its modules compiled, as a user's does
+    options = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.port=0")
+    done = subprocess.run(
+        [sys.executable, "-m", "tandem", "drive", *options, "--runs", str(tree / "runs")],
+        cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=600.0,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise SystemExit(f"the drive ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return float(json.loads(done.stdout)["first_step_s"]), done.stderr
+
+
+def edit(file: Path) -> None:
+    """Change every function of a file, kernels and others; where there are none, a text."""
+    lines = file.read_text().splitlines(keepends=True)
+    tree = ast.parse("".join(lines))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    for function in reversed(functions):
+        first = function.body[0]
+        at = first.end_lineno if ast.get_docstring(function) is not None else first.lineno - 1
+        lines.insert(at or 0, f"{' ' * first.col_offset}_edited = 0\n")
+    if not functions:
+        text = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)][-1]
+        assert text.end_lineno is not None and text.end_col_offset is not None
+        line = lines[text.end_lineno - 1]
+        lines[text.end_lineno - 1] = f"{line[: text.end_col_offset - 1]} edited{line[text.end_col_offset - 1 :]}"
+    file.write_text("".join(lines))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=5, help="warm starts (default %(default)s)")
+    parser.add_argument("--edit", nargs="*", default=[], metavar="FILE", help="files to edit as well, told only")
+    given = parser.parse_args()
+    times = given.times
+    for file in given.edit:
+        if not (ROOT / file).is_file() or Path(file).parts[0] not in PACKAGES:
+            parser.error(f"--edit {file}: no file of {', '.join(PACKAGES)} in {ROOT}")
+    beyond = 0
+
+    def told(what: str, found: float, limit: float | None = None) -> None:
+        nonlocal beyond
+        missed = limit is not None and found > limit
+        beyond += missed
+        of = "" if limit is None else f" of {limit:g}"
+        print(f"{what:54s} {found:6.2f} s{of}{'  MISSED' if missed else ''}", flush=True)
+
+    def edited(file: str) -> float:
+        edit(tree / file)
+        return first_step_s(tree)[0]
+
+    with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+        tree = Path(folder)
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", tree)
+        cold, said = first_step_s(tree)
+        told("cold, with an empty cache", cold, COLD_S)
+        stages = [int(k) for k in re.findall(r"compiling (\d+) of \d+", said)]
+        print(f"{'said meanwhile':54s} how far it was, {len(set(stages))} times")
+        if len(set(stages)) < LEAST_STAGES or stages != sorted(stages):
+            print("it did not say how far it was while it compiled: MISSED")
+            beyond += 1
+        warm = [first_step_s(tree)[0] for _ in range(times)]
+        told(f"warm, slowest of {times}, median {statistics.median(warm):.2f} s", max(warm), WARM_S)
+        for file in EDITED:
+            told(f"after an edit of {file}", edited(file), EDITED_S)
+        for file in given.edit:
+            told(f"after an edit of {file}", edited(file))
+    return 1 if beyond else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""What unrolled code gains over index tables: `python -m verify.speed.unrolled [--rounds 8] [--replay RUN]`.
+
+The buggy in natural coordinates, by tables and by code, in turns within one run: a step warm, a step after 32 MB were
+read, a future of the look ahead, a lane change of a sweep, and the replay of a run with reading. Every pair must agree
+to the bit. First of all the code is compiled from nothing, and its processor time told. Exits with 1 if bits differ.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from sim_service.contract.machine import Machine
+from sim_service.look_ahead import record
+from sim_service.look_ahead.predict import Predictor
+from sim_service.many_steps import WORTH_WAITING, for_many_steps
+from sim_service.registry import load_machine
+from sync.config.config import load
+from tandem.ensembles import sweep, work
+from tandem.machines.car.buggy.slots import HEAD
+from tandem.multibody.natural import straight
+from tandem.records.replay import Asked, replay_run
+from verify import CONFIGS
+
+STEPS, FLUSHED, FUTURES, H = 2000, 200, 10, 5e-3
+_EVICT = np.zeros(4_000_000)
+
+
+def compiled_from_nothing(machine: Machine) -> float:
+    """Processor time, in s."""
+    begun = time.thread_time_ns()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(straight.store, "folder", return_value=Path(folder)),
+    ):
+        straight.compile_functions(
+            np.array(machine.tables.ints[HEAD:]), np.array(machine.tables.floats), lambda *_: None
+        )
+    return (time.thread_time_ns() - begun) * 1e-9
+
+
+def drive(machine: Machine, params: np.ndarray, steps: int, flush: bool) -> tuple[np.ndarray, bytes]:
+    """Microseconds of each step, and what came out."""
+    state, room = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, room)
+    names = [q.name for q in machine.inputs]
+    inputs = np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
+    inputs[names.index("steering_angle")], inputs[names.index("throttle")] = 0.3, 0.4
+    took = np.zeros(steps)
+    for k in range(steps):
+        if flush:
+            _EVICT.sum()
+        begun = time.perf_counter_ns()
+        machine.step(state, inputs, params, machine.tables, room, H)
+        took[k] = 1e-3 * (time.perf_counter_ns() - begun)
+    return took, state.tobytes() + room[: len(machine.outputs)].tobytes()
+
+
+def futures(predictor: Predictor, machine: Machine, params: np.ndarray) -> tuple[np.ndarray, bytes]:
+    state, room = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, room)
+    inputs = np.zeros(len(machine.inputs))
+    inputs[[q.name for q in machine.inputs].index("throttle")] = 0.4
+    block, took = np.zeros(record.LAYOUT.words, np.int64), np.zeros(FUTURES)
+    for k in range(FUTURES):
+        begun = time.perf_counter_ns()
+        predictor.predict(record.HELD, state, inputs, room[: len(machine.outputs)], params, block)
+        took[k] = 1e-3 * (time.perf_counter_ns() - begun)
+    return took, block.tobytes() + predictor.path.tobytes()
+
+
+def lane_change(worker: work.Worker, values: Any) -> tuple[np.ndarray, bytes]:
+    begun = time.thread_time_ns()
+    log = worker.log(0, values)
+    took = 1e-3 * (time.thread_time_ns() - begun)
+    return np.array([took]), b"".join(np.asarray(each).tobytes() for each in log.columns.values())
+
+
+def replayed(run: Path, code: str) -> tuple[np.ndarray, bytes]:
+    begun = time.perf_counter_ns()
+    done = replay_run(run, Asked(changed=[f"sim.code={code}"]))
+    return np.array([1e-3 * (time.perf_counter_ns() - begun)]), done.results.tobytes()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--replay", type=Path, metavar="RUN", help="a recorded run of the buggy to replay")
+    asked = parser.parse_args()
+    plain, params = load_machine(CONFIGS / "vehicles" / "buggy.toml")
+    print(f"compiled from nothing in {compiled_from_nothing(plain):.1f} s of one core")
+    coded = for_many_steps(plain, WORTH_WAITING)
+    settings = load(CONFIGS / "drive.toml", ["look_ahead.enabled=true"])
+    ahead = [Predictor(settings, plain, params) for _ in range(2)]
+    ahead[1].unroll()
+    study = sweep.prepare(CONFIGS / "studies" / "lane_change.toml")
+    workers = [work.Worker(replace(study.job, runs=runs)) for runs in (0, WORTH_WAITING)]
+    for worker in workers:
+        worker.log(0, study.values[0])
+    pairs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "step, us": tuple(lambda m=m: drive(m, params, STEPS, False) for m in (plain, coded)),
+        "step after 32 MB, us": tuple(lambda m=m: drive(m, params, FLUSHED, True) for m in (plain, coded)),
+        "future of the look ahead, us": tuple(lambda p=p: futures(p, plain, params) for p in ahead),
+        "lane change of a sweep, us": tuple(lambda w=w: lane_change(w, study.values[0]) for w in workers),
+    }  # type: ignore[assignment]
+    if asked.replay:
+        pairs["replay with reading, us"] = tuple(
+            lambda code=code: replayed(asked.replay, code) for code in ("tables", "unrolled")
+        )  # type: ignore[assignment]
+    same = True
+    print(f"{'median':30}{'tables':>12}{'unrolled':>12}{'ratio':>8}   bits")
+    for name, pair in pairs.items():
+        found = [[run() for run in pair] for _ in range(asked.rounds)]
+        equal = len({bits for round_ in found for _, bits in round_}) == 1
+        tables, code = (np.concatenate([round_[k][0] for round_ in found]) for k in range(2))
+        ratios = [np.median(round_[1][0]) / np.median(round_[0][0]) for round_ in found]
+        same &= equal
+        print(
+            f"{name:30}{np.median(tables):12.1f}{np.median(code):12.1f}{np.median(ratios):8.3f}"
+            f"   {'identical' if equal else 'DIFFER'}"
+        )
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""The tests with the oldest and the newest packages that pyproject.toml allows, each in an environment of its own.
+
+    python -m verify.tree.versions                         the whole suite, twice: an hour
+    python -m verify.tree.versions --only oldest --bare tests/sync/compile/test_jit.py
+    python -m verify.tree.versions --packages numba        one of them, the others as they are pinned
+    python -m verify.tree.versions --keep FOLDER           environments and compiled code stay there for the next time
+
+An environment has the pinned packages (requirements.txt, requirements-dev.txt), and of the ones named the oldest or the
+newest that the bounds of pyproject.toml allow and that can be had as wheels for this Python. Where these are the ones
+that are installed here, the tests run here. Kernels are compiled into a cache of the environment. `--bare` leaves out
+all that tandem itself does not need, but for what runs the tests.
+
+Says what it is doing, how far the tests are, and at the end a table of what was installed and how the tests ended; exit
+code 1 if they failed in one of them, or if it could not be installed.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from verify import ROOT
+
+PACKAGES = ("numba", "numpy", "pyzmq", "msgpack", "viser")
+COMPILER = "llvmlite"  # numba names its version itself
+RUN, DEVELOP = "requirements.txt", "requirements-dev.txt"
+TESTING = ("pytest", "pytest-xdist", "hypothesis", "websockets", "setuptools", "wheel", "pip")
+_PIN = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?==(\S+)")
+_PIP = ("-m", "pip", "--disable-pip-version-check")
+
+
+class NoEnvironment(Exception):
+    """A package that is allowed cannot be installed."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    side: str
+    versions: str
+    seconds: float
+    tests: str  # as pytest sums them up
+    passed: bool
+
+
+def allowed() -> dict[str, str]:
+    """The bounds of each package, as pyproject.toml has them."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    split = (re.match(r"([\w-]+)(.*)", each) for each in listed)
+    return {found[1]: found[2] for found in split if found is not None}
+
+
+def pinned(*files: str) -> dict[str, str]:
+    lines = [line for name in files for line in (ROOT / name).read_text().splitlines()]
+    return {pin[1].lower(): pin[2] for line in lines if (pin := _PIN.match(line))}
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in re.findall(r"\d+", version))
+
+
+def within(version: str, bounds: str) -> bool:
+    """Whether a version is allowed by bounds such as `>=1.1,<1.2`."""
+    for bound in bounds.split(","):
+        kind, limit = bound[:2].rstrip("0123456789"), numbers(bound)
+        if (kind == ">=" and numbers(version) < limit) or (kind == "<" and numbers(version) >= limit):
+            return False
+        if kind not in (">=", "<"):
+            raise NoEnvironment(f"pyproject.toml: {bounds!r}: only >= and < are read here")
+    return True
+
+
+def wanted(side: str, package: str) -> str:
+    """The oldest or the newest version there is, of those that are allowed."""
+    command = [sys.executable, *_PIP, "index", "versions", "--only-binary", ":all:", package]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"^Available versions: (.*)$", done.stdout, re.MULTILINE)
+    there = [each for each in found[1].split(", ") if within(each, allowed()[package])] if found else []
+    if not there:
+        raise NoEnvironment(f"no wheel of {package}{allowed()[package]} can be had")
+    return (min if side == "oldest" else max)(there, key=numbers)
+
+
+def say(side: str, what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {side}: {what}", flush=True)
+
+
+def is_here(chosen: dict[str, str]) -> bool:
+    """Whether they are what this Python has, with all that the tests need."""
+    there = {each.name.lower(): each.version for each in importlib.metadata.distributions()}
+    return "pytest" in there and all(there.get(name) == version for name, version in chosen.items())
+
+
+def _refused(python: str) -> dict[str, str]:
+    """The packages, and their versions, that say they are not for what is installed beside them."""
+    done = subprocess.run([python, *_PIP, "check"], capture_output=True, text=True, check=False)
+    return dict(line.split()[:2] for line in done.stdout.splitlines() if " has requirement " in line)
+
+
+def prepared(side: str, chosen: dict[str, str], bare: bool, place: Path) -> str:
+    """The Python of an environment with them. The others are installed as they are pinned; of those that are not
+    for the chosen ones (`pip check` says which), older ones."""
+    python = str(place / "venv" / "bin" / "python")
+    install = [python, *_PIP, "install", "--quiet", "--no-compile"]
+    others = pinned(RUN) if bare else pinned(RUN, DEVELOP)
+    others |= {name: version for name, version in pinned(DEVELOP).items() if name in TESTING}
+    fixed = [f"{name}=={version}" for name, version in others.items() if name not in (*chosen, COMPILER)]
+    newest = {name: f"{name}{allowed()[name]}" for name in chosen}  # of which numba, for one, may not take all
+    asked = [f"{name}=={version}" if side == "oldest" else newest[name] for name, version in chosen.items()]
+    if not Path(python).exists():
+        say(side, "make an environment")
+        subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
+    say(side, f"install {len(fixed)} packages as they are pinned, and {' '.join(asked)}")
+    for words in (["--no-deps", *fixed], ["--only-binary", ",".join((*chosen, COMPILER)), *asked]):
+        if subprocess.run([*install, *words], check=False).returncode != 0:
+            raise NoEnvironment(f"{' '.join(asked)} cannot be installed beside what is pinned")
+    subprocess.run([*install, "--no-deps", "--no-build-isolation", "-e", str(ROOT)], check=True)
+    exact = versions_of(python, tuple(chosen)).replace(" ", "==").replace(",==", " ").split()
+    if refused := _refused(python):
+        say(side, f"older ones than the pinned of {', '.join(refused)}")
+        older = [f"{name}<={version}" for name, version in refused.items()]
+        subprocess.run([*install, "--only-binary", ":all:", *older, *exact], check=False)
+    for name in _refused(python):
+        say(side, f"{name} is not for these versions: what needs it fails, or is skipped")
+    return python
+
+
+def versions_of(python: str, names: tuple[str, ...]) -> str:
+    asked = "import importlib.metadata as m, sys; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
+    done = subprocess.run([python, "-c", asked, *names], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def tried(side: str, packages: list[str], tests: list[str], workers: int, bare: bool, place: Path) -> Ended:
+    begun = time.monotonic()
+
+    def ended(versions: str, found: str, passed: bool) -> Ended:
+        say(side, found)
+        return Ended(side, versions, time.monotonic() - begun, found, passed)
+
+    environment, python = dict(os.environ), sys.executable
+    try:
+        chosen = {name: wanted(side, name) for name in packages}
+        if is_here(chosen):
+            say(side, "these are installed here")
+        else:
+            python = prepared(side, chosen, bare, place)
+            environment["TANDEM_CACHE"] = str(place / "cache")
+    except NoEnvironment as error:
+        return ended("", f"NOT INSTALLED: {error}", False)
+    versions = versions_of(python, (*packages, COMPILER))
+    say(side, f"test with {versions}")
+    environment["PATH"] = os.pathsep.join([str(Path(python).parent), environment.get("PATH", "")])
+    spread = ["-n", str(workers), "--dist", "loadscope"] if workers > 1 else []
+    command = [python, "-m", "pytest", *spread, *tests]
+    last = ""
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            print(line, end="", flush=True)
+            last = line.strip(" =\n") or last
+    passed = running.returncode == 0
+    return ended(versions, last if passed else f"FAILED (exit code {running.returncode}): {last}", passed)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tests", nargs="*", default=["tests"], help="default: all")
+    parser.add_argument("--only", choices=("oldest", "newest"), help="one of both")
+    parser.add_argument("--packages", nargs="+", choices=PACKAGES, default=list(PACKAGES), help="default: all of them")
+    parser.add_argument("--bare", action="store_true", help="without packages that only some tests need")
+    parser.add_argument("--workers", type=int, default=2, help="processes of pytest (default %(default)s)")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="of environments and compiled code, for the next time"
+    )
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+        place = (asked.keep or Path(folder)).resolve()
+        found = [
+            tried(side, asked.packages, asked.tests, asked.workers, asked.bare, place / side)
+            for side in ([asked.only] if asked.only else ["oldest", "newest"])  # the second all the same
+        ]
+    print()
+    for each in found:
+        print(f"{each.side:7s} {each.versions}\n        {each.tests}; {each.seconds:.0f} s in all")
+    return 0 if all(each.passed for each in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
