@@ -37,7 +37,7 @@ def _record(hist, value_ns):
 
 
 @kernel(int64(WORDS, WORDS, WORDS, int64, int64, int64))
-def _sleep_and_measure(hist, misses, stop, period_ns, count, catch_up):
+def sleep_and_measure(hist, misses, stop, period_ns, count, catch_up):
     """Lateness of `count` wake-ups, or of those until asked to stop; returns how many came after the next was due.
 
     Missed, caught up with and given up is what the loop calls so (sim_service/loop.py), of a step that takes no time.
@@ -85,7 +85,7 @@ class BareLoop:
         if catch_up is None:
             catch_up = config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0
         count = round(seconds * 1e9 / config.step_ns)
-        self.missed = _sleep_and_measure(self.hist, self._misses, self._stop, config.step_ns, count, catch_up)
+        self.missed = sleep_and_measure(self.hist, self._misses, self._stop, config.step_ns, count, catch_up)
 
     @property
     def misses(self) -> np.ndarray:

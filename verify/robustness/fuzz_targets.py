@@ -716,7 +716,7 @@ def measurement(folder: Path) -> Target:
     """A measurement of another program, as `tandem import` takes it, up to the writing."""
     from sync.errors import ConfigError
     from tandem.records.exchange.errors import ExchangeError
-    from tandem.records.exchange.importer import Asked, _content, _summary, open_measurement
+    from tandem.records.exchange.importer import Asked, content_of, open_measurement, summary_of
 
     quick = "sim.machine=vehicles/buggy_single_track.toml"  # the other one takes its time
     maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
@@ -730,7 +730,7 @@ def measurement(folder: Path) -> Target:
             found = open_measurement(file)
             try:
                 asked = Asked(file, CONFIGS / "drive.toml", maps=maps, time=time, overrides=[quick])
-                _summary(_content(asked, found))
+                summary_of(content_of(asked, found))
             finally:
                 found.close()
 
@@ -754,7 +754,7 @@ def _imported(folder: Path, form: str, seeds: list[bytes], changed: Change, shar
     from sync.errors import ConfigError
     from sync.files.limits import DecodedTooLarge
     from tandem.records.exchange.errors import ExchangeError
-    from tandem.records.exchange.importer import Asked, _content, _summary, open_measurement
+    from tandem.records.exchange.importer import Asked, content_of, open_measurement, summary_of
 
     quick = "sim.machine=vehicles/buggy_single_track.toml"
     maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
@@ -768,7 +768,7 @@ def _imported(folder: Path, form: str, seeds: list[bytes], changed: Change, shar
                 with contextlib.suppress(*refusals):
                     sheet.load(list(sheet.columns))
             of_others = Asked(file, CONFIGS / "drive.toml", maps=maps, overrides=[quick])
-            _summary(_content(of_others if found.passport is None else Asked(file, CONFIGS / "drive.toml"), found))
+            summary_of(content_of(of_others if found.passport is None else Asked(file, CONFIGS / "drive.toml"), found))
         finally:
             found.close()
 
@@ -848,6 +848,7 @@ def _a_run(folder: Path) -> Path:
     return save(replay_run(folder / "a", Asked(mode="ideal")), folder / "b", {})
 
 
+# long: one step after the other over one description of a record
 def _remade(files: list[Path]) -> Change:
     """A sound record of something else: other layouts, other numbers, other positions, and messages to match."""
     from mcap.writer import Writer

@@ -39,7 +39,7 @@ from sync.config.config import load
 from sync.process.realtime import cores, permitted, this_thread
 from sync.record import open_run
 from sync.ring.ledger import BUCKETS, histogram, middle, summary_us
-from tandem.doctor.baseline import _sleep_and_measure
+from tandem.doctor.baseline import sleep_and_measure
 from verify import ROOT
 
 CONFIG = ROOT / "configs" / "drive.toml"
@@ -90,7 +90,7 @@ def be_bare(seconds: float) -> dict[str, Any]:
 
     def work() -> None:
         this_thread(config.realtime.sim_priority, cores(config.realtime)[1])
-        _sleep_and_measure(hist, config.step_ns, round(seconds * 1e9 / config.step_ns))
+        sleep_and_measure(hist, config.step_ns, round(seconds * 1e9 / config.step_ns))
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -31,6 +31,7 @@ PROMISED = 120.0  # us
 PIECES = ("all", "car alone", "car and its linearisation", "covariance", "correction")
 
 
+# long: what it takes is the filter, its drive and its four functions
 @kernel(
     void(MODEL, MEMORY, MATRIX, MATRIX, int64, int64, float64, boolean, VECTOR, MATRIX, types.FunctionType(STEP),
          *FUNCTIONS),

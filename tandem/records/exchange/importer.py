@@ -94,7 +94,7 @@ def import_file(asked: Asked, progress: Progress = lambda *_: None) -> dict[str,
     progress("reading", 0.0)
     measurement = open_measurement(asked.file, lambda: _bus_names(asked), progress)
     try:
-        content = _content(asked, measurement)
+        content = content_of(asked, measurement)
     finally:
         measurement.close()
     return _write(content, asked, progress)
@@ -151,7 +151,7 @@ def _reader(kind: str) -> Callable[..., Measurement]:
 # ---- what the run holds ----------------------------------------------------------------------------------------------
 
 
-def _content(asked: Asked, measurement: Measurement) -> _Content:
+def content_of(asked: Asked, measurement: Measurement) -> _Content:
     ours = not asked.maps and not asked.measured and asked.time is None
     if ours and measurement.passport is not None:
         return _exported(asked, measurement, measurement.passport)
@@ -347,7 +347,7 @@ def _write(content: _Content, asked: Asked, progress: Progress) -> dict[str, Any
 
 
 def _write_run(folder: Path, content: _Content, asked: Asked, progress: Progress) -> dict[str, Any]:
-    figures = {**_summary(content), "from": str(asked.file)}
+    figures = {**summary_of(content), "from": str(asked.file)}
     last_ns = max(int(topic.layout.view(topic.words)["t_ns"][-1]) for topic in content.topics.values())
     ended_ns = max(last_ns, content.begun_ns)
     run = CompleteRun(
@@ -357,7 +357,7 @@ def _write_run(folder: Path, content: _Content, asked: Asked, progress: Progress
     return figures
 
 
-def _summary(content: _Content) -> dict[str, Any]:
+def summary_of(content: _Content) -> dict[str, Any]:
     name = next(name for name in BLOCK_TOPICS if name in content.topics)
     topic = content.topics[name]
     blocks = topic.layout.view(topic.words)
