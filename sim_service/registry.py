@@ -64,6 +64,16 @@ class MachineFiles:
             raise ConfigError(f"{self.name(key)}: is missing")
         return parse_toml(self.files[key], self.name(key))
 
+    def as_inside(self, prefix: str) -> dict[str, tuple[bytes, str]]:
+        """These as files of a machine around this one, under names that begin so."""
+        return {prefix + key: (content, self.name(key)) for key, content in self.files.items()}
+
+    def inside(self, prefix: str) -> "MachineFiles":
+        """Those of the machine inside this one, see `as_inside`."""
+        files = {key.removeprefix(prefix): content for key, content in self.files.items() if key.startswith(prefix)}
+        names = {key.removeprefix(prefix): name for key, name in self.names.items() if key.startswith(prefix)}
+        return MachineFiles(files, names)
+
     def with_settings(self, top: Mapping[str, str], where: str) -> "MachineFiles":
         """The same with settings in front of the machine's file; `where` they were given, for messages."""
         there = self.toml()

@@ -14,7 +14,7 @@ PACKAGES = ("tandem", "daq_service", "sim_service", "sync", "verify")  # top to 
 ABOVE = {"commands", "studies", "doctor", "device", "notes", "midi"}
 _MODEL, _BROUGHT = "a machine's model", "what a machine brings"
 # who may import what, besides itself: the innermost room counts. A name stands for all below it
-_CONTRACT = ("sim_service.contract", "sim_service.registry")
+_CONTRACT = ("sim_service.contract", "sim_service.registry", "sim_service.composite")
 _BELOW = (
     "sync.compile", "sync.config", "sync.files", "sync.signals", "sync.ring.block", "sync.errors", "sync.visible",
 )  # fmt: skip
@@ -24,6 +24,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "sim_service": ("sync", *_CONTRACT),
     "sim_service.contract": _BELOW,
     "sim_service.registry": ("sim_service.contract", *_BELOW),
+    "sim_service.composite": ("sim_service.contract", *_BELOW),
     "tandem.multibody": (*_BELOW, "sim_service.contract"),
     "tandem.estimation": (*_BELOW, "sim_service.contract", "tandem.multibody"),
     _MODEL: (*_BELOW, *_CONTRACT, "tandem.multibody", "tandem.estimation"),

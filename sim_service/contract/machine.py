@@ -17,9 +17,8 @@ with a `work` of zeros it goes on just the same. It allocates nothing, raises no
 arguments, so the same arguments give the same bits.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,9 +26,11 @@ from numba import float64, types
 
 from sim_service.contract.display import AS_IT_IS, Display
 from sim_service.contract.scene import Scene
+from sync.compile import parts
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR, group, read_only
 
 Kind = TypeVar("Kind")
+places = parts.places  # by name, of its own quantities, for its kernels
 
 
 class Tables(NamedTuple):
@@ -253,8 +254,3 @@ def index(quantities: tuple[Quantity, ...], name: str) -> int:
         if quantity.name == name:
             return position
     raise KeyError(f"{name}: not one of {', '.join(q.name for q in quantities)}")
-
-
-def places(name: str, entries: Iterable[Any]) -> Any:
-    """Positions by name, of described things or of names: constants to the compiler (Any to the type checker)."""
-    return IntEnum(name, [(getattr(e, "name", e), position) for position, e in enumerate(entries)])

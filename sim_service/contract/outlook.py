@@ -46,10 +46,10 @@ class Outlook:
     place: tuple[str, str] = ("x", "y")  # outputs: where it is
     rates: tuple[tuple[str, str], ...] = ()  # an input, and the input that is its rate: what a moving hand goes on with
     follow: Following | None = None  # None: it follows no path
-    # an observer's: the machine it estimates is stepped ahead, without it. Its state begins the observer's, its inputs
-    # and outputs begin the observer's too, and its parameters as estimated stand in the state from here on
+    # a composite's: the machine inside is stepped ahead, without what is around it. Its state, inputs and outputs begin
+    # the composite's; so do its parameters or, where they are estimated, they stand in the state from here on
     of: Machine | None = None
-    params_at: int = 0
+    params_at: int | None = None
 
 
 def outlook_of(machine: Machine, params: np.ndarray, file: str) -> Outlook:

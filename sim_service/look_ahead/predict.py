@@ -8,8 +8,9 @@ are optional and come from no row of the configuration are left to the machine (
 In the one along a path (`look_ahead.path`) a hand aims at a place on it some way ahead of the copy (pure
 pursuit), no faster than a hand is; what it does not guide with is held.
 
-Of an observer the machine that it estimates is stepped, with the parameters that are estimated (`Outlook.of`): of the
-future nothing is measured. Forces among what is estimated are no parameters, and are left out.
+Of an observer the machine that it estimates is stepped, with the parameters that are estimated (`Outlook.of`), and of
+any composite the machine inside: of the future nothing is measured. Forces among what is estimated are no parameters,
+and are left out.
 
 The copy ends where control is lost: what comes behind is no handling any more.
 
@@ -144,7 +145,7 @@ class Predictor:
         self._rates = [(names.index(value), names.index(rate)) for value, rate in self.outlook.rates]
         self._place = [index(copy.outputs, name) for name in self.outlook.place]
         self._state, self._work = np.zeros(len(copy.states)), np.zeros(copy.work_size)
-        self._params = params.copy()
+        self._params = params[: len(copy.parameters)].copy()
         self._inputs = np.zeros(len(names))
         self.rows = np.zeros((self.steps, len(names)))
         self.judged, self.path = np.zeros((self.steps, JUDGED)), np.zeros((self.steps, 2))
@@ -188,8 +189,8 @@ class Predictor:
         rows[:, self._unknown] = np.nan
 
     def judge(self, outputs: np.ndarray, params: np.ndarray) -> np.ndarray:
-        """Use, growth and loss (contract/outlook.py) of a step's outputs; overwritten by the next call. Of an observer
-        the parameters are those of the last prediction."""
+        """Use, growth and loss (contract/outlook.py) of a step's outputs; overwritten by the next call. Of a
+        composite the parameters are those of the last prediction."""
         count = len(self._copy.outputs)
         self._work[:count] = outputs[:count]
         own = params if self.outlook.of is None else self._params
@@ -202,7 +203,8 @@ class Predictor:
         """From the state after a step, its inputs and outputs: fills what is computed of a prediction's block."""
         copy, settings, outlook = self._copy, self._settings, self.outlook
         if outlook.of is not None:
-            self._params[:] = state[outlook.params_at : outlook.params_at + len(self._params)]
+            given, at = (params, 0) if outlook.params_at is None else (state, outlook.params_at)
+            self._params[:] = given[at : at + len(self._params)]
             params = self._params
         now = self.judge(outputs, params).copy()
         self._future(kind, inputs[: len(self._inputs)])

@@ -41,5 +41,4 @@ def files(data: dict[str, Any], file: Any, given: Any) -> dict[str, tuple[bytes,
         return {}
     from sim_service.registry import gather
 
-    found = gather(Path(file).parent / observed, given)
-    return {OBSERVED + key: (content, found.name(key)) for key, content in found.files.items()}
+    return gather(Path(file).parent / observed, given).as_inside(OBSERVED)

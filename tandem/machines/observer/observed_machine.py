@@ -1,13 +1,11 @@
 """The machine that an observer or a set of sensors is for, from the files that came with theirs."""
 
-from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Efforts, Machine, Placed, Shown, Stepping
 from sim_service.contract.parameters import make_plain
 from sync.errors import ConfigError
 from tandem.estimation.contract import Observed
@@ -29,7 +27,7 @@ def observed_machine(
     name: str, top: dict[str, str], sources: Any, where: str, changed: dict[str, float]
 ) -> tuple[Observed, np.ndarray]:
     """What is observed, and its parameters; `top` are settings in front of its file."""
-    from sim_service.registry import FILE, MachineFiles, make_machine
+    from sim_service.registry import FILE, make_machine
 
     if name in NO_FILE:
         plain: Observed = observed_module({"machine": name}, where).OBSERVED
@@ -38,37 +36,16 @@ def observed_machine(
         raise ConfigError(
             f"{where}: observed = {name!r}: must be one of {', '.join(NO_FILE)}, or a machine's .toml file"
         )
-    files = {key.removeprefix(OBSERVED): value for key, value in sources.files.items() if key.startswith(OBSERVED)}
-    names = {key.removeprefix(OBSERVED): shown for key, shown in sources.names.items() if key.startswith(OBSERVED)}
-    if FILE not in files:
+    inside = sources.inside(OBSERVED)
+    if FILE not in inside.files:
         raise ConfigError(f"{where}: observed = {name!r}: its file is missing")
-    of = MachineFiles(files, names).with_settings(top, f"{where}: top")
+    of = inside.with_settings(top, f"{where}: top")
     own = observed_module(of.toml(), of.name())
     if own is None:
         raise ConfigError(f"{where}: observed = {name!r}: {of.toml()['machine']} has no observer")
     machine, params = make_machine(of, changed)
     found: Observed = own.observed(machine, params)
     return found, params
-
-
-def like(base: Machine, layout: str, step_ms: float, addresses: Iterable[int], floats_at: int) -> tuple[Any, ...]:
-    """The capabilities that a machine has of the one it is wrapped around, whose state begins its own: what is shown
-    and felt of it. `addresses` of its own in its tables, where those of the other begin at `floats_at`."""
-    first, behind = base.placed.remade
-    return (
-        Shown(
-            base.shown.display,
-            base.shown.scene,
-            lambda state, params, out: base.shown.frames(state[: len(base.states)], params, out),
-        ),
-        Efforts(base.efforts),
-        Placed(
-            layout,
-            (floats_at + first, floats_at + behind) if first < behind else (0, 0),
-            (*addresses, *(floats_at + place for place in base.placed.addresses)),
-        ),
-        Stepping(step_ms=step_ms),  # sensors' rates and latencies are counted in steps
-    )
 
 
 class _Named:

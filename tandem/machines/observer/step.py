@@ -2,7 +2,8 @@
 
 from math import floor, isnan, sqrt
 
-from sim_service.contract.machine import STEP, Tables
+from sim_service.composite import OWN_INTS, inside
+from sim_service.contract.machine import STEP
 from sync.compile.jit import inner, kernel
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE
 from tandem.estimation.ekf import STEP as NOW
@@ -43,17 +44,17 @@ def write_outputs(sizes, estimate, counters, work):
 
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
-    ints, reals = tables.ints, tables.floats
+    _, _, own_tables, own_work = inside(state, params, tables, work)
+    ints, reals = view(tables.ints, OWN_INTS, len(tables.ints)), tables.floats
     sizes, sensor, addresses = part(ints, ints, A.SIZES), part(ints, ints, A.SENSOR), part(ints, reals, A.ADDRESSES)
     model = Model(
         sizes, part(ints, reals, A.ROWS), part(ints, ints, A.COUNTS), part(ints, reals, A.NOISE),
-        part(ints, reals, A.LIMITS), part(ints, reals, A.START), part(ints, reals, A.ROUGH),
-        Tables(part(ints, ints, A.OWN_INTS), part(ints, reals, A.OWN_FLOATS)),
+        part(ints, reals, A.LIMITS), part(ints, reals, A.START), part(ints, reals, A.ROUGH), own_tables,
     )  # fmt: skip
     estimate, notes, counters = part(ints, state, A.ESTIMATE), part(ints, state, A.NOTES), part(ints, state, A.COUNTERS)
     memory = Memory(
         estimate, part(ints, state, A.SECOND), part(ints, state, A.SAVED), part(ints, state, A.INPUTS),
-        part(ints, state, A.READINGS), part(ints, work, A.SCRATCH), part(ints, work, A.WORK), notes, counters,
+        part(ints, state, A.READINGS), part(ints, work, A.SCRATCH), own_work, notes, counters,
         part(ints, work, A.GIVEN), part(ints, work, A.INNOVATIONS),
     )  # fmt: skip
 

@@ -5,16 +5,18 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from sim_service.contract.machine import Machine, Quantity, Tables, tables
+from sim_service.composite import Own, around, own_room_at
+from sim_service.contract.machine import Machine, Quantity, Tables
+from sync.compile.parts import joined, lay_out, lengths, places_in, span
 from sync.config.toml import Section, check
 from sync.errors import ConfigError
 from tandem.estimation.contract import LINEARISE, MEASURE, Observed
 from tandem.estimation.description import Sensors, read_sensors
 from tandem.estimation.rows import Count
 from tandem.estimation.virtual_sensors import offsets_at_start, true_rows
-from tandem.machines.observer.observed_machine import like, observed_machine
+from tandem.machines.observer.observed_machine import observed_machine
 from tandem.machines.sensed import step as stepping
-from tandem.machines.sensed.layout import HEAD, A
+from tandem.machines.sensed.layout import A
 from tandem.multibody.code.calls import address_of, as_word
 
 
@@ -39,23 +41,7 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
             f"{where}: sensors.{next(iter(sensors.skies))}.sky: is for twin experiments (`tandem observe`); a machine"
             " that runs has outages_s"
         )
-    made, state_size, work_size = _tables(own, sensors, settings.seed)
-    machine = Machine(
-        name="sensed",
-        inputs=base.inputs,
-        states=tuple(Quantity(f"sensed {i}", "", "") for i in range(state_size)),
-        outputs=(*base.outputs, *_readings(own, sensors)),
-        step=stepping.step,
-        initial=_initial(base, sensors, settings.seed, made),
-        tables=made,
-        work_size=work_size,
-        parameters=base.parameters,
-        capabilities=like(
-            base, f"sensed {settings.observed} {len(A)}", settings.step_ms,
-            range(*made.ints[2 * A.ADDRESSES :][:2]), int(made.ints[2 * A.OWN_FLOATS]),
-        ),
-    )  # fmt: skip
-    return machine, params
+    return around(base, _own(own, sensors, settings)), params
 
 
 def _readings(own: Observed, sensors: Sensors) -> tuple[Quantity, ...]:
@@ -68,56 +54,46 @@ def _readings(own: Observed, sensors: Sensors) -> tuple[Quantity, ...]:
     )
 
 
-def _tables(own: Observed, sensors: Sensors, seed: int) -> tuple[Tables, int, int]:
-    """And how large state and work are."""
-    base, count = own.machine, len(sensors.rows)
+def _own(own: Observed, sensors: Sensors, settings: SensedSection) -> Own:
+    base, count, seed = own.machine, len(sensors.rows), settings.seed
+    outputs = _readings(own, sensors)
     names = list(dict.fromkeys(sensors.sensor))
-    lengths = [int(latency) + 1 for latency in sensors.counts[:, Count.LATENCY]]
+    waiting = [int(latency) + 1 for latency in sensors.counts[:, Count.LATENCY]]
     outages = [(i, a, b) for i, spans in enumerate(sensors.outages) for a, b in spans]
     ints: dict[int, Any] = {
-        A.SIZES: [len(base.outputs), seed], A.FIRST_OF: [sensors.sensor.index(name) for name in names],
-        A.QUEUES: np.concatenate([[0], np.cumsum(lengths)[:-1]]), A.OUTAGES: np.array(outages).ravel(),
-        A.COUNTS: sensors.counts.ravel(), A.OWN_INTS: base.tables.ints,
+        A.SEED: [seed], A.FIRST_OF: [sensors.sensor.index(name) for name in names],
+        A.QUEUES: np.concatenate([[0], np.cumsum(waiting)[:-1]]), A.OUTAGES: np.array(outages).ravel(),
+        A.COUNTS: sensors.counts.ravel(),
     }  # fmt: skip
     kernels = ((own.linearise, LINEARISE), (own.measure, MEASURE))
     reals: dict[int, Any] = {
         A.ROWS: true_rows(sensors, seed).ravel(), A.NOISE: sensors.noise, A.WALK: [b.walk for b in sensors.biases],
-        A.ADDRESSES: [as_word(address_of(*one)) for one in kernels], A.OWN_FLOATS: base.tables.floats,
+        A.ADDRESSES: [as_word(address_of(*one)) for one in kernels],
     }  # fmt: skip
-    n = len(own.coordinates)
+    n, states, room_at = len(own.coordinates), len(base.states), own_room_at(base, len(outputs))
     state = {
-        A.OWN_STATE: len(base.states), A.COUNT: 1, A.BIAS: len(sensors.biases), A.HELD: count, A.TAKEN: count,
-        A.ON_ITS_WAY: sum(lengths), A.OF: sum(lengths),
+        A.COUNT: 1, A.BIAS: len(sensors.biases), A.HELD: count, A.TAKEN: count, A.ON_ITS_WAY: sum(waiting),
+        A.OF: sum(waiting),
     }  # fmt: skip
-    work = {A.OWN_WORK: base.work_size, A.SLOPES: n * n + 512, A.AT: own.at_size}
-    header = np.zeros(HEAD, np.int64)
-    ends = []
-    for sizes, begin in (
-        ({which: len(values) for which, values in ints.items()}, HEAD),
-        ({which: len(values) for which, values in reals.items()}, 0),
-        (state, 0),
-        (work, len(base.outputs) + count + len(names)),
-    ):
-        at = begin
-        for which, size in sizes.items():
-            header[2 * which : 2 * which + 2] = at, at + size
-            at += size
-        ends.append(at)
-    made = tables(
-        np.concatenate([header, *(np.asarray(v, np.int64) for v in ints.values())]),
-        np.concatenate([np.asarray(v, float) for v in reals.values()]),
-    )
-    return made, ends[2], ends[3]
+    spans, (_, _, state_end, work_end) = lay_out(
+        len(A), (2 * len(A), lengths(ints)), (0, lengths(reals)), (states, state),
+        (room_at, {A.SLOPES: n * n + 512, A.AT: own.at_size}),
+    )  # fmt: skip
 
-
-def _initial(base: Machine, sensors: Sensors, seed: int, made: Tables) -> Any:
-    def initial(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
-        state[:] = 0.0
-        work[:] = 0.0
-        own, room = state[: len(base.states)], np.zeros(base.work_size)
-        base.initial(own, params, base.tables, room)
-        work[: len(base.outputs)] = room[: len(base.outputs)]
+    def begin(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
         for which, values in ((A.BIAS, offsets_at_start(sensors, seed)), (A.TAKEN, -1.0), (A.OF, -1.0)):
-            state[made.ints[2 * which] : made.ints[2 * which + 1]] = values
+            state[span(spans, which)] = values
 
-    return initial
+    return Own(
+        "sensed",
+        stepping.step,
+        states=tuple(Quantity(f"sensed {i}", "", "") for i in range(state_end - states)),
+        outputs=outputs,
+        ints=np.concatenate([spans, joined(ints, np.int64)]),
+        floats=joined(reals, float),
+        addresses=places_in(spans, A.ADDRESSES),
+        room=work_end - room_at,
+        layout=f"sensed {len(A)}",
+        begin=begin,
+        step_ms=settings.step_ms,  # rates and latencies are counted in steps
+    )

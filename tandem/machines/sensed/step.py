@@ -2,13 +2,14 @@
 
 from math import isnan, sqrt
 
-from sim_service.contract.machine import STEP, Tables
+from sim_service.composite import OWN_INTS, Head, inside, pass_outputs
+from sim_service.contract.machine import STEP
 from sync.compile.jit import inner, kernel
 from tandem.estimation.contract import LINEARISE, MEASURE
 from tandem.estimation.noise import normal_number
 from tandem.estimation.rows import COUNTS, WIDTH, Count
 from tandem.estimation.virtual_sensors import WALKS, read
-from tandem.machines.sensed.layout import NEVER, OUTPUTS, SEED, A
+from tandem.machines.sensed.layout import NEVER, A
 from tandem.multibody.code.calls import function_at
 from tandem.multibody.natural.views import part, view
 
@@ -27,21 +28,20 @@ def is_out(outages, row, k):
 
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
-    ints, reals = tables.ints, tables.floats
-    sizes, rows, noise = part(ints, ints, A.SIZES), part(ints, reals, A.ROWS), part(ints, reals, A.NOISE)
+    own_state, own_params, own, room = inside(state, params, tables, work)
+    ints, reals, outputs = view(tables.ints, OWN_INTS, len(tables.ints)), tables.floats, tables.ints[Head.OUTPUTS]
+    rows, noise, walk = part(ints, reals, A.ROWS), part(ints, reals, A.NOISE), part(ints, reals, A.WALK)
     outages, queues, first = part(ints, ints, A.OUTAGES), part(ints, ints, A.QUEUES), part(ints, ints, A.FIRST_OF)
-    counts, addresses, walk = part(ints, ints, A.COUNTS), part(ints, reals, A.ADDRESSES), part(ints, reals, A.WALK)
-    own = Tables(part(ints, ints, A.OWN_INTS), part(ints, reals, A.OWN_FLOATS))
+    counts, addresses = part(ints, ints, A.COUNTS), part(ints, reals, A.ADDRESSES)
     count, bias, held = part(ints, state, A.COUNT), part(ints, state, A.BIAS), part(ints, state, A.HELD)
     taken, waiting, of = part(ints, state, A.TAKEN), part(ints, state, A.ON_ITS_WAY), part(ints, state, A.OF)
-    room, slopes, at = part(ints, work, A.OWN_WORK), part(ints, work, A.SLOPES), part(ints, work, A.AT)
-    k, outputs, seed = int(count[0]), sizes[OUTPUTS], sizes[SEED]
-    nothing, no_values = view(sizes, 0, 0), view(state, 0, 0)
+    slopes, at = part(ints, work, A.SLOPES), part(ints, work, A.AT)
+    k, seed = int(count[0]), part(ints, ints, A.SEED)[0]
+    nothing, no_values = view(ints, 0, 0), view(state, 0, 0)
 
     linearise, measure = linearise_at(addresses[0]), measure_at(addresses[1])
-    linearise(part(ints, state, A.OWN_STATE), inputs, params, own, room, h, nothing, no_values, slopes, at)
-    for i in range(outputs):
-        work[i] = room[i]
+    linearise(own_state, inputs, own_params, own, room, h, nothing, no_values, slopes, at)
+    pass_outputs(tables, room, work)
 
     for i in range(len(noise)):
         row, its = view(rows, WIDTH * i, WIDTH * (i + 1)), view(counts, COUNTS * i, COUNTS * (i + 1))

@@ -1,17 +1,11 @@
-"""States, outputs and parameters of obstacle (obstacle.py), port model and pedals (pedals.py); places of the car's own.
-
-The state is the car's, then the obstacle's; so are parameters and outputs. The car's own work, whose first entries are
-its outputs, stands behind all outputs. Integers in front of the car's tables say where each begins.
-"""
+"""States, outputs and parameters of obstacle (obstacle.py), port model and pedals (pedals.py): those of the composite
+(sim_service/composite.py) behind the car's."""
 
 from sim_service.contract.machine import Parameter, Quantity, places
 
 WAITING = -1.0  # of the clock: the car is not as fast yet
 
-# in front of the car's integers: how many states, parameters and outputs it has, and how much work; places of `LOOKS`
-CAR_STATES, CAR_PARAMETERS, CAR_OUTPUTS, CAR_WORK, X, Y, YAW, VX = range(8)
-HEAD = 8
-LOOKS = ("x", "y", "yaw", "vx")  # outputs of the car that the obstacle is placed and hit by
+LOOKS = ("x", "y", "yaw", "vx")  # outputs of the car that the obstacle is placed and hit by: own integers
 # of the port model's differences: beyond rounding and the solver's tolerance, within what is straight
 BESIDE = (1e-3, 5e-2, 5.0)  # rad, rad/s, rad/s2
 BRAKE_BAND, THROTTLE_BAND = 2.0, 0.05  # bar; of full: so far a pedal moves until its friction is all there

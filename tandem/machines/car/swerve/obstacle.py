@@ -13,25 +13,12 @@ from math import cos, sin
 
 import numpy as np
 
+from sim_service.composite import OWN_INTS, Head, pass_outputs
 from sync.compile.jit import kernel
-from tandem.machines.car.swerve.description import (
-    CAR_OUTPUTS,
-    CAR_PARAMETERS,
-    CAR_STATES,
-    OUTPUTS,
-    VX,
-    WAITING,
-    YAW,
-    P,
-    S,
-    W,
-    X,
-    Y,
-)
+from tandem.machines.car.swerve.description import WAITING, P, S, W
 from tandem.multibody.natural.views import view
 
 PASSED = 40.0  # m
-OWN_OUTPUTS = len(OUTPUTS)
 
 
 @kernel(error_model="numpy")
@@ -101,13 +88,10 @@ def advance(state, params, x, y, yaw, vx, h, out):
 
 
 @kernel(error_model="numpy")
-def follow_car(state, params, ints, work, h):
-    """What comes after the car's own step: its outputs to their places, then the obstacle."""
-    n, p, outputs = ints[CAR_STATES], ints[CAR_PARAMETERS], ints[CAR_OUTPUTS]
-    begin = outputs + OWN_OUTPUTS
-    own = view(work, begin, len(work))
-    for i in range(outputs):
-        work[i] = own[i]
-    x, y, yaw, vx = own[ints[X]], own[ints[Y]], own[ints[YAW]], own[ints[VX]]
-    of, values, out = view(state, n, len(state)), view(params, p, len(params)), view(work, outputs, begin)
-    advance(of, values, x, y, yaw, vx, h, out)
+def follow_car(state, params, tables, own, work, h):
+    """What comes after the car's own step, with its work `own`: its outputs to their places, then the obstacle."""
+    pass_outputs(tables, own, work)
+    ints = tables.ints
+    x, y, yaw, vx = own[ints[OWN_INTS]], own[ints[OWN_INTS + 1]], own[ints[OWN_INTS + 2]], own[ints[OWN_INTS + 3]]
+    of, values = view(state, ints[Head.STATES], len(state)), view(params, ints[Head.PARAMETERS], len(params))
+    advance(of, values, x, y, yaw, vx, h, view(work, ints[Head.OUTPUTS], ints[Head.WORK_AT]))

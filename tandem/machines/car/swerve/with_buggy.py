@@ -5,25 +5,16 @@ once more from where it is, with the hand wheel going on at its acceleration, on
 angle, speed or acceleration a little beside that. The state of the car stays as it is.
 """
 
-from sim_service.contract.machine import FIT, STEP, Tables, index
+from sim_service.composite import Head, inside
+from sim_service.contract.machine import STEP, index
 from sync.compile.array_copy import copy
 from sync.compile.jit import kernel
 from tandem.machines.car.buggy import slots
 from tandem.machines.car.buggy.description import INPUTS, OUTPUTS
 from tandem.machines.car.buggy.dynamics import LAST, LINE_BAR
 from tandem.machines.car.buggy.dynamics import step as step_car
-from tandem.machines.car.buggy.reshape import fit_car
-from tandem.machines.car.swerve.description import (
-    BESIDE,
-    CAR_OUTPUTS,
-    CAR_PARAMETERS,
-    CAR_STATES,
-    CAR_WORK,
-    HEAD,
-    P,
-    W,
-)
-from tandem.machines.car.swerve.obstacle import OWN_OUTPUTS, follow_car
+from tandem.machines.car.swerve.description import BESIDE, P, W
+from tandem.machines.car.swerve.obstacle import follow_car
 from tandem.machines.car.swerve.pedals import feel_pedals
 from tandem.multibody.natural.views import view
 
@@ -35,13 +26,12 @@ _PRESSURE = LAST + slots.PRESSURE - slots.DRIVE  # of each wheel, in the car's m
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
     ints = tables.ints
-    begin = ints[CAR_OUTPUTS] + OWN_OUTPUTS
-    own = view(work, begin, begin + ints[CAR_WORK])
-    of_car = Tables(view(ints, HEAD, len(ints)), tables.floats)
-    step_car(view(state, 0, ints[CAR_STATES]), inputs, view(params, 0, ints[CAR_PARAMETERS]), of_car, own, h)
-    follow_car(state, params, ints, work, h)
+    n, p = ints[Head.STATES], ints[Head.PARAMETERS]
+    car, values, of_car, own = inside(state, params, tables, work)
+    step_car(car, inputs, values, of_car, own, h)
+    follow_car(state, params, tables, own, work, h)
 
-    out, n, p = view(work, ints[CAR_OUTPUTS], begin), ints[CAR_STATES], ints[CAR_PARAMETERS]
+    out = view(work, ints[Head.OUTPUTS], ints[Head.WORK_AT])
     memory, held_back = view(state, of_car.ints[slots.SIZE], n), 0.0
     for w in range(4):
         held_back += 0.25 * max(memory[LINE_BAR] - memory[_PRESSURE + w], 0.0)
@@ -51,26 +41,17 @@ def step(state, inputs, params, tables, work, h):
     for k in range(3):
         out[W.port_stiffness + k] = 0.0
     tries = 5 if params[p + P.port] > 0.5 else 0
-    spare = begin + ints[CAR_WORK]
+    spare = ints[Head.WORK_AT] + ints[Head.WORK]
     other, moved = view(work, spare, spare + n), view(work, spare + n, spare + n + len(inputs))
     speed, acceleration = inputs[_ANGLE + 1], inputs[_ANGLE + 2]
     for k in range(tries):
-        copy(other, view(state, 0, n))
+        copy(other, car)
         copy(moved, inputs)
         dt = 0.5 * h if k == 1 else h
         moved[_ANGLE] += dt * (speed + 0.5 * dt * acceleration)
         moved[_ANGLE + 1] += dt * acceleration
         if k > 1:
             moved[_ANGLE + k - 2] += BESIDE[k - 2]
-        step_car(other, moved, view(params, 0, p), of_car, own, dt)
+        step_car(other, moved, values, of_car, own, dt)
         torque = feel * own[_TORQUE]
         out[W.port_ahead + k] = torque if k < 2 else (torque - out[W.port_ahead]) / BESIDE[k - 2]
-
-
-@kernel(FIT, error_model="numpy")
-def fit(state, moved, params, tables, work):
-    """The car's state to the tables of another shape."""
-    ints = tables.ints
-    begin = ints[CAR_OUTPUTS] + OWN_OUTPUTS
-    own = view(work, begin, begin + ints[CAR_WORK])
-    fit_car(view(state, 0, ints[CAR_STATES]), moved, Tables(view(ints, HEAD, len(ints)), tables.floats), own)
