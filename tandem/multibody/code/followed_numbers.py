@@ -7,14 +7,11 @@ be in a function of its own, of which the caller gives another text that chooses
 """
 
 import math
-import operator
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from numba.core.dispatcher import Dispatcher
-
 from tandem.multibody.code.graph import Expr, Graph
+from tandem.multibody.code.tracing import Vector, trace, window
 
 LANES = 8
 Slopes = dict[int, Expr]
@@ -103,36 +100,21 @@ class Number:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Array:
+class Array(Vector):
     """An array of numbers without derivatives: what was not written is an input, unless it is new."""
 
     def __init__(self, law: "Law", name: str, size: int, new: bool = False, zeros: Sequence[int] = ()):
-        self.law, self.name, self._start, self._size, self._new = law, name, 0, size, new
-        self._entries: dict[int, Expr] = dict.fromkeys(zeros, law.graph.zero)
-
-    def __len__(self) -> int:
-        return self._size
+        super().__init__(law.graph, name, size, not new)
+        self.law = law
+        self._entries.update(dict.fromkeys(zeros, law.graph.zero))
 
     def __getitem__(self, at: int) -> Number:
-        place = self._start + int(at)
-        if place not in self._entries:
-            if self._new:
-                raise ValueError(f"{self.name}[{place}] is read before it is written")
-            self._entries[place] = self.law.graph.input(self.name, place)
-        return Number(self.law, self._entries[place])
+        return Number(self.law, super().__getitem__(at))
 
     def __setitem__(self, at: int, value: Any) -> None:
         number = self.law.number(value)
         assert not number.d, "only values are stored"
-        self._entries[self._start + int(at)] = number.v
-
-    def window(self, start: int, stop: int) -> "Array":
-        out = Array(self.law, self.name, int(stop) - int(start), self._new)
-        out._start, out._entries = self._start + int(start), self._entries
-        return out
-
-    def written(self) -> dict[int, Expr]:
-        return self._entries
+        super().__setitem__(at, number.v)
 
 
 class Law:
@@ -141,9 +123,9 @@ class Law:
     def __init__(self, replaced: Mapping[str, Any]):
         self.graph = Graph()
         self.assumed: list[Flag] = []
-        self._followed: dict[int, Callable[..., Any]] = {}
+        self._followed: dict[Any, Callable[..., Any]] = {}
         self._replaced: dict[str, Any] = {
-            "view": lambda a, start, stop: a.window(start, stop) if isinstance(a, Array) else a[start:stop],
+            "view": window,
             "number": lambda v, array, at: self.number(v)._with(
                 self.number(v).v, (None, {k: array[at + k].v for k in range(LANES)})
             ),
@@ -161,25 +143,7 @@ class Law:
 
     def follow(self, function: Any) -> Callable[..., Any]:
         """The Python source of a compiled function, and of those it calls."""
-        if id(function) in self._followed:
-            return self._followed[id(function)]
-        source = function.py_func
-        used = source.__code__.co_names
-        names: dict[str, Any] = {}
-        out = types.FunctionType(source.__code__, names, source.__name__, source.__defaults__)
-        self._followed[id(function)] = out
-        names["__builtins__"] = __builtins__
-        for name in used:
-            if name in self._replaced:
-                names[name] = self._replaced[name]
-            elif name in source.__globals__:
-                names[name] = self._value(source.__globals__[name])
-        return out
-
-    def _value(self, value: Any) -> Any:
-        if isinstance(value, Dispatcher):
-            return self.follow(value)
-        return _Module(self, value) if isinstance(value, types.ModuleType) else value
+        return trace(function, self._replaced, self._followed)
 
     def fits(self) -> Expr:
         """1 if all that was assumed is so, 0 otherwise."""
@@ -245,11 +209,3 @@ class Law:
 
     def _atan(self, a: Any) -> Any:
         return self._of(math.atan, a, self.graph.atan, lambda x, v: self.graph.one / (x * x + 1.0))
-
-
-class _Module:
-    def __init__(self, law: Law, module: types.ModuleType):
-        self._law, self._module = law, module
-
-    def __getattr__(self, name: str) -> Any:
-        return self._law._value(operator.attrgetter(name)(self._module))

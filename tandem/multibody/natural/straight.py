@@ -24,14 +24,12 @@ import io
 import math
 import sys
 import threading
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 
 from sim_service.contract.machine import Machine, Reshape, Tables, Unrolled
 from sync.compile.array_types import read_only
@@ -52,6 +50,7 @@ from tandem.multibody.code.llvm import (
     packed,
 )
 from tandem.multibody.code.source import DeviceSource
+from tandem.multibody.code.tracing import Vector, trace, window
 from tandem.multibody.natural import assembly, cholesky, constraints, elements
 from tandem.multibody.natural.tables import BAD_PIVOTS, P
 from tandem.multibody.natural.unrolled import NAMES
@@ -66,43 +65,6 @@ _GEOMETRY = (
 )  # fmt: skip
 _PLAIN = (0.0, 1.0, -1.0)
 LARGE = ("assemble", "factorise")  # code of some hundred KiB for a car, where all others together have as much
-
-
-class Vector:
-    """An array of expressions, or a view of one."""
-
-    def __init__(self, graph: Graph, name: str, size: int, known: bool = True):
-        self._graph, self.name, self._start, self._size = graph, name, 0, size
-        self._entries: dict[int, Expr] = {}
-        self._known = known  # entries that were not written are inputs; otherwise nobody reads them
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, at: int) -> Expr:
-        place = self._place(at)
-        if place not in self._entries:
-            if not self._known:
-                raise ValueError(f"{self.name}[{place}] is read before it is written")
-            self._entries[place] = self._graph.input(self.name, place)
-        return self._entries[place]
-
-    def __setitem__(self, at: int, value: Expr | float) -> None:
-        self._entries[self._place(at)] = self._graph.expr(value)
-
-    def _place(self, at: int) -> int:
-        if not 0 <= at < self._size:
-            raise IndexError(f"{self.name}: entry {at} of {self._size}")
-        return self._start + int(at)
-
-    def window(self, start: int, stop: int) -> "Vector":
-        out = Vector(self._graph, self.name, int(stop) - int(start), self._known)
-        out._start, out._entries = self._start + int(start), self._entries
-        return out
-
-    def written(self) -> list[Expr]:
-        """All entries as they are now."""
-        return [self[i] for i in range(self._size)]
 
 
 class Parts:
@@ -150,10 +112,6 @@ def _part(ints: np.ndarray, array: Any, which: int) -> Any:
     return array[ints[2 * int(which)] : ints[2 * int(which) + 1]]
 
 
-def _view(array: Any, start: int, stop: int) -> Any:
-    return array.window(start, stop) if isinstance(array, Vector) else array[start:stop]
-
-
 def _of_number(of: Callable[[float], float], name: str) -> Callable[[Any], Any]:
     return lambda x: getattr(x.graph, name)(x) if isinstance(x, Expr) else of(x)
 
@@ -174,20 +132,17 @@ def _mask(ints: np.ndarray, reals: Any, r: Vector) -> None:
 
 
 _REPLACED: dict[str, Any] = {
-    "part": _part, "view": _view, "mask": _mask, "usable_pivot": _usable_pivot, "abs": _of_number(abs, "abs"),
+    "part": _part, "view": window, "mask": _mask, "usable_pivot": _usable_pivot, "abs": _of_number(abs, "abs"),
     "sqrt": _of_number(math.sqrt, "sqrt"), "sin": _of_number(math.sin, "sin"), "cos": _of_number(math.cos, "cos"),
 }  # fmt: skip
 
 
-def followed(function: Any) -> Callable[..., Any]:
+_traced: dict[Any, Callable[..., Any]] = {}
+
+
+def followed(kernel: Any) -> Callable[..., Any]:
     """The Python source of a kernel, and of those it calls, for expressions."""
-    source = function.py_func
-    names = {name: value for name, value in source.__globals__.items() if name in source.__code__.co_names}
-    for name, value in names.items():
-        if isinstance(value, Dispatcher):
-            names[name] = followed(value)
-    names |= {name: value for name, value in _REPLACED.items() if name in source.__code__.co_names}
-    return types.FunctionType(source.__code__, {"__builtins__": __builtins__, **names}, source.__name__)
+    return trace(kernel, _REPLACED, _traced)
 
 
 # ---- the kernels -----------------------------------------------------------------------------------------------------
@@ -207,7 +162,9 @@ class _Kernel:
         sizes = {**self.writes, **self.reads}
         arrays = {name: Vector(graph, name, size, name in self.reads) for name, size in sizes.items()}
         self.run(arrays)
-        of: dict[str, Sequence[Expr]] = {name: arrays[name].written() for name in self.writes}
+        of: dict[str, Sequence[Expr]] = {
+            name: [arrays[name][i] for i in range(size)] for name, size in self.writes.items()
+        }
         if fused:
             graph, exprs = graph.fused([e for entries in of.values() for e in entries])
             found = iter(exprs)
@@ -241,14 +198,14 @@ def _kernels(ints: np.ndarray, values: np.ndarray, for_gpu: bool) -> list[_Kerne
     work = of_work(L=P.FACTOR, scratch=P.UPDATE, bad=P.DIAGNOSTIC)
 
     def run_factorise(a: Mapping[str, Vector]) -> None:
-        scratch = Vector(a["L"]._graph, "scratch", size(P.UPDATE), False)
+        scratch = Vector(a["L"].graph, "scratch", size(P.UPDATE), False)
         more: dict[str, Any] = {"scratch": scratch, "bad": _Offset(a["bad"])}
         followed(cholesky.factorise)(ints, work({**a, **more}))
 
     add("factorise", {**factor, "bad": 1}, {**factor, "bad": 1}, run_factorise)
 
     def run_solve(a: Mapping[str, Vector]) -> None:
-        y = Vector(a["L"]._graph, "y", coordinates, False)
+        y = Vector(a["L"].graph, "y", coordinates, False)
         followed(cholesky.solve)(ints, Parts({P.FACTOR: a["L"], P.SOLVE: y}), a["b"])
 
     add("solve", {**factor, "b": coordinates}, {"b": coordinates}, run_solve)
@@ -317,7 +274,8 @@ class _Offset:
 
     def __getitem__(self, at: int) -> Expr:
         assert at == BAD_PIVOTS
-        return self._of[0]
+        found: Expr = self._of[0]
+        return found
 
     def __setitem__(self, at: int, value: Expr) -> None:
         assert at == BAD_PIVOTS
