@@ -4,7 +4,9 @@
 |---|---|
 | `description.py` | outputs, parameters, their places |
 | `bodies.py` | bodies and joints |
-| `forces.py` | the hook: contact, tyres, brakes, springs, driveline, air |
+| `law.py` | the laws of the forces, for both formulations and their derivatives |
+| `forces.py` | the hook of natural coordinates: contact, tyres, brakes, springs, driveline, air |
+| `relative_forces.py` | the same forces at an instant, with derivatives, for relative coordinates |
 | `driveline.py`, `brakes.py` | what they say |
 | `dynamics.py` | the step |
 | `build.py` | from a vehicle file to a model that can be stepped |

@@ -33,6 +33,7 @@ from tandem.machines.car.buggy import (
     steering,
 )
 from tandem.machines.car.buggy.description import INPUTS, OUTPUTS, PARAMETERS, WHEEL, P, V, W
+from tandem.machines.car.buggy.law import CHASSIS
 from tandem.machines.car.buggy.slots import HEAD, NUMBERS, PORTS, RACK_INPUT, RACK_ROW, SIZE, SPIN
 from tandem.machines.car.engine import drive_torque
 from tandem.multibody.finite import finite
@@ -84,7 +85,7 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
     ports = places[PORTS]
     x, xd = part(ints, own, Part.X)[ports:], part(ints, own, Part.XD)[ports:]
     qdd, left = part(ints, car, Part.QDD), part(ints, car, Part.ELEMENT)
-    at = forces.CHASSIS
+    at = CHASSIS
     e, ed = x[at + 3 : at + 12], xd[at + 3 : at + 12]
 
     # attitude: the chassis is first among the coordinates

@@ -29,9 +29,10 @@ from math import atan2, cos, log, sin, sqrt
 import numpy as np
 
 from sync.compile.jit import inner, kernel
-from tandem.machines.car.buggy import brakes, driveline
+from tandem.machines.car.buggy import brakes, driveline, law
 from tandem.machines.car.buggy.bodies import BODY_POINTS, Car
 from tandem.machines.car.buggy.description import P, V
+from tandem.machines.car.buggy.law import ANTI_ROLL, AXLE, CHASSIS, SPRING, WHEEL_PORTS
 from tandem.machines.car.buggy.slots import (
     AXLE_TORQUE,
     BODY,
@@ -55,8 +56,6 @@ from tandem.machines.car.buggy.slots import (
     RATIO,
     ROAD,
     STATES,
-    STOP_SHARES,
-    STOPS,
     THROTTLE,
     TYRE,
     TYRE_OUT,
@@ -72,22 +71,14 @@ from tandem.multibody.ground.layout import Head
 from tandem.multibody.natural.elements import turn
 from tandem.multibody.natural.tables import FORCE
 from tandem.multibody.natural.views import index_within, view
+from tandem.multibody.spatial import cross, dot, three
 
-# ports
-_WHEEL_PORTS, _WHEEL_BLOCK = 13, 4 * 4 + 9 * 9
-_SPRING = 4 * _WHEEL_PORTS
-_AXLE = _SPRING + 4 * 3
-CHASSIS = _AXLE + 2
-_ANTI_ROLL = CHASSIS + 12
+# blocks of the tangents
+_WHEEL_BLOCK = 4 * 4 + 9 * 9
 _SPRING_BLOCK = 4 * _WHEEL_BLOCK
 _AXLE_BLOCK = _SPRING_BLOCK + 4 * 9
 _CHASSIS_BLOCK = _AXLE_BLOCK + 4
 _ANTI_ROLL_BLOCK = _CHASSIS_BLOCK + 144
-
-_PLATES_CREEP = 0.05  # rad/s; below it, plates of a differential that hold creep
-_DRIVES = 0.5  # rad/s of the axle; slower, its ramps change over from coast to drive
-_ROUND = 0.02  # m/s; below it a damper changes over from bump to rebound
-_STOP_FREE, _STOP_HARD = 0.01, 0.015  # m; a stop that is pressed more than the first hardens, twofold per the second
 
 # body and roll cage, estimated: tubes that give way by 3 mm to 1 kN, yield, and slide like steel on asphalt
 _BODY_STIFFNESS, _BODY_FRICTION = 3e5, 0.5  # N/m of one point, 1
@@ -100,98 +91,87 @@ _BODY_CLOSER, _BODY_FOUND = 20, 1e-7  # steps; m
 
 
 @inner
-def contact_arm(reach, an, ax, ay, az, nx, ny, nz):
+def contact_arm(reach, an, a, n):
     """From the centre of a wheel to where it touches; its cosines (see `lean`)."""
     upright, cosine, slope = lean(an)
     if upright > LEAN:
-        dx, dy, dz = (an * ax - nx) / cosine, (an * ay - ny) / cosine, (an * az - nz) / cosine
-        return reach * dx, reach * dy, reach * dz
+        return law.arm_of(reach, cosine, an, a, n)
     # beside the foot of the normal by what the spring is pressed by leaning
     aside = reach * slope * an / sqrt(max(1.0 - an * an, 1e-12))
     down = reach * cosine + aside * an
-    return aside * ax - down * nx, aside * ay - down * ny, aside * az - down * nz
+    return aside * a[0] - down * n[0], aside * a[1] - down * n[1], aside * a[2] - down * n[2]
 
 
 # long: one wheel from contact to forces, in the order a reader follows it
 @inner
 def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     """Contact, tyre and brake of one wheel; energy in its spring and the power it gives."""
-    at = _WHEEL_PORTS * w
+    at = WHEEL_PORTS * w
     frame = FRAMES + FRAME * w
     basis, basis_rate = view(x, at + 4, at + 13), view(xd, at + 4, at + 13)
     metric = view(params, frame, frame + 9)
-    cx, cy, cz = x[at], x[at + 1], x[at + 2]
-    spin = xd[at + 3]
+    centre, velocity, spin = three(x, at), three(xd, at), xd[at + 3]
 
     # the axle, how it turns, and the turning of the knuckle about it
-    ax = ay = az = bx = by = bz = own = 0.0
-    for k in range(3):
-        c = params[frame + 9 + k]
-        ax, ay, az = ax + c * basis[3 * k], ay + c * basis[3 * k + 1], az + c * basis[3 * k + 2]
-        bx, by, bz = bx + c * basis_rate[3 * k], by + c * basis_rate[3 * k + 1], bz + c * basis_rate[3 * k + 2]
+    a, b = law.axle_of(params, w, x), law.axle_of(params, w, xd)
     side = 1.0 if w % 2 == 0 else -1.0
     toe = given[P.front_toe_in] if w < 2 else given[P.rear_toe_in]
     if toe != 0.0:
         ct, st = cos(toe), -side * sin(toe)
-        ax, ay, bx, by = ct * ax - st * ay, st * ax + ct * ay, ct * bx - st * by, st * bx + ct * by
-    for k in range(3):
-        rx = ry = rz = 0.0
-        for j in range(3):
-            g = 0.5 * metric[3 * k + j]
-            rx, ry, rz = rx + g * basis[3 * j], ry + g * basis[3 * j + 1], rz + g * basis[3 * j + 2]
-        ex, ey, ez = basis_rate[3 * k], basis_rate[3 * k + 1], basis_rate[3 * k + 2]
-        own += ax * (ry * ez - rz * ey) + ay * (rz * ex - rx * ez) + az * (rx * ey - ry * ex)
-    wx, wy, wz = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+        a = ct * a[0] - st * a[1], st * a[0] + ct * a[1], a[2]
+        b = ct * b[0] - st * b[1], st * b[0] + ct * b[1], b[2]
+    own = law.turning_about(a, basis, metric, basis_rate)
+    omega = cross(a, b)
 
     # the road: first below the centre, then where the wheel touches
     road = view(params, ROAD, len(params))
     tyre_at = TYRES + TYRE * (w // 2)
     p = view(params, tyre_at, tyre_at + TYRE)
-    px, py = cx, cy
-    nx = ny = nz = an = upright = cosine = stands = reach = dx = dy = dz = 0.0
+    px, py = centre[0], centre[1]
+    n = d = more_moment = (0.0, 0.0, 0.0)
+    an = upright = cosine = stands = reach = 0.0
     mu = 1.0
     sharp = road[Head.SHARP] > 0.0
-    spring_load = mx = my = mz = stored = gives = 0.0
+    spring_load = stored = gives = 0.0
     if sharp:
         depth, gx, gy, gz, mx, my, mz, mu = envelope(
-            road, p[T.UNLOADED_RADIUS], p[T.VERTICAL_STIFFNESS], cx, cy, cz, ax, ay, az
+            road, p[T.UNLOADED_RADIUS], p[T.VERTICAL_STIFFNESS], centre[0], centre[1], centre[2], a[0], a[1], a[2]
         )
         spring_load = sqrt(gx * gx + gy * gy + gz * gz)
-        nz = 1.0
+        n = (0.0, 0.0, 1.0)
         if spring_load > 0.0:
-            nx, ny, nz = gx / spring_load, gy / spring_load, gz / spring_load
-        an = ax * nx + ay * ny + az * nz
+            n = gx / spring_load, gy / spring_load, gz / spring_load
+        an = dot(a, n)
         upright, cosine, stands = lean(an)
         stored = 0.5 * p[T.VERTICAL_STIFFNESS] * depth * depth
-        gives = gx * xd[at] + gy * xd[at + 1] + gz * xd[at + 2] + mx * wx + my * wy + mz * wz
+        gives = gx * xd[at] + gy * xd[at + 1] + gz * xd[at + 2] + mx * omega[0] + my * omega[1] + mz * omega[2]
         reach = p[T.UNLOADED_RADIUS] - min(depth, DEEPEST * p[T.UNLOADED_RADIUS])
-        dx, dy, dz = contact_arm(reach, an, ax, ay, az, nx, ny, nz)
+        d = contact_arm(reach, an, a, n)
         # what the moment of the elastic force is beyond that about the point where friction acts
-        mx, my, mz = mx - dy * gz + dz * gy, my - dz * gx + dx * gz, mz - dx * gy + dy * gx
+        more_moment = mx - d[1] * gz + d[2] * gy, my - d[2] * gx + d[0] * gz, mz - d[0] * gy + d[1] * gx
     for _ in range(0 if sharp else 2):
         pz, slope_x, slope_y, mu = surface(road, px, py)
-        size = sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
-        nx, ny, nz = -slope_x / size, -slope_y / size, 1.0 / size
-        an = ax * nx + ay * ny + az * nz
+        n = law.normal_of(slope_x, slope_y)
+        an = dot(a, n)
         upright, cosine, stands = lean(an)
-        reach = ((cx - px) * nx + (cy - py) * ny + (cz - pz) * nz) / cosine
-        dx, dy, dz = contact_arm(reach, an, ax, ay, az, nx, ny, nz)
-        px, py = cx + dx, cy + dy
+        reach = law.reach_to(centre, px, py, pz, n, cosine)
+        d = contact_arm(reach, an, a, n)
+        px, py = centre[0] + d[0], centre[1] + d[1]
 
     # velocity of the carrier where the wheel touches, in the axes of the contact
-    vx, vy, vz = xd[at] + wy * dz - wz * dy, xd[at + 1] + wz * dx - wx * dz, xd[at + 2] + wx * dy - wy * dx
-    tx, ty, tz = (ay * nz - az * ny) / upright, (az * nx - ax * nz) / upright, (ax * ny - ay * nx) / upright
-    sx, sy, sz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
-    along, across = vx * tx + vy * ty + vz * tz, vx * sx + vy * sy + vz * sz
-    closing = -(vx * nx + vy * ny + vz * nz)
+    v = law.carried(velocity, omega, d)
+    t, s = law.contact_axes(a, n, upright)
+    along, across = dot(v, t), dot(v, s)
+    closing = -dot(v, n)
+    turns = dot(omega, n)
     trail = given[P.caster_trail] if w < 2 else 0.0
     if trail != 0.0:
-        across -= trail * (wx * nx + wy * ny + wz * nz)
+        across -= trail * turns
 
     # normal force
     deflection = p[T.UNLOADED_RADIUS] - reach
     if not sharp:
-        spring_load = p[T.VERTICAL_STIFFNESS] * deflection * (1.0 / cosine)
+        spring_load = law.spring_of(p, deflection, cosine)
         pressed = max(deflection, 0.0)
         stored, gives = 0.5 * p[T.VERTICAL_STIFFNESS] * pressed * pressed, -max(spring_load, 0.0) * closing
     load = spring_load + p[T.VERTICAL_DAMPING] * closing
@@ -212,7 +192,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
         beyond, radius = beyond * nearer, radius * nearer
     out = view(after, TYRE_OUT, STATES)
     mu *= given[P.grip]
-    turning, turns = given[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0, wx * nx + wy * ny + wz * nz
+    turning = given[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0
     at_tyre = TYRE_STATES * w
     tyre(p, states, after, at_tyre, h, load, along, across, spin, radius, felt, mu, side, turning, turns, out)
     Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
@@ -222,47 +202,43 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     # is along the axle: across it, it would work on the knuckle
     more = -beyond * Fx
     damp_x, damp_y = out[OUT.CX], out[OUT.CY]
-    gx, gy, gz = Fx * tx + Fy * sx + load * nx, Fx * ty + Fy * sy + load * ny, Fx * tz + Fy * sz + load * nz
+    g = law.contact_force(n, t, s, load, Fx, Fy)
     rub = 0.0
     if an * an > 1.0 - LYING * LYING:
         # on its flank the tyre has no direction to roll in, and rubs like the body
-        ux, uy, uz = vx + spin * (ay * dz - az * dy), vy + spin * (az * dx - ax * dz), vz + spin * (ax * dy - ay * dx)
-        un = ux * nx + uy * ny + uz * nz
-        ux, uy, uz = ux - un * nx, uy - un * ny, uz - un * nz
+        rolled = cross(a, d)
+        u = v[0] + spin * rolled[0], v[1] + spin * rolled[1], v[2] + spin * rolled[2]
+        un = dot(u, n)
+        u = u[0] - un * n[0], u[1] - un * n[1], u[2] - un * n[2]
         flank = 1.0 - (1.0 - an * an) / (LYING * LYING)
-        rub = _BODY_FRICTION * mu * load * flank / sqrt(ux * ux + uy * uy + uz * uz + _BODY_SLIDES * _BODY_SLIDES)
-        gx, gy, gz = gx - rub * ux, gy - rub * uy, gz - rub * uz
-    hx = Mx * tx + My * sx + Mz * nx + more * ax + dy * gz - dz * gy
-    hy = Mx * ty + My * sy + Mz * ny + more * ay + dz * gx - dx * gz
-    hz = Mx * tz + My * sz + Mz * nz + more * az + dx * gy - dy * gx
+        rub = _BODY_FRICTION * mu * load * flank / sqrt(dot(u, u) + _BODY_SLIDES * _BODY_SLIDES)
+        g = g[0] - rub * u[0], g[1] - rub * u[1], g[2] - rub * u[2]
+    h_ = law.contact_moment(n, t, s, d, a, g, Mx, My, Mz, more)
     if sharp and touches:
-        hx, hy, hz = hx + mx, hy + my, hz + mz
+        h_ = h_[0] + more_moment[0], h_[1] + more_moment[1], h_[2] + more_moment[2]
 
     # brake, against the knuckle
     b = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
     limit = brakes.friction_limit(b, w < 2, given[PRESSURE + w])
     inertia = given[P.wheel_spin_inertia]
     braking, damp_spin = brakes.brake(b, limit, states, after, BRAKES + BRAKE_STATES * w, h, spin - own, inertia)
-    turning = hx * ax + hy * ay + hz * az
-    f[at], f[at + 1], f[at + 2] = gx, gy, gz
-    f[at + 3] = turning + braking
-    back = turning + braking
+    back = dot(h_, a) + braking
+    f[at], f[at + 1], f[at + 2], f[at + 3] = g[0], g[1], g[2], back
     if trail != 0.0:
         # wheel and contact stand behind where they are drawn: the knuckle, not the wheel, has the forces' moment
-        hx -= trail * (ty * gz - tz * gy)
-        hy -= trail * (tz * gx - tx * gz)
-        hz -= trail * (tx * gy - ty * gx)
-    turn(basis, metric, hx - back * ax, hy - back * ay, hz - back * az, view(f, at + 4, at + 13))
+        aside = cross(t, g)
+        h_ = h_[0] - trail * aside[0], h_[1] - trail * aside[1], h_[2] - trail * aside[2]
+    turn(basis, metric, h_[0] - back * a[0], h_[1] - back * a[1], h_[2] - back * a[2], view(f, at + 4, at + 13))
 
     # tangent: normal stiffness and damping, slip against velocity and spin
     block = _WHEEL_BLOCK * w
     stiff = p[T.VERTICAL_STIFFNESS] / (cosine * cosine) if touches else 0.0
     damp = p[T.VERTICAL_DAMPING] if touches else 0.0
-    n, t, s = (nx, ny, nz, 0.0), (tx, ty, tz, -radius), (sx, sy, sz, 0.0)
+    n4, t4, s4 = (n[0], n[1], n[2], 0.0), (t[0], t[1], t[2], -radius), (s[0], s[1], s[2], 0.0)
     for i in range(4):
         for j in range(4):
-            K[block + 4 * i + j] = stiff * n[i] * n[j]
-            C[block + 4 * i + j] = (damp - rub) * n[i] * n[j] + damp_x * t[i] * t[j] + damp_y * s[i] * s[j]
+            K[block + 4 * i + j] = stiff * n4[i] * n4[j]
+            C[block + 4 * i + j] = (damp - rub) * n4[i] * n4[j] + damp_x * t4[i] * t4[j] + damp_y * s4[i] * s4[j]
         if i < 3:
             C[block + 5 * i] += rub
     C[block + 15] += damp_spin
@@ -285,49 +261,20 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
 
 
 @inner
-def bumper(rate, depth):
-    """Force and stiffness of a stop: linear at first, then so hard that the suspension is never turned inside out."""
-    more = max(depth - _STOP_FREE, 0.0)
-    hard = (more / _STOP_HARD) ** 2
-    return rate * (depth + hard * more), rate * (1.0 + 3.0 * hard)
-
-
-@inner
-def bumper_energy(rate, depth):
-    more = max(depth - _STOP_FREE, 0.0)
-    return rate * (0.5 * depth * depth + 0.25 * more * more * (more / _STOP_HARD) ** 2)
-
-
-@inner
 def spring(w, x, xd, given, params, after, f, K, C):
     """Spring, damper and stops of one wheel; energy in the stops and the power they give."""
-    at, block, left = _SPRING + 3 * w, _SPRING_BLOCK + 9 * w, LEFT + PER_WHEEL * w
+    at, block, left = SPRING + 3 * w, _SPRING_BLOCK + 9 * w, LEFT + PER_WHEEL * w
     front = w < 2
-    rate = given[P.front_spring_rate] if front else given[P.rear_spring_rate]
-    free = given[P.front_spring_length] if front else given[P.rear_spring_length]
-    bump = given[P.front_damper_bump] if front else given[P.rear_damper_bump]
-    rebound = given[P.front_damper_rebound] if front else given[P.rear_damper_rebound]
-    axle = 0 if front else 2
-    short, long = params[STOPS + axle], params[STOPS + axle + 1]
-
-    length = sqrt(x[at] * x[at] + x[at + 1] * x[at + 1] + x[at + 2] * x[at + 2])
-    ux, uy, uz = x[at] / length, x[at + 1] / length, x[at + 2] / length
-    speed = ux * xd[at] + uy * xd[at + 1] + uz * xd[at + 2]
-    mean, half, root = 0.5 * (rebound + bump), 0.5 * (rebound - bump), sqrt(speed * speed + _ROUND * _ROUND)
-    push = rate * (free - length) - (mean + half * speed / root) * speed
-    stop = stored = gives = 0.0
-    if length < short:
-        hard = given[P.stop_rate] * params[STOP_SHARES + axle]
-        force, stop = bumper(hard, short - length)
-        push += force
-        stored, gives = bumper_energy(hard, short - length), force * speed
-    elif length > long:
-        hard = given[P.stop_rate] * params[STOP_SHARES + axle + 1]
-        force, stop = bumper(hard, length - long)
-        push -= force
-        stored, gives = bumper_energy(hard, length - long), -force * speed
-    damp = mean + half * speed / root * (1.0 + (_ROUND / root) ** 2)
-    u = (ux, uy, uz)
+    length, u, speed = law.spring_line(three(x, at), three(xd, at))
+    push = law.spring_push(front, given, params, length, speed)
+    rate, damp = law.rate_and_damping(front, given, speed)
+    low, pressed, high, extended = law.stops(front, given, params, length)
+    apart, stop = law.bumper(low, pressed)
+    together, stop_too = law.bumper(high, extended)
+    if extended > 0.0:
+        stop = stop_too
+    elif not pressed > 0.0:
+        stop = 0.0
     for i in range(3):
         f[at + i] = push * u[i]
         for j in range(3):
@@ -335,30 +282,25 @@ def spring(w, x, xd, given, params, after, f, K, C):
             C[block + 3 * i + j] = damp * u[i] * u[j]
     after[left + V.spring_length] = length
     after[left + V.spring_force] = push
-    return stored, gives
+    return law.bumper_energy(low, pressed) + law.bumper_energy(high, extended), (apart - together) * speed
 
 
 @inner
 def rear_axle(h, xd, given, states, after, f, C):
     """The driveline turns the rear wheels and holds on to the chassis."""
     p = view(given, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + DRIVELINE_SIZE)
-    speed = 0.5 * (xd[_AXLE] + xd[_AXLE + 1])
+    speed = 0.5 * (xd[AXLE] + xd[AXLE + 1])
     torque, damp = driveline.driveline(p, given[THROTTLE], given[DRIVE], given[RATIO], states, after, ENGINE, h, speed)
-    f[_AXLE] += 0.5 * torque
-    f[_AXLE + 1] += 0.5 * torque
+    f[AXLE] += 0.5 * torque
+    f[AXLE + 1] += 0.5 * torque
     for i in range(4):
         C[_AXLE_BLOCK + i] = 0.25 * damp
-    # what holds the wheels together: a viscous coupling, and plates pressed by springs and by the torque they carry
-    apart = xd[_AXLE] - xd[_AXLE + 1]
-    drives = min(max((speed if torque >= 0.0 else -speed) / _DRIVES, -1.0), 1.0)
-    drive, coast = given[P.differential_bias], given[P.differential_bias_coast]
-    bias = 0.5 * (drive + coast) + 0.5 * drives * (drive - coast)
-    friction = given[P.differential_preload] + 0.5 * bias * abs(torque)
-    lock = given[P.differential_lock] + friction / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
+    apart = xd[AXLE] - xd[AXLE + 1]
+    lock = law.coupling(given, torque, speed, apart)
     if lock > 0.0:
         between = lock * apart
-        f[_AXLE] -= between
-        f[_AXLE + 1] += between
+        f[AXLE] -= between
+        f[AXLE + 1] += between
         for i in range(4):
             C[_AXLE_BLOCK + i] += lock if i in (0, 3) else -lock
     after[AXLE_TORQUE] = torque
@@ -368,24 +310,11 @@ def rear_axle(h, xd, given, states, after, f, C):
 @inner
 def chassis(xd, x, given, params, after, f, torque):
     """Drag at the centre of gravity; the reaction to the drive."""
-    vx, vy, vz = xd[CHASSIS], xd[CHASSIS + 1], xd[CHASSIS + 2]
-    speed = sqrt(vx * vx + vy * vy + vz * vz)
-    drag = 0.5 * given[P.air_density] * given[P.drag_area] * speed
-    f[CHASSIS] = -drag * vx
-    f[CHASSIS + 1] = -drag * vy
-    f[CHASSIS + 2] = -drag * vz
-    after[DRAG] = drag * speed
-    basis = view(x, CHASSIS + 3, CHASSIS + 12)
-    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
-    if given[P.lift_area] != 0.0 or given[P.air_pitch_volume] != 0.0:
-        # of the air that comes from ahead
-        ahead = vx * basis[0] + vy * basis[1] + vz * basis[2]
-        pressure = 0.5 * given[P.air_density] * ahead * ahead
-        lift = pressure * given[P.lift_area]
-        for i in range(3):
-            f[CHASSIS + i] += lift * basis[6 + i]
-        torque -= pressure * given[P.air_pitch_volume]
-    turn(basis, metric, -torque * basis[3], -torque * basis[4], -torque * basis[5], view(f, CHASSIS + 3, CHASSIS + 12))
+    e1 = three(x, CHASSIS + 6)
+    g, pitch, after[DRAG] = law.air(given, three(xd, CHASSIS), three(x, CHASSIS + 3), three(x, CHASSIS + 9))
+    f[CHASSIS], f[CHASSIS + 1], f[CHASSIS + 2] = g
+    torque -= pitch
+    turn_chassis(x, params, f, (-torque * e1[0], -torque * e1[1], -torque * e1[2]))
 
 
 @kernel(error_model="numpy")
@@ -522,56 +451,53 @@ def body(x, xd, params, after, f, K, C):
 def push(x, given, params, f):
     """A hand on the car: a force on the chassis or on a wheel, a torque on the chassis."""
     body = index_within(given[P.push_body] + 0.5, 0, 4)
-    at = CHASSIS if body == 0 else _WHEEL_PORTS * (body - 1)
+    at = CHASSIS if body == 0 else WHEEL_PORTS * (body - 1)
     f[at] += given[P.push_x]
     f[at + 1] += given[P.push_y]
     f[at + 2] += given[P.push_z]
+    e0, e1, e2 = three(x, CHASSIS + 3), three(x, CHASSIS + 6), three(x, CHASSIS + 9)
+    turn_chassis(x, params, f, law.turned_by(given[P.push_roll], given[P.push_pitch], given[P.push_yaw], e0, e1, e2))
+
+
+@inner
+def turn_chassis(x, params, f, m):
     basis = view(x, CHASSIS + 3, CHASSIS + 12)
     metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
-    a, b, c = given[P.push_roll], given[P.push_pitch], given[P.push_yaw]
-    Tx = a * basis[0] + b * basis[3] + c * basis[6]
-    Ty = a * basis[1] + b * basis[4] + c * basis[7]
-    Tz = a * basis[2] + b * basis[5] + c * basis[8]
-    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+    turn(basis, metric, m[0], m[1], m[2], view(f, CHASSIS + 3, CHASSIS + 12))
 
 
 @inner
 def anti_roll(axle, rate, x, params, f, K):
-    """A bar between both lower ball joints: k times the difference of their heights in the chassis.
-
-    The chassis takes the opposite forces where the joints are, so nothing is left over.
-    """
-    at, block = _ANTI_ROLL + 6 * axle, _ANTI_ROLL_BLOCK + 36 * axle
-    ux, uy, uz = x[CHASSIS + 9], x[CHASSIS + 10], x[CHASSIS + 11]
-    dx, dy, dz = x[at] - x[at + 3], x[at + 1] - x[at + 4], x[at + 2] - x[at + 5]
-    pull = rate * (ux * dx + uy * dy + uz * dz)
-    u = (ux, uy, uz, -ux, -uy, -uz)
+    """A bar between both lower ball joints: k times the difference of their heights in the chassis."""
+    block = _ANTI_ROLL_BLOCK + 36 * axle
+    up, d = three(x, CHASSIS + 9), law.between_ends(x, axle)
+    pull, m = law.couple(rate * dot(up, d), up, d)
+    add_couple(f, axle, pull)
+    u = (up[0], up[1], up[2], -up[0], -up[1], -up[2])
     for i in range(6):
-        f[at + i] = -pull * u[i]
         for j in range(6):
             K[block + 6 * i + j] = rate * u[i] * u[j]
-    Tx, Ty, Tz = pull * (dy * uz - dz * uy), pull * (dz * ux - dx * uz), pull * (dx * uy - dy * ux)
-    basis = view(x, CHASSIS + 3, CHASSIS + 12)
-    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
-    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+    turn_chassis(x, params, f, m)
+
+
+@inner
+def add_couple(f, axle, pull):
+    at = ANTI_ROLL + 6 * axle
+    for i in range(3):
+        f[at + i] -= pull[i]
+        f[at + 3 + i] += pull[i]
 
 
 @inner
 def roll_centre(axle, higher, x, params, after, f):
     """Of the axle's lateral force, what goes from wheels to chassis past the springs by a higher roll centre: a couple
     of forces at the lower ball joints and, opposite, at the chassis."""
-    at, left = _ANTI_ROLL + 6 * axle, LEFT + PER_WHEEL * 2 * axle
-    ux, uy, uz = x[CHASSIS + 9], x[CHASSIS + 10], x[CHASSIS + 11]
-    dx, dy, dz = x[at] - x[at + 3], x[at + 1] - x[at + 4], x[at + 2] - x[at + 5]
-    apart = sqrt(max(dx * dx + dy * dy + dz * dz, 1e-6))
-    pull = -higher * (after[left + V.force_y] + after[left + PER_WHEEL + V.force_y]) / apart
-    u = (ux, uy, uz, -ux, -uy, -uz)
-    for i in range(6):
-        f[at + i] -= pull * u[i]
-    Tx, Ty, Tz = pull * (dy * uz - dz * uy), pull * (dz * ux - dx * uz), pull * (dx * uy - dy * ux)
-    basis = view(x, CHASSIS + 3, CHASSIS + 12)
-    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
-    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+    left = LEFT + PER_WHEEL * 2 * axle
+    up, d = three(x, CHASSIS + 9), law.between_ends(x, axle)
+    apart = sqrt(max(dot(d, d), 1e-6))
+    pull, m = law.couple(-higher * (after[left + V.force_y] + after[left + PER_WHEEL + V.force_y]) / apart, up, d)
+    add_couple(f, axle, pull)
+    turn_chassis(x, params, f, m)
 
 
 @kernel(FORCE, error_model="numpy")

@@ -69,7 +69,6 @@ from tandem.machines.car.buggy.payload import (
 )
 from tandem.machines.car.buggy.payload import room_for as room_for_payload
 from tandem.machines.car.buggy.relative_forces import spread_grip
-from tandem.machines.car.buggy.spatial import cross, dot, increment, into_body, into_world, three
 from tandem.machines.car.buggy.start_jacobian import jacobian_at_start
 from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
 from tandem.machines.car.tyres.transient import S
@@ -81,6 +80,7 @@ from tandem.multibody.relative.ode import LANES
 from tandem.multibody.relative.port_jacobian import solve as solve_mass
 from tandem.multibody.relative.system import P as Own
 from tandem.multibody.relative.transition import room_for, solutions, width_of, write_coordinates, write_rest
+from tandem.multibody.spatial import cross, dot, increment, into_body, into_world, three
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 

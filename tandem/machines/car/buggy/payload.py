@@ -16,12 +16,12 @@ what it does is of second order in h, as the transition is. G is that of the ste
 """
 
 from sync.compile.jit import inner
-from tandem.machines.car.buggy.spatial import cross, dot, into_world, inverse_of, times
 from tandem.multibody.natural.views import view
 from tandem.multibody.relative.columns import add_to_four
 from tandem.multibody.relative.ode import LANES
 from tandem.multibody.relative.port_jacobian import solve as solve_mass
 from tandem.multibody.relative.transition import times_solutions
+from tandem.multibody.spatial import cross, dot, into_world, inverse_of, times
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 

@@ -10,18 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tandem.machines.car.buggy import brakes, relative_forces, slots
-from tandem.machines.car.buggy.forces import bumper as bumper_law
-from tandem.machines.car.buggy.relative_forces import SCRATCH, SPRING
-from tandem.machines.car.buggy.slots import (
-    BRAKE_PARAMETERS,
-    BRAKE_SIZE,
-    BRAKE_STATES,
-    BRAKES,
-    PRESSURE,
-    STOP_SHARES,
-    STOPS,
-)
+from tandem.machines.car.buggy import relative_forces, slots
+from tandem.machines.car.buggy.law import SPRING
+from tandem.machines.car.buggy.relative_forces import SCRATCH
 from tandem.multibody.code.followed_numbers import Array, Law, Number
 from tandem.multibody.code.graph import Expr
 from tandem.multibody.code.llvm import Function
@@ -48,27 +39,7 @@ def _law() -> Law:
     def sign(value: Number) -> Number:
         return law.choose(0.0, value, 1.0, law.choose(value, 0.0, -1.0, 0.0))
 
-    def braking(w: int, given: Array, states: Array, relative_speed: Number) -> tuple[Any, Any, Any]:
-        p = given.window(BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
-        limit = law.follow(brakes.friction_limit)(p, w < 2, given[PRESSURE + w])
-        spring = p[relative_forces._STIFFNESS] * states[BRAKES + BRAKE_STATES * w + relative_forces._WIND_UP]
-        pull = law._min(law._max(spring, -limit), limit) + p[relative_forces._DAMPING] * relative_speed
-        side = law.choose(0.0, pull, -1.0, 1.0)
-        return side * limit, side, law._abs(pull) >= limit
-
-    def within(Fx: Number, Fy: Number, over: Number, most: Number) -> tuple[Number, Number]:
-        hold = law.choose(most, over, law._sqrt(most / over), 1.0)
-        return Fx * hold, Fy * hold
-
-    def with_stops(push: Number, rate: Number, params: Sequence[float], axle: int, length: Number) -> Number:
-        bumper = law.follow(bumper_law)
-        short, long = params[STOPS + axle], params[STOPS + axle + 1]
-        low, _ = bumper(rate * params[STOP_SHARES + axle], law._max(short - length, 0.0))
-        high, _ = bumper(rate * params[STOP_SHARES + axle + 1], law._max(length - long, 0.0))
-        total: Number = push + low - high
-        return total
-
-    law = Law({f.__name__: f for f in (surface, sign, braking, within, with_stops)})
+    law = Law({f.__name__: f for f in (surface, sign)})
     return law
 
 

@@ -13,6 +13,7 @@ from sim_service.contract.machine import Tables
 from sync.compile.jit import inner
 from tandem.machines.car.buggy import relative_corners, relative_matrix
 from tandem.machines.car.buggy.forces import hook
+from tandem.machines.car.buggy.law import SPRING
 from tandem.machines.car.buggy.relative_corners import CORNER_PORTS, MOST
 from tandem.machines.car.buggy.relative_dynamics import (
     _UNFIT,
@@ -33,7 +34,7 @@ from tandem.machines.car.buggy.relative_dynamics import (
     move,
     rosenbrock_step,
 )
-from tandem.machines.car.buggy.relative_forces import SPRING, forces_of_rest, rest
+from tandem.machines.car.buggy.relative_forces import forces_of_rest, rest
 from tandem.multibody.code.calls import call, number_in_memory
 from tandem.multibody.code.llvm import Function, arguments_of, in_own_room, module_text, split
 from tandem.multibody.code.source import DeviceSource

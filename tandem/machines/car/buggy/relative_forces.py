@@ -1,6 +1,6 @@
 """The buggy's forces at an instant, and their exact derivatives, for its step in relative coordinates.
 
-The same law as the hook's (forces.py) for what such a step is fit for: wheels that stand on a road without edges and
+The hook's law (law.py, which both call) for what such a step is fit for: wheels that stand on a road without edges and
 roll, brakes that slide, no turn slip, no body on the road. What is not so is reported, and the step is I3AL's. Every
 function here serves floats and numbers with derivatives (multibody/relative/dual.py) alike, so the text of the law is
 the text of its tangents.
@@ -19,12 +19,13 @@ slopes of its point, a moment M on a body by the body's angular velocities o_i o
 the last because the hook's port forces M x e^k / 2 turn with the basis e (elements.py).
 """
 
-from math import atan2, sqrt
+from math import atan2, copysign, sqrt
 
 from sync.compile.jit import inner
-from tandem.machines.car.buggy import brake_parameters, brakes, driveline, driveline_parameters
+from tandem.machines.car.buggy import brake_parameters, brakes, driveline, driveline_parameters, law
 from tandem.machines.car.buggy.description import P
-from tandem.machines.car.buggy.forces import _DRIVES, _PLATES_CREEP, _ROUND, bumper
+from tandem.machines.car.buggy.forces import add_couple, turn_chassis
+from tandem.machines.car.buggy.law import ANTI_ROLL, AXLE, CHASSIS, SPRING, WHEEL_PORTS
 from tandem.machines.car.buggy.slots import (
     BRAKE_PARAMETERS,
     BRAKE_SIZE,
@@ -38,8 +39,6 @@ from tandem.machines.car.buggy.slots import (
     PRESSURE,
     RATIO,
     ROAD,
-    STOP_SHARES,
-    STOPS,
     THROTTLE,
     TYRE,
     TYRES,
@@ -49,13 +48,13 @@ from tandem.machines.car.tyres.magic_formula import rolling_radius
 from tandem.machines.car.tyres.transient import at_instant
 from tandem.multibody.ground import surface
 from tandem.multibody.ground.layout import Head
-from tandem.multibody.natural.elements import turn
+from tandem.multibody.natural.elements import half_reciprocal, turn
 from tandem.multibody.natural.views import index_within, view
 from tandem.multibody.relative.dual import add_slopes, along, chain, number, slope_of, value_of
+from tandem.multibody.spatial import cross, dot, three
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
-WHEEL_PORTS, SPRING, AXLE, CHASSIS, ANTI_ROLL = 13, 52, 64, 66, 78
 # slopes of ports, block by block (port_jacobian.py): of a wheel's point and spin, of its knuckle; of the others
 _WHEEL, _KNUCKLE, _OF_SPRING, _OF_CHASSIS, _OF_BAR = 68, 32, 272, 328, 424
 LANES = 8
@@ -93,16 +92,6 @@ def serves(first, sizes, columns, filled) -> bool:  # type: ignore[no-untyped-de
 
 
 @inner
-def dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@inner
-def cross(a, b):
-    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-@inner
 def stand(p, road, c, a):
     """How a wheel with this centre and axle stands: n, t, s (axes of the contact), d (its arm), reach, cosine, camber,
     rolling radius, deflection; friction of the road; whether it stands on its tread."""
@@ -121,17 +110,13 @@ def stand(p, road, c, a):
             _, bx, by, _ = surface(road, x, y + _BEND)
             sx = zx + ((ax - zx) * ox + (bx - zx) * oy) / _BEND
             sy = zy + ((ay - zy) * ox + (by - zy) * oy) / _BEND
-        size = sqrt(1.0 + sx * sx + sy * sy)
-        n = -sx / size, -sy / size, 1.0 / size
+        n = law.normal_of(sx, sy)
         an = dot(a, n)
         upright = sqrt(max(1.0 - an * an, _STANDS * _STANDS))
-        reach = ((c[0] - px) * n[0] + (c[1] - py) * n[1] + (c[2] - pz) * n[2]) / upright
-        arm = reach / upright
-        d = (an * a[0] - n[0]) * arm, (an * a[1] - n[1]) * arm, (an * a[2] - n[2]) * arm
+        reach = law.reach_to(c, px, py, pz, n, upright)
+        d = law.arm_of(reach, upright, an, a, n)
         px, py = c[0] + d[0], c[1] + d[1]
-    ahead = cross(a, n)
-    t = ahead[0] / upright, ahead[1] / upright, ahead[2] / upright
-    s = cross(n, t)
+    t, s = law.contact_axes(a, n, upright)
     camber = atan2(dot(a, n), upright)
     deflection = p[T.UNLOADED_RADIUS] - reach
     radius = rolling_radius(p, max(deflection, 0.0))
@@ -142,25 +127,16 @@ def stand(p, road, c, a):
 def slip(p, n, t, s, d, cosine, deflection, a, v, b):
     """Load, speeds along and across: of a wheel that stands so, whose centre has velocity v and whose axle turns with
     rate b."""
-    o = cross(a, b)
-    r = cross(o, d)
-    u = v[0] + r[0], v[1] + r[1], v[2] + r[2]
-    load = p[T.VERTICAL_STIFFNESS] * deflection * (1.0 / cosine) - p[T.VERTICAL_DAMPING] * dot(u, n)
+    u = law.carried(v, cross(a, b), d)
+    load = law.spring_of(p, deflection, cosine) - p[T.VERTICAL_DAMPING] * dot(u, n)
     return load, dot(u, t), dot(u, s)
 
 
 @inner
 def loads(n, t, s, d, beyond, a, load, Fx, Fy, Mx, My, Mz):
     """Force on a wheel's centre, moment about it, and what of this is about the axle."""
-    g = (
-        Fx * t[0] + Fy * s[0] + load * n[0], Fx * t[1] + Fy * s[1] + load * n[1], Fx * t[2] + Fy * s[2] + load * n[2],
-    )  # fmt: skip
-    m, more = cross(d, g), -beyond * Fx
-    h = (
-        Mx * t[0] + My * s[0] + Mz * n[0] + more * a[0] + m[0],
-        Mx * t[1] + My * s[1] + Mz * n[1] + more * a[1] + m[1],
-        Mx * t[2] + My * s[2] + Mz * n[2] + more * a[2] + m[2],
-    )
+    g = law.contact_force(n, t, s, load, Fx, Fy)
+    h = law.contact_moment(n, t, s, d, a, g, Mx, My, Mz, -beyond * Fx)
     return g, h, dot(h, a)
 
 
@@ -171,36 +147,16 @@ def braking(w, given, states, relative_speed):
     limit = brakes.friction_limit(p, w < 2, given[PRESSURE + w])
     k, most = p[_STIFFNESS], limit
     pull = min(max(k * states[BRAKES + BRAKE_STATES * w + _WIND_UP], -most), most) + p[_DAMPING] * relative_speed
-    sign = -1.0 if pull > 0.0 else 1.0
+    sign = -copysign(1.0, pull)
     return sign * limit, sign, abs(pull) >= limit
 
 
 @inner
-def with_stops(push, rate, params, axle, length):
-    if length < params[STOPS + axle]:
-        force, _ = bumper(rate * params[STOP_SHARES + axle], params[STOPS + axle] - length)
-        push += force
-    elif length > params[STOPS + axle + 1]:
-        force, _ = bumper(rate * params[STOP_SHARES + axle + 1], length - params[STOPS + axle + 1])
-        push -= force
-    return push
-
-
-@inner
-def spring_push(front, given, params, x, v):
+def push_of(front, given, params, x, v):
     """Force of a spring, its damper and its stops, along x from its lower end."""
-    rate = given[P.front_spring_rate] if front else given[P.rear_spring_rate]
-    free = given[P.front_spring_length] if front else given[P.rear_spring_length]
-    bump = given[P.front_damper_bump] if front else given[P.rear_damper_bump]
-    rebound = given[P.front_damper_rebound] if front else given[P.rear_damper_rebound]
-    axle = 0 if front else 2
-    length = sqrt(dot(x, x))
-    speed = dot(x, v) / length
-    mean, half = 0.5 * (rebound + bump), 0.5 * (rebound - bump)
-    push = rate * (free - length) - (mean + half * speed / sqrt(speed * speed + _ROUND * _ROUND)) * speed
-    push = with_stops(push, given[P.stop_rate], params, axle, length)
-    push = push / length
-    return push * x[0], push * x[1], push * x[2]
+    length, u, speed = law.spring_line(x, v)
+    push = law.spring_push(front, given, params, length, speed)
+    return push * u[0], push * u[1], push * u[2]
 
 
 @inner
@@ -219,53 +175,17 @@ def axle_torques(given, drive, ratio, left, right, engine):
         torque = ratio * out
         rate = (made + made_x * (pump - value_of(pump)) - Tp) / p[_INERTIA]
     apart = left - right
-    drives = min(max((speed if torque >= 0.0 else -speed) / _DRIVES, -1.0), 1.0)
-    on, off = given[P.differential_bias], given[P.differential_bias_coast]
-    bias = 0.5 * (on + off) + 0.5 * drives * (on - off)
-    friction = given[P.differential_preload] + 0.5 * bias * abs(torque)
-    lock = given[P.differential_lock] + friction / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
-    return torque, lock * apart, rate
+    return torque, law.coupling(given, torque, speed, apart) * apart, rate
 
 
 @inner
 def on_chassis(given, v, e0, e1, e2, torque):
     """Force of the air at the centre of gravity; moment of air, drive and hand."""
-    half = 0.5 * given[P.air_density]
-    drag = half * given[P.drag_area] * sqrt(dot(v, v) + 1e-300)
-    ahead = dot(v, e0)
-    pressure = half * ahead * ahead
-    lift = pressure * given[P.lift_area]
-    g = lift * e2[0] - drag * v[0], lift * e2[1] - drag * v[1], lift * e2[2] - drag * v[2]
-    a, b, c = given[P.push_roll], given[P.push_pitch] + pressure * given[P.air_pitch_volume] - torque, given[P.push_yaw]
-    m = a * e0[0] + b * e1[0] + c * e2[0], a * e0[1] + b * e1[1] + c * e2[1], a * e0[2] + b * e1[2] + c * e2[2]
-    return g, m
-
-
-@inner
-def bar_pull(rate, u, d):
-    """Of an anti-roll bar, and the moment on the chassis."""
-    pull = rate * dot(u, d)
-    m = cross(d, u)
-    return (pull * u[0], pull * u[1], pull * u[2]), (pull * m[0], pull * m[1], pull * m[2])
+    g, pitch, _ = law.air(given, v, e0, e2)
+    return g, law.turned_by(given[P.push_roll], given[P.push_pitch] + pitch - torque, given[P.push_yaw], e0, e1, e2)
 
 
 # ---- forces alone ----------------------------------------------------------------------------------------------------
-
-
-@inner
-def vector(x, at):
-    return x[at], x[at + 1], x[at + 2]
-
-
-@inner
-def axle_of(params, w, x):
-    """The axle of a wheel, or its rate, from the basis of its knuckle."""
-    at, frame = WHEEL_PORTS * w + 4, FRAMES + FRAME * w + 9
-    a, b, c = params[frame], params[frame + 1], params[frame + 2]
-    return (
-        a * x[at] + b * x[at + 3] + c * x[at + 6], a * x[at + 1] + b * x[at + 4] + c * x[at + 7],
-        a * x[at + 2] + b * x[at + 5] + c * x[at + 8],
-    )  # fmt: skip
 
 
 @inner
@@ -273,10 +193,7 @@ def angular(basis, metric, rates):
     """Angular velocity of a body whose basis has these rates."""
     ox = oy = oz = 0.0
     for k in range(3):
-        rx = ry = rz = 0.0
-        for j in range(3):
-            g = 0.5 * metric[3 * k + j]
-            rx, ry, rz = rx + g * basis[3 * j], ry + g * basis[3 * j + 1], rz + g * basis[3 * j + 2]
+        rx, ry, rz = half_reciprocal(basis, metric, k)
         ex, ey, ez = rates[3 * k], rates[3 * k + 1], rates[3 * k + 2]
         ox, oy, oz = ox + ry * ez - rz * ey, oy + rz * ex - rx * ez, oz + rx * ey - ry * ex
     return ox, oy, oz
@@ -288,7 +205,7 @@ def write_corner(w, x, xd, given, params, states, f, g, h, turning, a, push):
     and the moment on the knuckle."""
     at, frame = WHEEL_PORTS * w, FRAMES + FRAME * w
     basis, metric = view(x, at + 4, at + 13), view(params, frame, frame + 9)
-    own = dot(a, angular(basis, metric, view(xd, at + 4, at + 13)))
+    own = law.turning_about(a, basis, metric, view(xd, at + 4, at + 13))
     brake, by_limit, slides = braking(w, given, states, xd[at + 3] - own)
     back = turning + brake
     m = h[0] - back * a[0], h[1] - back * a[1], h[2] - back * a[2]
@@ -304,9 +221,7 @@ def write_rest(x, given, params, f, torque, between, g, m):
     """Forces of axle, chassis and hand to their ports."""
     f[AXLE], f[AXLE + 1] = 0.5 * torque - between, 0.5 * torque + between
     f[CHASSIS], f[CHASSIS + 1], f[CHASSIS + 2] = g
-    basis = view(x, CHASSIS + 3, CHASSIS + 12)
-    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
-    turn(basis, metric, m[0], m[1], m[2], view(f, CHASSIS + 3, CHASSIS + 12))
+    turn_chassis(x, params, f, m)
     body = index_within(given[P.push_body] + 0.5, 0, 4)
     at = CHASSIS if body == 0 else WHEEL_PORTS * (body - 1)
     f[at] += given[P.push_x]
@@ -315,29 +230,13 @@ def write_rest(x, given, params, f, torque, between, g, m):
 
 
 @inner
-def write_bar(k, x, params, f, pull, m):
-    at = ANTI_ROLL + 6 * k
-    f[at], f[at + 1], f[at + 2] = -pull[0], -pull[1], -pull[2]
-    f[at + 3], f[at + 4], f[at + 5] = pull
-    basis = view(x, CHASSIS + 3, CHASSIS + 12)
-    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
-    turn(basis, metric, m[0], m[1], m[2], view(f, CHASSIS + 3, CHASSIS + 12))
-
-
-@inner
-def between_ends(x, k):
-    at = ANTI_ROLL + 6 * k
-    return x[at] - x[at + 3], x[at + 1] - x[at + 4], x[at + 2] - x[at + 5]
-
-
-@inner
 def corner_forces(w, x, xd, given, params, states, e, f, edot):
     """Forces of a corner to its ports, rates of its deflections; whether the law here holds."""
     at, tyre_at = WHEEL_PORTS * w, TYRES + TYRE * (w // 2)
     p, road = view(params, tyre_at, tyre_at + TYRE), view(params, ROAD, len(params))
-    a = axle_of(params, w, x)
-    n, t, s, d, reach, cosine, camber, radius, deflection, mu, stands = stand(p, road, vector(x, at), a)
-    load, ahead, across = slip(p, n, t, s, d, cosine, deflection, a, vector(xd, at), axle_of(params, w, xd))
+    a = law.axle_of(params, w, x)
+    n, t, s, d, reach, cosine, camber, radius, deflection, mu, stands = stand(p, road, three(x, at), a)
+    load, ahead, across = slip(p, n, t, s, d, cosine, deflection, a, three(xd, at), law.axle_of(params, w, xd))
     if not (stands and deflection > 0.0 and load > 0.0):
         return False
     Fx, Fy, Mx, My, Mz, ex, ey, holds = at_instant(
@@ -346,7 +245,7 @@ def corner_forces(w, x, xd, given, params, states, e, f, edot):
     )  # fmt: skip
     edot[2 * w], edot[2 * w + 1] = ex, ey
     g, h, turning = loads(n, t, s, d, radius - reach, a, load, Fx, Fy, Mx, My, Mz)
-    push = spring_push(w < 2, given, params, vector(x, SPRING + 3 * w), vector(xd, SPRING + 3 * w))
+    push = push_of(w < 2, given, params, three(x, SPRING + 3 * w), three(xd, SPRING + 3 * w))
     _, slides, _ = write_corner(w, x, xd, given, params, states, f, g, h, turning, a, push)
     return holds and slides
 
@@ -369,14 +268,16 @@ def forces(x, xd, given, params, states, e, f, edot):
 def forces_of_rest(x, xd, given, params, e, f, edot):
     """Of axle, chassis, hand and bars."""
     torque, between, edot[8] = axle_torques(given, given[DRIVE], given[RATIO], xd[AXLE], xd[AXLE + 1], e[8])
-    e0, e1, e2 = vector(x, CHASSIS + 3), vector(x, CHASSIS + 6), vector(x, CHASSIS + 9)
-    g, m = on_chassis(given, vector(xd, CHASSIS), e0, e1, e2, torque)
+    e0, e1, e2 = three(x, CHASSIS + 3), three(x, CHASSIS + 6), three(x, CHASSIS + 9)
+    g, m = on_chassis(given, three(xd, CHASSIS), e0, e1, e2, torque)
     write_rest(x, given, params, f, torque, between, g, m)
     for k in range(2):
         rate = given[P.front_anti_roll] if k == 0 else given[P.rear_anti_roll]
         if rate > 0.0:
-            pull, m = bar_pull(rate, e2, between_ends(x, k))
-            write_bar(k, x, params, f, pull, m)
+            d = law.between_ends(x, k)
+            pull, m = law.couple(rate * dot(e2, d), e2, d)
+            add_couple(f, k, pull)
+            turn_chassis(x, params, f, m)
 
 
 # ---- with derivatives ------------------------------------------------------------------------------------------------
@@ -393,10 +294,7 @@ def angular_rows(basis, metric, slopes, first, width, row, out, at):
     """Angular velocities of a body along each direction, to three rows of eight, from the slopes of its basis."""
     clear(out, at, at + 3 * LANES)
     for k in range(3):
-        rx = ry = rz = 0.0
-        for j in range(3):
-            g = 0.5 * metric[3 * k + j]
-            rx, ry, rz = rx + g * basis[3 * j], ry + g * basis[3 * j + 1], rz + g * basis[3 * j + 2]
+        rx, ry, rz = half_reciprocal(basis, metric, k)
         for i in range(width):
             here = first + row * 3 * k + i
             ex, ey, ez = slopes[here], slopes[here + row], slopes[here + 2 * row]
@@ -480,7 +378,7 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
     tyre_at = TYRES + TYRE * (w // 2)
     p = view(params, tyre_at, tyre_at + TYRE)
     # by coordinates: geometry, then velocities
-    a, b = axle_of(params, w, x), axle_of(params, w, xd)
+    a, b = law.axle_of(params, w, x), law.axle_of(params, w, xd)
     ad = number(a[0], Z, _A), number(a[1], Z, _A + LANES), number(a[2], Z, _A + 2 * LANES)
     bd = number(b[0], Z, _B), number(b[1], Z, _B + LANES), number(b[2], Z, _B + 2 * LANES)
     n_, t_, s_, d_, reach_, cosine_, camber_, radius_, deflection_, mu, stands = stand(
@@ -520,7 +418,7 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
         nn, t, s, d, radius - reach, a, loadw, chain(Fx, w8), chain(Fy, w8), chain(Mx, w8), chain(My, w8), chain(Mz, w8)
     )
     sp, sv = numbers(x, SPRING + 3 * w, Z, _S), numbers(xd, SPRING + 3 * w, Z, _R)
-    push_ = spring_push(w < 2, given, params, sp, sv)
+    push_ = push_of(w < 2, given, params, sp, sv)
     g, h = (value_of(g_[0]), value_of(g_[1]), value_of(g_[2])), (value_of(h_[0]), value_of(h_[1]), value_of(h_[2]))
     push = value_of(push_[0]), value_of(push_[1]), value_of(push_[2])
     by_limit, slides, m = write_corner(w, x, xd, given, params, states, f, g, h, value_of(turning_), a, push)
@@ -552,8 +450,8 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
     add_force(Mw, Z, _O, 3, _LAST, Z, _QW)
     for i in range(3):
         Z[_S + LANES * i + _LAST] = 0.0
-    fixed = vector(x, SPRING + 3 * w)
-    add_force(spring_push(w < 2, given, params, fixed, numbers(xd, SPRING + 3 * w, Z, _S)), Z, _S, 3, _LAST, Z, _QW)
+    fixed = three(x, SPRING + 3 * w)
+    add_force(push_of(w < 2, given, params, fixed, numbers(xd, SPRING + 3 * w, Z, _S)), Z, _S, 3, _LAST, Z, _QW)
     add_slopes(turningw, 1.0, Z, _QW + LANES * _LAST)
 
     for i in range(LANES):
@@ -654,7 +552,7 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
     metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
     first = _OF_CHASSIS
     angular_rows(basis, metric, P_, first + 3 * LANES, 6, LANES, Z, _O)
-    e0, e1, e2 = vector(x, CHASSIS + 3), vector(x, CHASSIS + 6), vector(x, CHASSIS + 9)
+    e0, e1, e2 = three(x, CHASSIS + 3), three(x, CHASSIS + 6), three(x, CHASSIS + 9)
     d0, d1 = numbers(x, CHASSIS + 3, P_, first + 24), numbers(x, CHASSIS + 6, P_, first + 48)
     d2 = numbers(x, CHASSIS + 9, P_, first + 72)
     g_, m_ = on_chassis(given, numbers(xd, CHASSIS, R_, first), d0, d1, d2, torque)
@@ -685,11 +583,12 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
             at = _OF_BAR + 48 * k
             for i in range(3 * LANES):
                 Z[_C + i] = P_[at + i] - P_[at + 3 * LANES + i]
-            ends = between_ends(x, k)
+            ends = law.between_ends(x, k)
             d = number(ends[0], Z, _C), number(ends[1], Z, _C + LANES), number(ends[2], Z, _C + 2 * LANES)
-            pull_, m_ = bar_pull(rate, d2, d)
+            pull_, m_ = law.couple(rate * dot(d2, d), d2, d)
             m = value_of(m_[0]), value_of(m_[1]), value_of(m_[2])
-            write_bar(k, x, params, f, (value_of(pull_[0]), value_of(pull_[1]), value_of(pull_[2])), m)
+            add_couple(f, k, (value_of(pull_[0]), value_of(pull_[1]), value_of(pull_[2])))
+            turn_chassis(x, params, f, m)
             clear(Z, _QX, _QX + 64)
             add_force((-pull_[0], -pull_[1], -pull_[2]), Z, _C, 0, LANES, Z, _QX)
             add_force(m_, Z, _O, 3, 6, Z, _QX)

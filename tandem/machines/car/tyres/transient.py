@@ -202,6 +202,12 @@ def twist(h, d0, turn0, turn, r0, a, i, most):
     return d, 1.0 / sqrt(w), False
 
 
+@inner
+def held(over, most):
+    """What brings forces back on the ellipse they are outside of; 1 within."""
+    return sqrt(most / max(over, most))
+
+
 _VECTOR = float64[::1]
 
 
@@ -294,11 +300,9 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
     Fx -= tau * kx * (vsx + W * sx)
     Fy -= tau * ky * (vsy + W * sy)
     over = (Fx / Nx) ** 2 + (Fy / Ny) ** 2
-    hold = 1.0
-    if over > most_over:
-        hold = sqrt(most_over / over)
-        Fx *= hold
-        Fy *= hold
+    hold = held(over, most_over)
+    Fx *= hold
+    Fy *= hold
 
     # slopes: the tangent of e, but a quarter of its secant at least, times the spring; and the damper's. Of a sliding
     # patch the secant, whose damper does nothing
@@ -316,16 +320,6 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
     after[at + S.EX] = e1x if abs(e1x) > STILL else 0.0
     after[at + S.EY] = e1y if abs(e1y) > STILL else 0.0
     after[at + S.RX], after[at + S.RY] = ax * m, ay * m
-
-
-@inner
-def within(Fx, Fy, over, most):
-    """Forces back on the ellipse they are outside of."""
-    if over > most:
-        hold = sqrt(most / over)
-        Fx *= hold
-        Fy *= hold
-    return Fx, Fy
 
 
 @inner
@@ -360,5 +354,5 @@ def at_instant(p, fz, vx, vy, u, gamma, mu, side, ex, ey):
     tau = DAMPING_TIME / (fade * fade)
     Fx -= tau * ratio * Kx / sigx * (vsx + V * sx)
     Fy -= tau * ratio * abs(Ky) / sigy * (vsy + V * sy)
-    Fx, Fy = within(Fx, Fy, (Fx / Nx) ** 2 + (Fy / Ny) ** 2, most_over)
-    return Fx, Fy, Mx, My, Mz, -vsx - rx * ex, -vsy - ry * ey, holds
+    hold = held((Fx / Nx) ** 2 + (Fy / Ny) ** 2, most_over)
+    return hold * Fx, hold * Fy, Mx, My, Mz, -vsx - rx * ex, -vsy - ry * ey, holds

@@ -184,7 +184,7 @@ def test_the_suspension_holds_as_much_as_a_push_may_be() -> None:
 
 
 def test_a_stop_carries_sixty_kilonewtons_within_five_centimetres() -> None:
-    from tandem.machines.car.buggy.forces import _STOP_FREE, _STOP_HARD
+    from tandem.machines.car.buggy.law import _STOP_FREE, _STOP_HARD
 
     depth, rate = 0.05, 2e5
     more = depth - _STOP_FREE
