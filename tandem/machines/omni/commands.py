@@ -1,14 +1,13 @@
 """The command `tandem study omni`: figures beside what is promised, a page with curves."""
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tandem.console.help_text import Brought
-from tandem.console.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+from tandem.console.present import give
+from tandem.console.terminal import AsJson, Runs, errors, progress, run_folder
 
 
 def study_omni(
@@ -41,22 +40,7 @@ def study_omni(
         names = [*STUDIES] if what == "all" else [what]
         with progress("study omni") as update:
             results = shown.measure(names, update)
-    from tandem.reports.html.page import json_ready
-    from tandem.reports.html.plain import write_plain
-
-    figures = shown.figures(results)
-    if as_json:
-        print(json.dumps(json_ready(figures)), flush=True)
-    else:
-        shown.print_results(output(), results)
-    headline = shown.headline(results)
-    report(
-        run_folder(runs, "study_omni"),
-        lambda folder: write_plain(folder, "tandem study omni", headline, shown.page_sections(results), figures)[0],
-    )
-    if not figures["holds"]:
-        print(f"tandem: study omni: {headline}", file=sys.stderr)
-        raise typer.Exit(1)
+    give(shown.report(results), as_json, run_folder(runs, "study_omni"))
 
 
 COMMANDS = (Brought("study omni", study_omni),)

@@ -11,7 +11,8 @@ import typer
 
 from tandem.console.config_argument import NeededConfig
 from tandem.console.help_text import RECORDS, RUN, Brought
-from tandem.console.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
+from tandem.console.present import give
+from tandem.console.terminal import AsJson, Overrides, Runs, errors, output, progress, run_folder
 
 _PIANOS = tuple(f"tandem.machines.piano.{name}" for name in ("phases", "octave", "multibody"))
 
@@ -110,26 +111,11 @@ def study_piano(
         with compiling("piano"):
             from tandem.machines.piano import studies as piano
             from tandem.machines.piano.studies import study
-            from tandem.reports.html.page import json_ready
-            from tandem.reports.html.plain import write_plain
         if what != "all" and what not in piano.PARTS:
             raise ConfigError(f"study piano {what}: must be one of {', '.join(piano.PARTS)}, all")
         with progress("study piano") as update:
             results = piano.examine([*piano.PARTS] if what == "all" else [what], update)
-        figures = {"studies": [each.figures() for each in results], "holds": all(each.holds for each in results)}
-        if as_json:
-            print(json.dumps(json_ready(figures)), flush=True)
-        else:
-            study.print_results(output(), results)
-        headline = study.headline(results)
-        report(
-            run_folder(runs, "study_piano"),
-            lambda folder: write_plain(folder, "tandem study piano", headline, study.page_sections(results), figures)[
-                0
-            ],
-        )
-    if not figures["holds"]:
-        raise typer.Exit(1)
+    give(study.report(results), as_json, run_folder(runs, "study_piano"))
 
 
 COMMANDS = (

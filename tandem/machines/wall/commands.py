@@ -1,6 +1,5 @@
 """The command `tandem study wall`: options, progress, tables, page."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +7,9 @@ import typer
 
 from tandem.console.config_argument import WallConfig
 from tandem.console.help_text import Brought
+from tandem.console.present import give
 from tandem.console.shipped_configs import CONFIGS
-from tandem.console.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
+from tandem.console.terminal import AsJson, Overrides, Runs, errors, progress, run_folder
 
 WALL = CONFIGS / "wall.toml"
 
@@ -37,21 +37,10 @@ def study_wall(
         build.ensure_for("tandem.machines.wall.studies.limits", "tandem.machines.wall.machine")
         with compiling("study"):
             from tandem.machines.wall.studies import limits
-            from tandem.reports.html.page import json_ready
-            from tandem.reports.html.plain import write_plain
         own = limits.damping_of_decay(decay) if decay is not None else None
         with progress("study wall") as update:
             result = limits.examine(config, list(overrides or []), measure, own, update)
-        if as_json:
-            print(json.dumps(json_ready(result)), flush=True)
-        else:
-            limits.print_limits(output(), result)
-        report(
-            run_folder(runs, "study_wall"),
-            lambda place: write_plain(
-                place, "tandem study wall", limits.headline(result), limits.page_sections(result), result
-            )[0],
-        )
+    give(limits.report(result), as_json, run_folder(runs, "study_wall"))
 
 
 COMMANDS = (Brought("study wall", study_wall),)

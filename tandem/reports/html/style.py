@@ -84,6 +84,9 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 .worst td:nth-child(n+5),.worst th:nth-child(n+5){text-align:left}
 .worst td:last-child{white-space:normal;min-width:13em}
 .beside td:last-child,.beside th:last-child{text-align:left;white-space:normal;min-width:20em}
+td.text,th.text{text-align:left}td.text:not(:first-child){white-space:normal}td.good{color:#0a7d55}
+td.bad,.note.bad{color:#d55e00;font-weight:600}.note{margin:2px 0;max-width:72em}.note.warn{color:#b06f00}
+header .note{font-size:14px}footer{margin-top:48px;font-size:13px}
 .swatch{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:6px}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 20px;font-size:13.5px}
 dt{font-weight:600}dd{margin:0;color:var(--soft)}

@@ -88,7 +88,6 @@ OURS: dict[str, set[str]] = {
         "_curve", "anchor", "band", "colour", "extra", "fill", "head", "join", "kind", "spot", "style", "thick",
         "title", "width", "y - 9",
     },
-    "tandem/machines/car/studies/vehicle/shown.py": {"picture"},
 }  # fmt: skip
 NOT_SHOWN = ("tandem/mechanism/bench/other_codes.py",)  # a model for another program
 

@@ -1,19 +1,13 @@
-"""The figures of `tandem study omni` as tables and as a page."""
+"""The figures of `tandem study omni`, as a report."""
 
 from collections.abc import Callable
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from tandem.machines.omni.studies.measures import STUDIES, Measured
 from tandem.reports.html.chart import curves, paths
-from tandem.reports.html.sections import section, table
+from tandem.reports.report import Report, Section, checked, promised
 
 Results = dict[str, Measured]
-HEADINGS = ("", "measured", "promised", "")
-_MARKS = {True: "holds", False: "DOES NOT HOLD", None: ""}
 
 
 def measure(names: list[str], say: Callable[[str, float], None]) -> Results:
@@ -34,30 +28,11 @@ def figures(results: Results) -> dict[str, Any]:
     return {"rows": rows, "holds": all(row["holds"] is not False for row in rows)}
 
 
-def headline(results: Results) -> str:
-    rows = [row for result in results.values() for row in result.rows if row[3] is not None]
-    broken = [what for what, _, _, holds in rows if not holds]
-    if broken:
-        return f"{len(broken)} of {len(rows)} promises do not hold: {'; '.join(broken)}"
-    return f"All {len(rows)} promises hold." if rows else "Nothing of this is promised."
-
-
-def print_results(console: Console, results: Results) -> None:
+def report(results: Results) -> Report:
+    sections = []
     for name, result in results.items():
-        shown = Table(title=STUDIES[name][0], title_justify="left", box=SIMPLE_HEAD)
-        for k, heading in enumerate(HEADINGS):
-            shown.add_column(heading, justify="left" if k in (0, 3) else "right", no_wrap=k > 0)
-        for what, value, limit, holds in result.rows:
-            shown.add_row(what, value, limit, _MARKS[holds])
-        console.print(shown)
-    console.print(headline(results), markup=False)
-
-
-def page_sections(results: Results) -> list[str]:
-    pieces = []
-    for name, result in results.items():
-        rows = [(what, value, limit, _MARKS[holds]) for what, value, limit, holds in result.rows]
-        charts = [paths(title, series) for title, series in result.paths]
-        charts += [curves(title, series, logarithmic=log) for title, series, log in result.pictures]
-        pieces.append(section(name, STUDIES[name][0], "", table(HEADINGS, rows, "figures"), *charts))
-    return pieces
+        pictures = [paths(title, series) for title, series in result.paths]
+        pictures += [curves(title, series, logarithmic=log) for title, series, log in result.pictures]
+        sections.append(Section(STUDIES[name][0], [checked(result.rows), *pictures], key=name))
+    headline = promised([row for result in results.values() for row in result.rows])
+    return Report("tandem study omni", headline, figures(results), sections)

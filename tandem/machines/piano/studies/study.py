@@ -6,18 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from sim_service.contract.machine import Machine, Tables, index
 from sim_service.registry import load_machine
 from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.sections import section, table
+from tandem.reports.report import Report, Section, checked, promised
 
 H = 2.5e-4
-_MARKS = {True: "holds", False: "DOES NOT HOLD", None: ""}
-HEADINGS = ("", "measured", "expected", "")
 Path = list[tuple[float, float]]  # s, m
 
 
@@ -114,27 +109,11 @@ def press(speed: float, depth: float, start: float) -> Path:
     return [(0.0, 0.0), (start, 0.0), (start + depth / speed, depth)]
 
 
-def headline(results: list[Study]) -> str:
-    rows = [row for study in results for row in study.rows if row[3] is not None]
-    broken = [f"{row[0]}: {row[1]}" for row in rows if not row[3]]
-    return f"{len(broken)} of {len(rows)} do not hold: {'; '.join(broken)}" if broken else f"All {len(rows)} hold."
-
-
-def print_results(console: Console, results: list[Study]) -> None:
-    for study in results:
-        shown = Table(title=study.title, title_justify="left", box=SIMPLE_HEAD)
-        for heading in HEADINGS:
-            shown.add_column(heading)
-        for what, measured, expected, holds in study.rows:
-            shown.add_row(what, measured, expected, _MARKS[holds])
-        console.print(shown)
-    console.print(headline(results), markup=False)
-
-
-def page_sections(results: list[Study]) -> list[str]:
-    pieces = []
-    for study in results:
-        rows = [(what, measured, expected, _MARKS[holds]) for what, measured, expected, holds in study.rows]
-        charts = [curves(title, series, x_label=unit) for title, series, unit in study.pictures]
-        pieces.append(section(study.name, study.title, "", table(HEADINGS, rows, "figures"), *charts))
-    return pieces
+def report(results: list[Study]) -> Report:
+    sections = []
+    for each in results:
+        pictures = [curves(title, series, x_label=unit) for title, series, unit in each.pictures]
+        sections.append(Section(each.title, [checked(each.rows), *pictures], key=each.name))
+    data = {"studies": [each.figures() for each in results], "holds": all(each.holds for each in results)}
+    headline = promised([row for each in results for row in each.rows])
+    return Report("tandem study piano", headline, data, sections)

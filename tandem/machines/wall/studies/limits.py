@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from daq_service.devices.haptic import HapticDevice
 from daq_service.devices.haptic_settings import Settings
@@ -29,7 +26,8 @@ from tandem.doctor import passivity as theory
 from tandem.doctor.passivity import Port
 from tandem.live.closed_loop import run_closed_loop
 from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.sections import section, table
+from tandem.reports.html.markup import Markup
+from tandem.reports.report import Report, Section, Table
 
 _BIAS = 5.0  # N, with which the hand presses: the wall is not left
 _KICK = 1e-3  # m/s
@@ -231,7 +229,7 @@ def leak_cells(row: dict[str, float]) -> list[str]:
     ]  # fmt: skip
 
 
-def headline(result: dict[str, Any]) -> str:
+def _headline(result: dict[str, Any]) -> str:
     row = result["rows"][0]
     text = (
         f"At {1e3 * row['period']:g} ms and {1e3 * row['delay']:g} ms of delay a wall is passive up to"
@@ -244,21 +242,21 @@ def headline(result: dict[str, Any]) -> str:
     return text + (f"; simulation agrees within {100.0 * max(off):.1f} %." if off else ".")
 
 
-def print_limits(console: Console, result: dict[str, Any]) -> None:
-    for title, headings, rows in (
-        ("Stiffest wall", HEADINGS, [cells(row) for row in result["rows"]]),
-        ("Energy given out by a push and release at constant speed", LEAK_HEADINGS, map(leak_cells, result["leaks"])),
-    ):
-        shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-        for heading in headings:
-            shown.add_column(heading, justify="right")
-        for row in rows:
-            shown.add_row(*row)
-        console.print(shown)
-    console.print(headline(result), markup=False)
+def report(result: dict[str, Any]) -> Report:
+    stiffest = Table(HEADINGS, [cells(row) for row in result["rows"]])
+    leaks = Table(LEAK_HEADINGS, [leak_cells(row) for row in result["leaks"]])
+    sections = [
+        Section("Stiffest wall", [stiffest], key="limits"),
+        Section("Over delay and sample time", _charts(result), key="picture"),
+        Section(
+            "What a held force gives out", [leaks], "A push and release at constant speed, samples aligned.",
+            key="energy",
+        ),
+    ]  # fmt: skip
+    return Report("tandem study wall", _headline(result), result, sections)
 
 
-def page_sections(result: dict[str, Any]) -> list[str]:
+def _charts(result: dict[str, Any]) -> list[Markup]:
     base = result["base"]
     charts = []
     for key, other, label in (("delay", "period", "s of delay"), ("period", "delay", "s from sample to sample")):
@@ -278,12 +276,4 @@ def page_sections(result: dict[str, Any]) -> list[str]:
             )
         ]  # fmt: skip
         charts.append(curves("stiffest wall, N/m", series, label, logarithmic=True))
-    lead = headline(result)
-    return [
-        section("limits", "How stiff it may be", lead, table(HEADINGS, [cells(r) for r in result["rows"]], "figures")),
-        section("picture", "Over delay and sample time", "", *charts),
-        section(
-            "energy", "What a held force gives out", "A push and release at constant speed, samples aligned.",
-            table(LEAK_HEADINGS, [leak_cells(r) for r in result["leaks"]], "figures"),
-        ),
-    ]  # fmt: skip
+    return charts

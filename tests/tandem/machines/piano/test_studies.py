@@ -1,24 +1,22 @@
 """The studies of the piano key: each of them says what it promises, and all of it holds."""
 
-import io
-
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from tandem.commands.cli import app
 from tandem.machines.piano import studies as piano
 from tandem.machines.piano.studies import study
+from tandem.reports.html.report_page import report_page
 
 
 @pytest.mark.parametrize("part", [*piano.PARTS])
 def test_every_study_holds_and_is_shown(part: str) -> None:
     results = piano.examine([part], lambda *_: None)
     assert [each.name for each in results] == [f"{part}-{name}" for name in piano.PARTS[part]]
-    assert all(each.holds for each in results), study.headline(results)
-    console = Console(width=200, file=io.StringIO())
-    study.print_results(console, results)
-    assert "All " in study.headline(results) and all("<svg" in p or "<table" in p for p in study.page_sections(results))
+    report = study.report(results)
+    assert report.exit_code == 0 and report.headline.startswith("All "), report.headline
+    page = report_page(report)
+    assert page.count("<table") == len(results) and ("<svg" in page) == any(each.pictures for each in results)
 
 
 def test_a_part_that_is_none_is_refused_by_name() -> None:
