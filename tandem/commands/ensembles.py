@@ -1,6 +1,5 @@
 """The commands of many runs: options, progress, tables, page."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,9 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from sync.errors import ConfigError
-from sync.files.consent import ConsentMissing
 from sync.visible import on_one_line
 from tandem.console.config_argument import OtherConfig
+from tandem.console.present import give
 from tandem.console.shipped_configs import find_config
 from tandem.console.terminal import (
     AsJson,
@@ -18,7 +17,6 @@ from tandem.console.terminal import (
     Parameters,
     Runs,
     errors,
-    output,
     parameters,
     progress,
     report,
@@ -101,20 +99,9 @@ def sweep(
         with compiling("sweep"):
             from tandem.ensembles import report as pages
             from tandem.ensembles.sweep import sweep as run_sweep
-            from tandem.reports.html.page import json_ready
-            from tandem.reports.html.plain import write_plain
         with progress("sweep") as update:
             swept = run_sweep(study, out, workers, engine, cluster, update, gpu, certificate or "", _warn)
-        summary = swept.summary()
-        if as_json:
-            print(json.dumps(json_ready(summary)), flush=True)
-        else:
-            pages.print_sweep(output(), swept)
-        title = f"tandem sweep {swept.study.name}"
-        report(
-            swept.folder,
-            lambda place: write_plain(place, title, pages.headline(swept), pages.page_sections(swept), summary)[0],
-        )
+    give(pages.report(swept), as_json, swept.folder)
 
 
 def fleet(
@@ -154,30 +141,15 @@ def fleet(
         build.ensure("everything")
         with compiling("fleet"):
             from tandem.ensembles import fleet_report as pages
-            from tandem.ensembles.fleet import NO_CONSENT, FleetAsked
+            from tandem.ensembles.fleet import FleetAsked
             from tandem.ensembles.fleet import fleet as replay_fleet
-            from tandem.reports.html.page import json_ready
-            from tandem.reports.html.plain import write_plain
         asked = FleetAsked(
             mode or ("ideal" if delay_ms else "exact"), delay_ms, str(config or ""), tuple(overrides or ()),
             tuple(name.strip() for name in channels.split(",") if name.strip()) if channels else (),
         )  # fmt: skip
         with progress("fleet") as update:
             done = replay_fleet(folder, asked, out, workers, update)
-        summary = done.summary()
-        if as_json:
-            print(json.dumps(json_ready(summary)), flush=True)
-        else:
-            pages.print_fleet(output(), done)
-        title = f"tandem fleet {done.folder.name}"
-        report(
-            done.out,
-            lambda place: write_plain(place, title, pages.headline(done), pages.page_sections(done), summary)[0],
-        )
-    if not done.sound:
-        raise typer.Exit(1)
-    if NO_CONSENT in summary["status"]:
-        raise typer.Exit(ConsentMissing.code)
+    give(pages.report(done), as_json, done.out)
 
 
 def identify(
@@ -211,20 +183,9 @@ def identify(
         with compiling("identify"):
             from tandem.ensembles import identify as pages
             from tandem.ensembles.identification import Narrowed
-            from tandem.reports.html.page import json_ready
-            from tandem.reports.html.plain import write_plain
         with progress("identify") as update:
             found = pages.identify(study, only_sensitivity, workers, update, Narrowed(from_s, to_s))
-        figures = json_ready(pages.summary(found))
-        if as_json:
-            print(json.dumps(figures), flush=True)
-        else:
-            pages.print_estimate(output(), found)
-        title = f"tandem identify {found.problem.study.name}"
-        report(
-            run_folder(runs, f"identify_{found.problem.study.name}"),
-            lambda place: write_plain(place, title, pages.headline(found), pages.page_sections(found), figures)[0],
-        )
+    give(pages.report(found), as_json, run_folder(runs, f"identify_{found.problem.study.name}"))
 
 
 def validate(
@@ -264,23 +225,10 @@ def validate(
             from tandem.ensembles import validate as pages
             from tandem.ensembles.identification import Narrowed
             from tandem.ensembles.window_record import write_window
-            from tandem.reports.html.page import json_ready
-            from tandem.reports.html.plain import write_plain
         given = parameters(settings)
         with progress("validate") as update:
             done = pages.validate(study, found, given, Narrowed(from_s, to_s), workers, update)
-        figures = json_ready(pages.summary(done))
-        if as_json:
-            print(json.dumps(figures), flush=True)
-        else:
-            pages.print_validated(output(), done)
-        title = f"tandem validate {done.problem.study.name}"
         folder = run_folder(runs, f"validate_{done.problem.study.name}")
-        report(
-            folder,
-            lambda place: write_plain(place, title, pages.headline(done), pages.page_sections(done), figures)[0],
-        )
         if not done.diverged:
             report(folder / "worst", lambda place: write_window(done.problem, done.worst, place), "worst window, a run")
-    if done.code:
-        raise typer.Exit(done.code)
+    give(pages.report(done), as_json, folder)

@@ -1,16 +1,11 @@
-"""What a fleet came to, at the terminal and as a page: how many of each kind, the rows, the largest deviations."""
-
-from typing import Any
+"""What a fleet came to: how many of each kind, the rows, the largest deviations."""
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from sync.files.consent import ConsentMissing
 from sync.visible import on_one_line
-from tandem.ensembles.fleet import Fleet
-from tandem.reports.html.sections import section, table
+from tandem.ensembles.fleet import NO_CONSENT, Fleet
+from tandem.reports.report import Part, Report, Section, Table, number
 
 _MOST_ROWS = 1000
 _LAST = ("record", "status", "note", "steps")
@@ -19,23 +14,19 @@ _PAGE_ONLY = (
 )  # fmt: skip
 
 
-def headline(fleet: Fleet) -> str:
+def _headline(fleet: Fleet) -> str:
     counts = ", ".join(f"{n} {status}" for status, n in fleet.results.counts().items())
     hours = float(np.nansum(fleet.results.figures["simulated_s"])) / 3600
     return f"{len(fleet.records)} records, {hours:.2f} h: {counts}."
 
 
 def _cells(fleet: Fleet, k: int, names: list[str]) -> list[str]:
-    numbers = [_number(fleet.columns[name][k]) for name in names]
+    numbers = [number(fleet.columns[name][k]) for name in names]
     note = on_one_line(fleet.columns["note"][k]).replace(f"{fleet.records[k]}: ", "")
     return [
         fleet.columns["record"][k], fleet.results.status[k], str(int(fleet.results.steps[k])), *numbers,
         note,
     ]  # fmt: skip
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if np.isfinite(value) else "–"
 
 
 def _shown(fleet: Fleet, without: tuple[str, ...] = ()) -> tuple[list[str], list[str], list[int]]:
@@ -48,21 +39,17 @@ def _shown(fleet: Fleet, without: tuple[str, ...] = ()) -> tuple[list[str], list
     return headings, names, order[:_MOST_ROWS]
 
 
-def print_fleet(console: Console, fleet: Fleet, most: int = 40) -> None:
-    console.print(headline(fleet), highlight=False, markup=False)
+def report(fleet: Fleet, most: int = 40) -> Report:
+    """At the terminal the first records and the usual columns, on the page more of both."""
     headings, names, order = _shown(fleet, without=_PAGE_ONLY)
-    shown = Table(box=SIMPLE_HEAD)
-    for heading in headings:
-        shown.add_column(heading)
-    for k in order[:most]:
-        shown.add_row(*(escape(cell) for cell in _cells(fleet, k, names)))
-    console.print(shown)
+    brief: list[Part] = [Table(headings, [_cells(fleet, k, names) for k in order[:most]])]
     if len(fleet.records) > most:
-        console.print(f"… and {len(fleet.records) - most} more in {fleet.out}", highlight=False, markup=False)
-
-
-def page_sections(fleet: Fleet) -> list[str]:
+        brief.append(f"… and {len(fleet.records) - most} more in {fleet.out}")
     headings, names, order = _shown(fleet)
-    rows = [_cells(fleet, k, names) for k in order]
-    lead = f"{len(rows)} of {len(fleet.records)} records, those that are not as they should be first."
-    return [section("records", "Records", lead, table(headings, rows, "beside"))]
+    lead = f"{len(order)} of {len(fleet.records)} records, those that are not as they should be first."
+    whole = Section("Records", [Table(headings, [_cells(fleet, k, names) for k in order])], lead, "page")
+    code = 0 if fleet.sound else 1
+    if not code and NO_CONSENT in fleet.results.counts():
+        code = ConsentMissing.code
+    sections = [Section("", brief, on="terminal"), whole]
+    return Report(f"tandem fleet {fleet.folder.name}", _headline(fleet), fleet.summary(), sections, code=code)

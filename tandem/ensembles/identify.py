@@ -1,4 +1,4 @@
-"""Identification as one call, and its answer as tables, pictures and JSON."""
+"""Identification as one call, and its answer as a report."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tandem.ensembles.agreement import Agreement, channels
 from tandem.ensembles.estimate import Estimate, estimate
 from tandem.ensembles.identification import Narrowed, load_problem
 from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.sections import section, table
+from tandem.reports.html.markup import Markup
+from tandem.reports.report import Report, Section, Table, warn
 
 FIT_HEADINGS = ("channel", "unit", "windows", "signal, rms", "error, rms", "median window", "bias", "explained")
 _HEADINGS = ("parameter", "unit", "start", "found", "95 % each, from", "to", "95 % all, from", "to", "remark")
@@ -146,7 +143,7 @@ def rows(found: Estimate) -> list[list[str]]:
     return out
 
 
-def headline(found: Estimate) -> str:
+def _headline(found: Estimate) -> str:
     before, after = left_over(found, found.before), left_over(found, found.after)
     fits = ", ".join(f"{name} {before[name]:.3g} → {after[name]:.3g}" for name in found.problem.channels)
     count = sum(len(w.rows) for w in found.problem.windows[: found.problem.fitted])
@@ -183,24 +180,6 @@ def remarks(found: Estimate) -> list[str]:
     return [*out, f"{found.iterations} iterations, {found.runs} runs; {found.message}"]
 
 
-def print_estimate(console: Console, found: Estimate) -> None:
-    console.print(headline(found), highlight=False, markup=False)
-    _print(console, _HEADINGS, rows(found))
-    _print(console, FIT_HEADINGS, fit_rows(found))
-    _print(console, ("a tenth of the range moves", *found.problem.channels), influence_rows(found))
-    for line in remarks(found):
-        console.print(line, highlight=False, markup=False)
-
-
-def _print(console: Console, headings: tuple[str, ...], cells: list[list[str]]) -> None:
-    shown = Table(box=SIMPLE_HEAD)
-    for k, heading in enumerate(headings):
-        shown.add_column(escape(heading), justify="left" if k < 2 else "right")
-    for row in cells:
-        shown.add_row(*(escape(cell) for cell in row))
-    console.print(shown)
-
-
 def fit_rows(found: Estimate) -> list[list[str]]:
     units = {q.name: q.unit for q in found.problem.machine.outputs}
     out = []
@@ -215,21 +194,28 @@ def influence_rows(found: Estimate) -> list[list[str]]:
     return [[name, *(f"{value:.3g}" for value in by.values())] for name, by in found.influence.items()]
 
 
-def page_sections(found: Estimate) -> list[str]:
+def report(found: Estimate) -> Report:
     names, channels = found.problem.names, found.problem.channels
-    out = [section("found", "Parameters", "\n".join(remarks(found)), table(_HEADINGS, rows(found), "beside"))]
-    out.append(section("windows", "Fitted and unused windows", "", table(FIT_HEADINGS, fit_rows(found), "beside")))
-    lead = "Root mean square of what a tenth of a parameter's range does to a channel, in deviations of its noise."
-    out.append(section("influence", "Influence", lead, table(("", *channels), influence_rows(found), "beside")))
-    cells = [[name, *(f"{v:+.2f}" for v in found.correlation[k])] for k, name in enumerate(names)]
-    out.append(section("correlation", "Correlation of the estimates", "", table(("", *names), cells, "beside")))
+    influence = "Root mean square of what a tenth of a parameter's range does to a channel, in deviations of its noise."
+    correlated = [[name, *(f"{v:+.2f}" for v in found.correlation[k])] for k, name in enumerate(names)]
+    sections = [
+        Section("Parameters", [Table(_HEADINGS, rows(found))], key="found"),
+        Section("Fitted and unused windows", [Table(FIT_HEADINGS, fit_rows(found))], key="windows"),
+        Section("Influence", [Table(("a tenth of", *channels), influence_rows(found))], influence),
+        Section("Correlation of the estimates", [Table(("", *names), correlated)], on="page", key="correlation"),
+        Section("What is left over", _residuals(found), key="residuals"),
+    ]
+    notes = [warn(line) if line.startswith("warning") else line for line in remarks(found)]
+    return Report(f"tandem identify {found.problem.study.name}", _headline(found), summary(found), sections, notes)
+
+
+def _residuals(found: Estimate) -> list[Markup]:
     step_s, pictures = 1e-3 * found.problem.study.step_ms, []
     for case, window in enumerate(found.problem.windows[:_MOST_PICTURES]):
-        for name in channels:
+        for name in found.problem.channels:
             measured = found.problem.measured[case][name]
             t = window.begin + step_s * np.arange(1, len(measured) + 1)
             ends = (("before", found.before), ("after", found.after))
             series = [Series(word, t, measured - predicted[case][name]) for word, predicted in ends]
             pictures.append(curves(f"{window}: {name}, measured minus predicted", series))
-    out.append(section("residuals", "What is left over", headline(found), *pictures[:_MOST_PICTURES]))
-    return out
+    return pictures[:_MOST_PICTURES]

@@ -1,17 +1,11 @@
-"""The page of a sweep: how runs ended, figures and what moves them, parallel coordinates, scatter pictures."""
-
-from collections.abc import Sequence
+"""The report of a sweep: how runs ended, figures and what moves them, parallel coordinates, scatter pictures."""
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tandem.ensembles.sweep import Swept
 from tandem.reports.html.scatter import parallel, scatter, side_by_side
-from tandem.reports.html.sections import section, table
 from tandem.reports.html.words import Raw
+from tandem.reports.report import Report, Section, Table
 
 _HEADINGS = ("figure", "unit", "runs", "least", "median", "largest", "moved most by", "rank correlation")
 _MOST_AXES = 9
@@ -56,26 +50,16 @@ def figure_rows(swept: Swept) -> list[list[str]]:
     return rows
 
 
-def headline(swept: Swept) -> str:
+def _headline(swept: Swept) -> str:
     counts = swept.results.counts()
     failed = {status: n for status, n in counts.items() if status != "ok"}
     ends = ", ".join(f"{n} {status}" for status, n in failed.items()) or "none failed"
     return f"{len(swept.results.keys)} runs of {swept.machine.name}: {counts.get('ok', 0)} ok, {ends}."
 
 
-def print_sweep(console: Console, swept: Swept) -> None:
-    console.print(headline(swept), highlight=False, markup=False)
-    shown = Table(box=SIMPLE_HEAD)
-    for k, heading in enumerate(_HEADINGS):
-        shown.add_column(heading, justify="right" if k in (2, 3, 4, 5, 7) else "left")
-    for row in figure_rows(swept):
-        shown.add_row(*(escape(cell) for cell in row))
-    console.print(shown)
-
-
-def page_sections(swept: Swept) -> list[str]:
-    figures = swept.results.figures
-    found = [section("figures", "Figures of merit", headline(swept), table(_HEADINGS, figure_rows(swept), "beside"))]
+def report(swept: Swept) -> Report:
+    figures, errors = swept.results.figures, swept.results.errors
+    found = [Section("Figures of merit", [Table(_HEADINGS, figure_rows(swept))], key="figures")]
     varied = [name for name in swept.names if np.ptp(swept.table[name]) > 0]
     columns = {name: swept.table[name] for name in varied} | figures
     chosen = dict(list(columns.items())[: _MOST_AXES - 1])
@@ -83,21 +67,15 @@ def page_sections(swept: Swept) -> list[str]:
     if last is not None and len(columns) > 1:
         chosen[last] = columns[last]
         lead = f"A line a run, coloured by {last}, from blue (least) to orange (largest)."
-        picture = parallel("parameters and figures", chosen, last)
-        found.append(section("parallel", "Parallel coordinates", lead, picture))
+        found.append(Section("Parallel coordinates", [parallel("parameters and figures", chosen, last)], lead))
     if varied and figures:
-        found.append(section("scatter", "What moves what", _scatter_lead(varied, figures), _scatters(swept)))
-    if swept.results.errors:
-        rows = [
-            (str(k), swept.results.status[k], why) for k, why in list(swept.results.errors.items())[:_MOST_FAILURES]
-        ]
-        lead = f"{len(swept.results.errors)} runs came to nothing; the first {len(rows)}."
-        found.append(section("failed", "Runs that failed", lead, table(("run", "how", "why"), rows)))
-    return found
-
-
-def _scatter_lead(varied: Sequence[str], figures: dict[str, np.ndarray]) -> str:
-    return f"Each of {len(figures)} figures over the parameters of {len(varied)} that move it most."
+        lead = f"Each of {len(figures)} figures over the parameters of {len(varied)} that move it most."
+        found.append(Section("What moves what", [_scatters(swept)], lead, key="scatter"))
+    if errors:
+        rows = [(str(k), swept.results.status[k], why) for k, why in list(errors.items())[:_MOST_FAILURES]]
+        lead = f"{len(errors)} runs came to nothing; the first {len(rows)}."
+        found.append(Section("Runs that failed", [Table(("run", "how", "why"), rows)], lead, "page"))
+    return Report(f"tandem sweep {swept.study.name}", _headline(swept), swept.summary(), found)
 
 
 def _scatters(swept: Swept) -> Raw:

@@ -13,10 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from sync.errors import ConfigError, TandemError
 from sync.files.consent import ConsentMissing
@@ -27,8 +23,8 @@ from tandem.ensembles.pool import cores
 from tandem.ensembles.work import Worker
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.scatter import side_by_side
-from tandem.reports.html.sections import section, table
 from tandem.reports.html.words import Raw
+from tandem.reports.report import Cell, Report, Section, Table, bad, inside
 
 VALID, NOT_VALID = 0, 1
 _MOST_BYTES = 1 << 24  # of a report of identify
@@ -168,14 +164,14 @@ def summary(done: Validated) -> dict[str, Any]:
     }
 
 
-def rows(done: Validated) -> list[list[str]]:
+def rows(done: Validated) -> list[list[Cell]]:
     units = {q.name: q.unit for q in done.problem.machine.outputs}
     limits = done.problem.study.validation
-    out = []
+    out: list[list[Cell]] = []
     for word, found in (("unused", done.unused), ("fitted", done.fitted)):
         for name, each in found.items():
             good = each.explained >= limits.explained and not each.inside < limits.inside
-            verdict = "" if word == "fitted" else "inside" if good else "OUTSIDE"
+            verdict = "" if word == "fitted" else inside(good)
             numbers = [f"{v:.3g}" for v in (each.signal, each.error, each.median, each.bias, each.largest)]
             out.append([name, units[name], word, *numbers, f"{each.explained:.1%}", _share(each.inside), verdict])
     return out
@@ -202,11 +198,11 @@ def _drift(done: Validated, name: str) -> tuple[np.ndarray, np.ndarray]:
     return drift(done.problem.windows[first:], done.made[first:], name, 1e-3 * done.problem.study.step_ms)
 
 
-def _curve_rows(points: list[Averaged]) -> list[list[str]]:
-    out = []
+def _curve_rows(points: list[Averaged]) -> list[list[Cell]]:
+    out: list[list[Cell]] = []
     for p in points:
         numbers = [f"{v:.4g}" for v in (p.measured, p.scatter, p.tolerance, p.simulated)]
-        out.append([f"{p.at:.4g}", str(p.windows), *numbers, "inside" if p.inside else "OUTSIDE"])
+        out.append([f"{p.at:.4g}", str(p.windows), *numbers, inside(p.inside)])
     return out
 
 
@@ -227,46 +223,27 @@ def remarks(done: Validated) -> list[str]:
     return out
 
 
-def print_validated(console: Console, done: Validated) -> None:
-    console.print(headline(done), highlight=False, markup=False)
-    _print(console, _HEADINGS, rows(done))
-    if by := region_rows(done):
-        _print(console, _BY, by)
-    for name, points in done.curves().items():
-        _print(console, (name, *_CURVE[1:]), _curve_rows(points))
-    for line in remarks(done):
-        console.print(line, highlight=False, markup=False)
-
-
-def _print(console: Console, headings: tuple[str, ...], cells: list[list[str]]) -> None:
-    shown = Table(box=SIMPLE_HEAD)
-    for k, heading in enumerate(headings):
-        shown.add_column(escape(heading), justify="left" if k < 3 else "right")
-    for row in cells:
-        shown.add_row(*(escape(cell) for cell in row))
-    console.print(shown)
-
-
-def page_sections(done: Validated) -> list[str]:
+def report(done: Validated) -> Report:
     problem, study = done.problem, done.problem.study
-    out = [section("agreement", "Agreement", "\n".join(remarks(done)), table(_HEADINGS, rows(done), "beside"))]
-    pictures = [_curve_picture(name, points) for name, points in done.curves().items()]
-    if pictures:
+    points = done.curves()
+    sections = [Section("Agreement", [Table(_HEADINGS, rows(done))])]
+    if points:
         lead = "Measured in unused windows, averaged, with the scatter of the mean (95 %) and the band of tolerance."
-        tables = [table((name, *_CURVE[1:]), _curve_rows(points), "beside") for name, points in done.curves().items()]
-        out.append(section("curves", "Curves", lead, *pictures, *tables))
+        pictures = [_curve_picture(name, each) for name, each in points.items()]
+        tables = [Table((name, *_CURVE[1:]), _curve_rows(each)) for name, each in points.items()]
+        sections.append(Section("Curves", [*pictures, *tables], lead))
     if by := region_rows(done):
-        out.append(section("regions", "By region", "Of unused windows.", table(_BY, by, "beside")))
+        sections.append(Section("By region", [Table(_BY, by)], "Of unused windows.", key="regions"))
     lead = "Root mean square of the error over the time since a window began, of unused windows."
     drawn = [curves(name, [Series("error, rms", *_drift(done, name))], width=_HALF) for name in problem.channels]
-    out.append(section("drift", "Drift within a window", lead, side_by_side(drawn)))
-    case = done.worst
-    lead = f"{problem.windows[case]}, which was not fitted. `tandem view` shows it: worst/ beside this page."
-    shown = [_window_picture(done, case, name) for name in problem.channels]
-    out.append(section("worst", "The worst window", lead, *shown))
+    sections.append(Section("Drift within a window", [side_by_side(drawn)], lead, key="drift"))
+    lead = f"{problem.windows[done.worst]}, which was not fitted. `tandem view` shows it: worst/ beside this page."
+    shown = [_window_picture(done, done.worst, name) for name in problem.channels]
+    sections.append(Section("The worst window", shown, lead, key="worst"))
     named = [[str(w), "fitted" if w.fitted else "unused"] for w in problem.windows]
-    out.append(section("windows", "Windows", f"Set: {study.set}", table(("window", ""), named, "beside")))
-    return out
+    sections.append(Section("Windows", [Table(("window", ""), named)], f"Set: {study.set}", "page"))
+    notes = [bad(line) if line.startswith("not valid") else line for line in remarks(done)]
+    return Report(f"tandem validate {study.name}", headline(done), summary(done), sections, notes, code=done.code)
 
 
 _HALF = 520

@@ -8,7 +8,8 @@ import pytest
 
 import tandem
 from sync.errors import ConfigError
-from tandem.ensembles.identify import identify, page_sections, remarks, rows, summary
+from tandem.ensembles.identify import identify, remarks, report, rows, summary
+from tandem.reports.html.report_page import report_page
 
 HIDDEN = {"mass": 0.7, "stiffness": 260.0, "damping": 3.1}
 NOISE = 2e-4  # m
@@ -82,7 +83,7 @@ def test_what_the_data_do_not_tell_is_named_and_gets_no_interval(tmp_path: Path)
     told = {name: k for k, name in enumerate(found.problem.names) if name in combination.weights}
     assert all(np.isnan(found.deviations[k]) for k in told.values())
     assert found.values[1] / found.values[0] == pytest.approx(260.0 / 0.7, rel=1e-3)
-    assert "not told by the data" in str(rows(found)) and "not told apart" in "".join(page_sections(found))
+    assert "not told by the data" in str(rows(found)) and "not told apart" in report_page(report(found))
 
 
 def test_a_prior_tells_what_the_data_do_not(tmp_path: Path) -> None:

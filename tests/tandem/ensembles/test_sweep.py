@@ -19,9 +19,10 @@ import tandem
 from sync.errors import ConfigError, TandemError
 from tandem.ensembles import figures, pool, sampling
 from tandem.ensembles.pool import Interrupted
-from tandem.ensembles.report import page_sections, rank_correlation
+from tandem.ensembles.report import rank_correlation, report
 from tandem.ensembles.study import Figure, Study
 from tandem.ensembles.sweep import prepare, sweep
+from tandem.reports.html.report_page import report_page
 from tests.tandem.ending_work import rows_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -112,7 +113,7 @@ def test_runs_that_fail_are_rows(tmp_path: Path) -> None:
     made = sweep(fast, tmp_path)
     assert made.results.status == ["diverged", "diverged"] and np.isnan(made.table["peak"]).all()
     assert "diverged 0.002 s after the start" in made.table["error"][0]
-    assert "Runs that failed" in "".join(page_sections(made))
+    assert "Runs that failed" in report_page(report(made))
 
 
 def test_two_processes_do_not_work_on_one_study(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ from sync.errors import ConfigError
 from tandem.ensembles.agreement import agreement
 from tandem.ensembles.identify import identify
 from tandem.ensembles.identify import summary as identified
-from tandem.ensembles.validate import NOT_VALID, VALID, headline, page_sections, remarks, summary, validate
+from tandem.ensembles.validate import NOT_VALID, VALID, headline, remarks, report, summary, validate
 from tandem.ensembles.window_record import write_window
 from tandem.ensembles.windows import Measured
 from tandem.records.replay import Asked, replay_run
 from tandem.reports.html.page import json_ready
+from tandem.reports.html.report_page import report_page
 from tests.tandem.ensembles.test_correlated import HIDDEN, SIGMA, columns, written
 
 WINDOWS = {"seconds": 0.5, "fitted": [[0.0, 2.0]], "unused": [[2.0, 6.0]]}
@@ -54,7 +55,7 @@ def test_the_right_machine_is_valid_and_a_wrong_one_is_not(data: Path) -> None:
     assert wrong.code == NOT_VALID and headline(wrong).startswith("NOT VALID")
     assert any("position" in line and "within the tolerance" in line for line in wrong.complaints)
     assert wrong.unused["position"].error > 3.0 * right.unused["position"].error
-    assert "OUTSIDE" in "".join(page_sections(wrong)) and "OUTSIDE" not in "".join(page_sections(right))
+    assert "OUTSIDE" in report_page(report(wrong)) and "OUTSIDE" not in report_page(report(right))
     json.dumps(json_ready(summary(wrong)))
 
 
@@ -114,7 +115,7 @@ def test_a_window_in_which_the_machine_diverges_is_a_verdict_not_an_end(data: Pa
     done = validate(study(data, start={"x": 1e12, "v": "v"}))
     assert done.code == NOT_VALID and len(done.diverged) == 12 and "diverges in" in done.complaints[0]
     json.dumps(json_ready(summary(done)), allow_nan=False)
-    page_sections(done)
+    report_page(report(done))
 
 
 @pytest.mark.parametrize(
