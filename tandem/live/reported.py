@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from tandem.console.present import print_section
 from tandem.console.terminal import errors, output, report, run_folder
 from tandem.live.run import live_run
 from tandem.reports.outcome import INTERRUPTED, verdict
@@ -81,7 +82,7 @@ def run_and_report(
 
         result = figures(checked, outcome)
         if folder is not None:
-            from tandem.records.against_truth import against_truth, print_against_truth
+            from tandem.records.against_truth import against_truth, truth_section
 
             result["truth"] = against_truth(folder)
         if as_json and (outcome.failure or result["steps"]):
@@ -92,7 +93,7 @@ def run_and_report(
         if not as_json:
             print_run(output(), result)
             if result.get("truth"):
-                print_against_truth(output(), result["truth"])
+                print_section(output(), truth_section(result["truth"]))
         data = [RunData(result["transport"], result, outcome.steps, tuple(checked.inputs))]
         place = folder or run_folder(runs, checked.name)
         write_run_report(place, f"tandem {word}: {config.stem}", data, own=sections)

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from sync.record import Run, RunError, open_run
 from sync.record.settings import recorded_number, recorded_parameters, recorded_settings
+from tandem.reports.report import Section, Table
 
 FOLDER = "truth"  # in a run's own: where the "real" machine beside it is recorded
 
@@ -147,26 +144,17 @@ def _number(value: Any) -> float | None:
     return recorded_number(value)
 
 
-def print_against_truth(console: Console, found: dict[str, Any]) -> None:
-    table = Table(
-        title=f"Against the truth, from {found['settle_s']:g} s on: rms", title_justify="left", box=SIMPLE_HEAD
-    )
-    for k, heading in enumerate(("", "outside", "in outages", "at their end", "worst", "unit")):
-        table.add_column(heading, justify="left" if k in (0, 5) else "right", no_wrap=True)
-    for name, row in found["watched"].items():
-        cells = [row.get(key) for key in ("outside", "outage", "outage_end", "worst")]
-        shown = ("" if cell is None else f"{cell:.4g}" for cell in cells)
-        table.add_row(escape(name), *shown, escape(row["unit"]))
-    console.print(table)
-    if found["unknown"]:
-        names = escape(", ".join(found["unknown"]))
-        console.print(f"not outputs of both, so not compared: {names}", soft_wrap=True, highlight=False)
+def truth_section(found: dict[str, Any]) -> Section:
+    keys = ("outside", "outage", "outage_end", "worst")
+    rows = [(name, *(row.get(key) for key in keys), row["unit"]) for name, row in found["watched"].items()]
+    lines = [f"not outputs of both, so not compared: {', '.join(found['unknown'])}"] if found["unknown"] else []
     for name, row in found["estimated"].items():
         true = "" if row["truth"] is None else f"; truth {row['truth']:.4g}"
-        console.print(f"{escape(name)}: {row['estimate']:.4g} ± {row['sigma']:.2g}{true}", highlight=False)
+        lines.append(f"{name}: {row['estimate']:.4g} ± {row['sigma']:.2g}{true}")
     counted = ", ".join(f"{found[key]} {key.removeprefix('readings_')}" for key in found if key.startswith("readings_"))
-    console.print(
+    lines.append(
         f"{found['compared']} steps compared, {found['not_compared']} had no instant of their own"
-        + f"; readings: {counted}" * bool(counted),
-        soft_wrap=True, highlight=False,
-    )  # fmt: skip
+        + f"; readings: {counted}" * bool(counted)
+    )
+    table = Table(("", "outside", "in outages", "at their end", "worst", "unit"), rows)
+    return Section(f"Against the truth, from {found['settle_s']:g} s on: rms", [table, *lines], key="truth")

@@ -1,15 +1,14 @@
 """The command `tandem observe`: a twin experiment from a file, its figures and a page."""
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tandem.console.help_text import Brought
+from tandem.console.present import give
 from tandem.console.shipped_configs import CONFIGS
-from tandem.console.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+from tandem.console.terminal import AsJson, Runs, errors, progress, run_folder
 
 DEFAULT = CONFIGS / "observers" / "tilting.toml"
 
@@ -105,31 +104,13 @@ def observe(
             setup = twin.prepare(settings, study)
             outcomes = twin.run(setup, named, update)
         found = shown.figures(setup, outcomes)
-    from tandem.reports.html.page import json_ready
-    from tandem.reports.html.plain import write_plain
-
-    if as_json:
-        print(json.dumps(json_ready(found)), flush=True)
-    else:
-        shown.print_results(output(), found)
-    headline = shown.headline(found)
-    report(
-        run_folder(runs, "observe"),
-        lambda folder: write_plain(
-            folder, f"tandem observe {settings.name}", headline, shown.page_sections(setup, outcomes, found), found
-        )[0],
-    )
-    if any(row["holds"] is False for row in found[named[0]]["watched"].values()):
-        print(f"tandem: observe {study}: {headline}", file=sys.stderr)
-        raise typer.Exit(1)
+    give(shown.report(setup, outcomes, found), as_json, run_folder(runs, "observe"))
 
 
 def _over_record(run: Path, tunings: list[Path], truth: Path | None, smooth: bool, as_json: bool, runs: Path) -> None:
     from sync.compile.jit import compiling
     from tandem.machines.observer.studies import recorded
-    from tandem.records.against_truth import against_truth, print_against_truth, watched_truth
-    from tandem.reports.html.page import json_ready
-    from tandem.reports.html.plain import write_plain
+    from tandem.records.against_truth import against_truth, watched_truth
 
     with errors(), compiling("observe"), progress("observe") as update:
         found = recorded.observe_record(run, tunings, update)
@@ -143,26 +124,7 @@ def _over_record(run: Path, tunings: list[Path], truth: Path | None, smooth: boo
         beside = against_truth(found[recorded.AS_RECORDED].run.path)
     if beside:
         shown[recorded.AS_RECORDED]["truth"] = beside
-    if as_json:
-        print(json.dumps(json_ready(shown)), flush=True)
-    else:
-        recorded.print_results(output(), shown)
-        if beside:
-            print_against_truth(output(), beside)
-    headline = recorded.headline(shown)
-    report(
-        run_folder(runs, "observe"),
-        lambda folder: write_plain(
-            folder,
-            f"tandem observe {run.name}",
-            headline,
-            recorded.page_sections(found, shown, passes, of_errors),
-            shown,
-        )[0],
-    )
-    if not shown[recorded.AS_RECORDED]["identical"]:
-        print(f"tandem: observe {run}: {headline}", file=sys.stderr)
-        raise typer.Exit(1)
+    give(recorded.report(found, shown, passes, of_errors), as_json, run_folder(runs, "observe"))
 
 
 COMMANDS = (Brought("observe", observe),)

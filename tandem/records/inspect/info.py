@@ -17,8 +17,9 @@ from sim_service.inputs.stages import counted
 from sim_service.step_record import STATUS
 from sync.record import Run, Topic, open_run
 from sync.record.settings import recorded_machine_name, recorded_parameters, recorded_rows
+from tandem.console.present import print_section
 from tandem.console.terminal import single_lines
-from tandem.records.against_truth import against_truth, print_against_truth
+from tandem.records.against_truth import against_truth, truth_section
 
 _GAP_PERIODS = 1.5
 _FOR_A_PERIOD = 4096  # intervals, whose median is the period
@@ -265,4 +266,4 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
     if found["model"]:
         console.print(f"model {escape(found['model'])}, {len(found['parameters'])} parameters (--json lists them)")
     if found["truth"]:
-        print_against_truth(console, found["truth"])
+        print_section(console, truth_section(found["truth"]))

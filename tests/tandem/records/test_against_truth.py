@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from sync.record import CompleteRun, CompleteTopic, write_complete
 from sync.ring.block import Channel, Layout
-from tandem.records.against_truth import against_truth, print_against_truth
+from tandem.console.present import print_report
+from tandem.console.terminal import Terminal
+from tandem.records.against_truth import against_truth, truth_section
+from tandem.reports.report import Report
 
 TRUE = Layout((Channel("x", "f8", unit="m"),))
 OWN = Layout((Channel("input_t_ns", "i8"), Channel("input_seq", "i8"), Channel("x", "f8", unit="[red]m")))
@@ -48,7 +50,7 @@ def test_steps_are_compared_at_the_instants_of_their_blocks(tmp_path: Path) -> N
     assert (found["compared"], found["not_compared"]) == (COUNT - 5, 5)
     assert found["watched"]["x"]["outside"] == found["watched"]["x"]["worst"] == 0.5
     shown = io.StringIO()
-    print_against_truth(Console(file=shown, width=100), found)
+    print_report(Terminal(file=shown, width=100), Report("", "", found, [truth_section(found)]))
     assert "not compared: [b]y" in shown.getvalue()
     assert "[red]m" in shown.getvalue() and "35 steps compared, 5 had no instant" in shown.getvalue()
 

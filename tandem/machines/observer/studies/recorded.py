@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from sim_service.registry import gather, recorded
 from sync.errors import ConfigError
@@ -22,9 +19,10 @@ from sync.record import open_run
 from sync.record.settings import recorded_files
 from tandem.ensembles.pool import cores, processes
 from tandem.machines.observer.studies.smoothing import SmoothedRecord, compared, smooth_record
+from tandem.records.against_truth import truth_section
 from tandem.records.replay import Asked, Replayed, recorded_columns, replay_run
 from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.sections import section, table
+from tandem.reports.report import Report, Section, Table
 
 AS_RECORDED = "as recorded"
 COUNTED = ("readings_used", "readings_gated", "readings_late")
@@ -142,11 +140,6 @@ def add_smoothed(
             shown[name]["smoothed"] = compared(passes[name], columns, truth)
 
 
-def headline(shown: dict[str, Any]) -> str:
-    same = shown[AS_RECORDED]["identical"]
-    return f"{AS_RECORDED}: {'identical to the record, to the bit' if same else 'NOT what was recorded'}."
-
-
 def _rows(shown: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     names = list(shown)
     rows = [(key.removeprefix("readings_"), *(f"{shown[n]['readings'][key]:.0f}" for n in names)) for key in COUNTED]
@@ -189,25 +182,26 @@ def _nees(passes: dict[str, Any], name: str, which: str, quantity: str) -> str:
     return f"{one['mean']:.3g} ({one['low']:.3g} to {one['high']:.3g}: {shares})"
 
 
-def print_results(console: Console, shown: dict[str, Any]) -> None:
-    headings, rows = _rows(shown)
-    out = Table(box=SIMPLE_HEAD)
-    for k, heading in enumerate(headings):
-        out.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
-    for row in rows:
-        out.add_row(*row)
-    console.print(out)
-    console.print(headline(shown), markup=False)
-
-
-def page_sections(
+def report(
     found: dict[str, Replayed],
     shown: dict[str, Any],
     passes: dict[str, SmoothedRecord],
     truth: Mapping[str, np.ndarray],
-) -> list[str]:
-    headings, rows = _rows(shown)
-    pieces = [section("figures", "figures", headline(shown), table(headings, rows, "figures"))]
+) -> Report:
+    """Exit code 1 where a replay is not what was recorded."""
+    run, same = found[AS_RECORDED].run, shown[AS_RECORDED]["identical"]
+    headline = f"{AS_RECORDED}: {'identical to the record, to the bit' if same else 'NOT what was recorded'}."
+    sections = [Section("Figures", [Table(*_rows(shown))])]
+    if beside := shown[AS_RECORDED].get("truth"):
+        sections.append(truth_section(beside))
+    sections += _pictures(found, passes, truth)
+    return Report(f"tandem observe {run.path.parent.name}", headline, shown, sections, code=int(not same))
+
+
+def _pictures(
+    found: dict[str, Replayed], passes: dict[str, SmoothedRecord], truth: Mapping[str, np.ndarray]
+) -> list[Section]:
+    out = []
     first = found[AS_RECORDED]
     seconds = (first.instants - first.instants[0]) * 1e-9 if len(first.results) else np.zeros(0)
     for q in first.model.outputs:
@@ -225,5 +219,5 @@ def page_sections(
             if what in truth:
                 series.append(Series("truth", seconds, truth[what]))
             if series:
-                pieces.append(section(name, name, "", curves(f"{name} over time, s", series)))
-    return pieces
+                out.append(Section(name, [curves(f"{name} over time, s", series)], key=name))
+    return out

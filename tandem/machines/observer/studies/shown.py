@@ -1,18 +1,16 @@
-"""Figures of a twin experiment: rows beside what is promised, tables for the terminal, sections of a page."""
+"""Figures of a twin experiment: rows beside what is promised, as a report."""
 
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from tandem.estimation.satellites import Reception
 from tandem.machines.observer.studies.twin import Outcome, Setup, consistency, counts
 from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.sections import section, table
+from tandem.reports.report import Cell, Part, Report, Section, Table, promised
 
-HEADINGS = ("", "unit", "all", "without outage", "outage", "at its end", "promised", "")
+HEADINGS = ("quantity", "unit", "all", "without outage", "outage", "at its end", "promised", "verdict")
+_BANDS = (("upper", "high"), ("lower", "low"))
 _PARTS = ("all", "without outage", "outage")
 
 
@@ -66,41 +64,29 @@ def _received(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def _reception_section(name: str, one: Reception) -> str:
+def _reception_section(name: str, one: Reception) -> Section:
     path = [
         Series("true", one.antennas[:, 0], one.antennas[:, 1]),
         Series("received", one.read[:, 0], one.read[:, 1]),
     ]
-    return section(
-        f"reception_{name}", f"{name}: satellites and path", "The first run.",
+    pictures = [
         curves("satellites seen over time, s", [Series("satellites", one.seconds, one.satellites.astype(float))]),
         curves("dilution of precision over time, s", [
             Series(axis, one.seconds, one.dilution[:, k]) for k, axis in enumerate(("east", "north"))
         ]),
         curves("north over east, m", path, x_label="m"),
-    )  # fmt: skip
-
-
-def headline(found: dict[str, Any]) -> str:
-    first = next(iter(found))
-    promised = [(name, row) for name, row in found[first]["watched"].items() if row["holds"] is not None]
-    broken = [name for name, row in promised if not row["holds"]]
-    if broken:
-        return f"{first}: {len(broken)} of {len(promised)} promises do not hold: {', '.join(broken)}"
-    return f"{first}: all {len(promised)} promises hold." if promised else "Nothing of this is promised."
-
-
-def _text(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
-
-
-def _rows(figures: dict[str, Any]) -> list[tuple[str, ...]]:
-    marks = {True: "holds", False: "DOES NOT HOLD", None: ""}
-    return [
-        (name, row["unit"], *(_text(row[part]) for part in _PARTS), _text(row["at_outage_end"]), _text(row["limit"]),
-         marks[row["holds"]])
-        for name, row in figures["watched"].items()
     ]  # fmt: skip
+    return Section(f"{name}: satellites and path", pictures, "The first run.")
+
+
+def _headline(found: dict[str, Any]) -> str:
+    first = next(iter(found))
+    return f"{first}: {promised([(name, '', '', row['holds']) for name, row in found[first]['watched'].items()])}"
+
+
+def _rows(figures: dict[str, Any]) -> list[tuple[Cell, ...]]:
+    keys = (*_PARTS, "at_outage_end", "limit")
+    return [(name, row["unit"], *(row[key] for key in keys), row["holds"]) for name, row in figures["watched"].items()]
 
 
 def _sensor_rows(figures: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -129,49 +115,24 @@ def _estimated(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def print_results(console: Console, found: dict[str, Any]) -> None:
+def report(setup: Setup, outcomes: dict[str, Outcome], found: dict[str, Any]) -> Report:
+    """The verdict is that of the first form: the others stand beside it."""
+    sections = []
     for form, figures in found.items():
-        shown = Table(title=f"{form}: root mean square errors", title_justify="left", box=SIMPLE_HEAD)
-        for k, heading in enumerate(HEADINGS):
-            shown.add_column(heading, justify="left" if k < 2 else "right", no_wrap=True)
-        for row in _rows(figures):
-            shown.add_row(*row)
-        console.print(shown)
-        if any(row["used"] for row in figures["sensors"].values()):
-            sensors = Table(box=SIMPLE_HEAD)
-            for k, heading in enumerate(SENSOR_HEADINGS):
-                sensors.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
-            for row in _sensor_rows(figures):
-                sensors.add_row(*row)
-            console.print(sensors)
-        lines = [
-            _consistent(figures),
-            *_estimated(figures),
-            *_received(figures),
-            f"{figures['step_us']:.0f} us a step, late readings included",
-        ]
-        for line in lines:
-            console.print(line, markup=False)
-    console.print(headline(found), markup=False)
-
-
-def page_sections(setup: Setup, outcomes: dict[str, Outcome], found: dict[str, Any]) -> list[str]:
-    first = next(iter(outcomes.values()))
-    pieces = [_reception_section(name, one) for name, one in first.receptions.items()]
-    for form, figures in found.items():
-        text = "; ".join([_consistent(figures), *_estimated(figures)])
         mean = np.mean(outcomes[form].nees, axis=0)
         t = np.arange(len(mean)) * 20 * setup.h
-        n = figures["nees"]
         series = [
-            Series("NEES, mean of all runs", t, mean), Series("upper band", t, np.full(len(t), n["high"])),
-            Series("lower band", t, np.full(len(t), n["low"])),
-        ]  # fmt: skip
-        pieces.append(
-            section(
-                form, form, text, table(HEADINGS, _rows(figures), "figures"),
-                table(SENSOR_HEADINGS, _sensor_rows(figures), "figures"),
-                curves("normalised error squared over time, s", series, logarithmic=True),
-            )
-        )  # fmt: skip
-    return pieces
+            Series("NEES, mean of all runs", t, mean),
+            *(Series(f"{end} band", t, np.full(len(t), figures["nees"][low])) for end, low in _BANDS),
+        ]
+        parts: list[Part] = [Table(HEADINGS, _rows(figures))]
+        if any(row["used"] for row in figures["sensors"].values()):
+            parts.append(Table(SENSOR_HEADINGS, _sensor_rows(figures)))
+        parts += [_consistent(figures), *_estimated(figures), *_received(figures)]
+        parts.append(f"{figures['step_us']:.0f} us a step, late readings included")
+        parts.append(curves("normalised error squared over time, s", series, logarithmic=True))
+        sections.append(Section(f"{form}: root mean square errors", parts, key=form))
+    first = next(iter(found))
+    sections += [_reception_section(name, one) for name, one in outcomes[first].receptions.items()]
+    broken = any(row["holds"] is False for row in found[first]["watched"].values())
+    return Report(f"tandem observe {setup.study.name}", _headline(found), found, sections, code=int(broken))
