@@ -1,22 +1,19 @@
 """The command `tandem iso`: options, progress, tables, page."""
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tandem.console.config_argument import by_name
+from tandem.console.present import give
 from tandem.console.terminal import (
     AsJson,
     Parameters,
     Runs,
     errors,
-    output,
     parameters,
     progress,
-    report,
     run_folder,
     status,
 )
@@ -66,23 +63,10 @@ def iso(
             from tandem.machines.car.studies.iso import tables as iso_report
             from tandem.machines.car.studies.iso.manoeuvres import chosen, run_tests
             from tandem.machines.car.studies.iso.vehicle import load_vehicle
-            from tandem.reports.html.page import json_ready
-            from tandem.reports.html.plain import write_plain
 
             names = chosen(test, speed_kmh)
             car = load_vehicle(vehicle, changed, road)
         with progress(f"iso {test}") as update:
             results, failed = run_tests(car, names, speed_kmh, update)
-        figures = iso_report.figures(car, results, failed)
-        if as_json:
-            print(json.dumps(json_ready(figures)), flush=True)
-        else:
-            iso_report.print_results(output(), results)
-        if results:
-            headline, pieces = iso_report.headline(car, results), iso_report.page_sections(results)
-            folder = out or run_folder(runs, f"iso_{test}")
-            report(folder, lambda place: write_plain(place, f"tandem iso {test}", headline, pieces, figures)[0])
-    for name, why in failed.items():
-        print(f"tandem: {name}: {why}", file=sys.stderr)
-    if failed:
-        raise typer.Exit(max(why.code for why in failed.values()))
+    place = (out or run_folder(runs, f"iso_{test}")) if results else None
+    give(iso_report.report(f"iso {test}", car, results, failed), as_json, place)

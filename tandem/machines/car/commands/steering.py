@@ -1,6 +1,5 @@
 """The commands of the steering wheel: `tandem study caster`, `tandem study caster-trials`, `tandem study steering`."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import typer
 from sync.child_python import python_command, python_environment
 from sync.errors import ConfigError
 from tandem.console.config_argument import PadConfig
+from tandem.console.present import give
 from tandem.console.shipped_configs import CONFIGS
 from tandem.console.terminal import (
     AsJson,
@@ -18,10 +18,8 @@ from tandem.console.terminal import (
     Parameters,
     Runs,
     errors,
-    output,
     parameters,
     progress,
-    report,
     run_folder,
     status,
 )
@@ -67,26 +65,12 @@ def caster(
             from tandem.machines.car.studies.iso import tables
             from tandem.machines.car.studies.iso.vehicle import load_vehicle
             from tandem.machines.car.studies.steering import caster as study
-            from tandem.reports.html.page import json_ready
-            from tandem.reports.html.plain import write_plain
 
             car = load_vehicle(vehicle, changed)
         with progress("study caster") as update:
             result = study.caster(car, asked, seed, speed_kmh, update)
-        figures = tables.figures(car, [result], {})
-        if as_json:
-            print(json.dumps(json_ready(figures)), flush=True)
-        else:
-            tables.print_results(output(), [result])
-        headline, pieces = f"{car.name}: {result.conditions}.", tables.page_sections([result])
-        report(
-            run_folder(runs, "study_caster"),
-            lambda place: write_plain(place, "tandem study caster", headline, pieces, figures)[0],
-        )
-    if complaints := study.complaints(result):
-        for complaint in complaints:
-            print(f"tandem: {complaint}", file=sys.stderr)
-        raise typer.Exit(1)
+    found = tables.report("study caster", car, [result], complaints=study.complaints(result), lead=True)
+    give(found, as_json, run_folder(runs, "study_caster"))
 
 
 def caster_trials(
@@ -119,15 +103,8 @@ def caster_trials(
         else:
             folder, session = go_on, protocol.load(go_on)
         rows = protocol.summary(session, [protocol.figures(protocol.read(folder / run)) for run in session.runs])
-        if as_json:
-            from tandem.reports.html.page import json_ready
-
-            print(json.dumps(json_ready({"person": session.person, "seed": session.seed, "trails": rows})), flush=True)
-        else:
-            protocol.print_summary(output(), session, rows)
         print(f"session: {folder}", file=sys.stderr)
-    if len(session.runs) < len(session.trails):
-        raise typer.Exit(1)
+    give(protocol.report(session, rows), as_json)
 
 
 def refuse_without_torque(config: Path, overrides: list[str]) -> None:
@@ -229,24 +206,10 @@ def steering(
             from tandem.machines.car.studies.iso.vehicle import load_vehicle
             from tandem.machines.car.studies.steering import feel
             from tandem.machines.car.studies.steering.hands_off import Device
-            from tandem.reports.html.page import json_ready
-            from tandem.reports.html.plain import write_plain
 
             car = load_vehicle(vehicle, changed)
         device = Device(inertia_kgm2, damping_nms, gain)
         with progress("study steering") as update:
             results, complaints = feel.steering(car, speed_kmh, device, 1e-3 * delay_ms, update)
-        figures = tables.figures(car, results, {})
-        if as_json:
-            print(json.dumps(json_ready(figures)), flush=True)
-        else:
-            tables.print_results(output(), results)
-        headline, pieces = f"{car.name}: {results[0].conditions}.", tables.page_sections(results)
-        report(
-            run_folder(runs, "study_steering"),
-            lambda place: write_plain(place, "tandem study steering", headline, pieces, figures)[0],
-        )
-    for complaint in complaints:
-        print(f"tandem: {complaint}", file=sys.stderr)
-    if complaints:
-        raise typer.Exit(1)
+    found = tables.report("study steering", car, results, complaints=complaints, lead=True)
+    give(found, as_json, run_folder(runs, "study_steering"))

@@ -1,6 +1,5 @@
 """`tandem tyre ...`: what a property file says, two beside each other, and a file from the rows of a rig."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,7 +8,8 @@ import typer
 
 from sync.errors import ConfigError
 from sync.files.private import make_folder, rewrite
-from tandem.console.terminal import AsJson, errors, output, parameters, progress, status
+from tandem.console.present import give
+from tandem.console.terminal import AsJson, errors, parameters, progress, status
 
 if TYPE_CHECKING:
     from tandem.machines.car.tyres.tir import Tir
@@ -56,13 +56,9 @@ def tyre_show(
         _compiled()
         from tandem.machines.car.studies.tyre import shown
         from tandem.machines.car.studies.tyre.figures import key_figures
-        from tandem.reports.html.page import json_ready
 
         found = key_figures(tir)
-    if as_json:
-        print(json.dumps(json_ready(found), allow_nan=False), flush=True)
-    else:
-        shown.print_tyres(output(), [found])
+    give(shown.report_tyres("show", [found], found), as_json)
 
 
 def tyre_compare(
@@ -82,19 +78,13 @@ def tyre_compare(
         from tandem.machines.car.studies.tyre import shown
         from tandem.machines.car.studies.tyre.figures import against, key_figures
         from tandem.machines.car.studies.tyre.rows import read_rows
-        from tandem.reports.html.page import json_ready
 
         measured = read_rows(rows, mapping or []) if rows is not None else None
         found = [key_figures(tir) for tir in tyres]
         left = [against(tir, measured) for tir in tyres] if measured is not None else []
-    if as_json:
-        print(json.dumps(json_ready({"tyres": found, "left": left}), allow_nan=False), flush=True)
-        return
-    shown.print_tyres(output(), found)
-    if measured is not None:
-        for remark in measured.remarks:
-            print(f"  {remark}")
-        shown.print_against(output(), [path.name for path in (first, second)], left)
+    names = [path.name for path in (first, second)]
+    beside = shown.beside_rows(names, left, measured.remarks) if measured is not None else []
+    give(shown.report_tyres("compare", found, {"tyres": found, "left": left}, beside), as_json)
 
 
 def tyre_fit(
@@ -123,7 +113,6 @@ def tyre_fit(
         from tandem.machines.car.studies.tyre.fit import fit
         from tandem.machines.car.studies.tyre.rows import read_rows
         from tandem.machines.car.tyres.tir import parse_tir
-        from tandem.reports.html.page import json_ready
 
         measured = read_rows(rows, mapping or [])
         with progress("tyre fit") as update:
@@ -131,17 +120,7 @@ def tyre_fit(
         tir = parse_tir(fitted.text, str(to))
         left = against(tir, measured)
         _write(to, "--to", fitted.text)
-        if out is not None:
-            _write(out, "--out", shown.page(fitted, measured.remarks, left, tir, measured))
-    if as_json:
-        figures = {
-            "version": fitted.version, "stages": list(fitted.stages), "values": dict(fitted.values), "left": left,
-            "intervals": dict(fitted.intervals), "remarks": [*measured.remarks, *fitted.remarks],
-        }  # fmt: skip
-        print(json.dumps(json_ready(figures), allow_nan=False), flush=True)
-    else:
-        shown.print_fit(output(), fitted, measured.remarks)
-        shown.print_against(output(), [to.name], [left])
+    give(shown.report_fit(fitted, measured, left, tir, to.name), as_json, page=out)
 
 
 def _write(path: Path, option: str, text: str) -> None:

@@ -1,15 +1,12 @@
 """The car's commands, `tandem drive` and `tandem vehicle ...`: options, progress, tables, page."""
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sync.errors import ConfigError
-from sync.files.private import make_folder, rewrite
 from tandem.console.config_argument import DEFAULT, ConfigFile, config_argument
+from tandem.console.present import give
 from tandem.console.shipped_configs import CONFIGS
 from tandem.console.terminal import (
     AsJson,
@@ -18,10 +15,8 @@ from tandem.console.terminal import (
     Runs,
     TokenFile,
     errors,
-    output,
     parameters,
     progress,
-    report,
     run_folder,
     status,
 )
@@ -99,15 +94,7 @@ def vehicle_report(
             loaded = load_vehicle(vehicle, changed)
         with progress("vehicle report") as update:
             result = examine(loaded, lambda share: update("mechanism beside closed form", share))
-        if as_json:
-            print(json.dumps(result, allow_nan=False), flush=True)
-        else:
-            shown.print_report(output(), result, tables)
-        if out is not None:
-            write(out, shown.page(result))
-    if not result["comparison"]["agrees"]:
-        print(f"tandem: {vehicle}: {shown.headline(result)}", file=sys.stderr)
-        raise typer.Exit(1)
+    give(shown.report(result, tables), as_json, page=out)
 
 
 def vehicle_torque(
@@ -122,26 +109,7 @@ def vehicle_torque(
     build.ensure_for("tandem.machines.car.studies.vehicle.wheel_torque")
     with compiling("mechanism"):
         from tandem.machines.car.studies.vehicle import wheel_torque
-    from tandem.reports.html.page import json_ready
-    from tandem.reports.html.plain import write_plain
 
     with errors(), progress("vehicle torque") as update:
         result = wheel_torque.measure(seconds, say=update)
-    if as_json:
-        print(json.dumps(json_ready(result)), flush=True)
-    else:
-        wheel_torque.print_vehicle(output(), result)
-    headline, pieces = wheel_torque.headline(result), wheel_torque.page_sections(result)
-    report(
-        run_folder(runs, "vehicle_torque"),
-        lambda folder: write_plain(folder, "tandem vehicle torque", headline, pieces, result)[0],
-    )
-
-
-def write(path: Path, text: str) -> None:
-    try:
-        make_folder(path.parent)
-        rewrite(path, text.encode())
-    except OSError as error:
-        raise ConfigError(f"--out {path}: cannot be written: {error.strerror}; a file such as car.html") from None
-    print(f"report: {path}", file=sys.stderr)
+    give(wheel_torque.report(result), as_json, run_folder(runs, "vehicle_torque"))

@@ -1,25 +1,20 @@
-"""Tables for the terminal and a page for the browser."""
+"""Manoeuvres as a report: what was predicted beside what was simulated."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
+from sync.errors import TandemError
 from tandem.machines.car.studies.iso.result import Result, Row
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.reports.html.chart import curves, paths
-from tandem.reports.html.sections import section, table
-from tandem.reports.html.words import Raw, e
+from tandem.reports.report import Part, Report, Section, Table
 
 HEADINGS = ("quantity", "unit", "predicted", "simulated", "difference", "prediction")
 CLOSE = 0.1
 
 
-def figures(vehicle: Vehicle, results: list[Result], failed: Mapping[str, Exception]) -> dict[str, Any]:
+def _figures(vehicle: Vehicle, results: list[Result], failed: Mapping[str, Exception]) -> dict[str, Any]:
     return {
         "vehicle": vehicle.name,
         "changed": vehicle.changed,
@@ -44,19 +39,6 @@ def _number(value: float | None) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def print_results(console: Console, results: list[Result]) -> None:
-    for result in results:
-        console.print(f"\n[bold]{result.title}[/bold]\n{result.conditions}", highlight=False)
-        shown = Table(box=SIMPLE_HEAD)
-        for k, heading in enumerate(HEADINGS):
-            shown.add_column(heading, justify="right" if k in (2, 3, 4) else "left", no_wrap=k in (2, 3, 4))
-        for row in result.rows:
-            shown.add_row(*(escape(cell) for cell in cells(row)))
-        console.print(shown)
-        for note in (*result.notes, _cost(result)):
-            console.print(note, highlight=False)
-
-
 def _cost(result: Result) -> str:
     capped = (
         f"{result.capped} of its steps ended at the limit of iterations" if result.capped else "every step converged"
@@ -66,8 +48,10 @@ def _cost(result: Result) -> str:
     return f"{result.seconds:.0f} s simulated; {capped}; error of a step {error}"
 
 
-def headline(vehicle: Vehicle, results: list[Result]) -> str:
+def _headline(vehicle: Vehicle, results: list[Result]) -> str:
     known = [abs(row.difference) for result in results for row in result.rows if row.difference is not None]
+    if not results:
+        return f"{vehicle.name}: no test could be driven."
     if not known:
         return f"{vehicle.name}: " + "; ".join(result.conditions for result in results) + "."
     close = sum(d <= CLOSE for d in known)
@@ -75,14 +59,27 @@ def headline(vehicle: Vehicle, results: list[Result]) -> str:
     return f"{vehicle.name}, {tests}: {close} of {len(known)} predicted figures within {100 * CLOSE:.0f} % of theory."
 
 
-def page_sections(results: list[Result]) -> list[str]:
-    found = []
-    for result in results:
-        pictures = [
-            paths(p.title, p.series, height=200) if p.plane else curves(p.title, p.series, x_label=p.x_label)
-            for p in result.panels
-        ]
-        notes = Raw("".join(f"<p>{e(note)}</p>" for note in (*result.notes, _cost(result))))
-        shown = table(HEADINGS, [cells(row) for row in result.rows], "beside")
-        found.append(section(result.test, result.title, result.conditions, shown, notes, *pictures))
-    return found
+def report(
+    command: str,
+    vehicle: Vehicle,
+    results: list[Result],
+    failed: Mapping[str, TandemError] | None = None,
+    complaints: Sequence[str] = (),
+    lead: bool = False,
+) -> Report:
+    """`lead`: the headline is what the first study was about, rather than how many predictions were close."""
+    failed = failed or {}
+    said = f"{vehicle.name}: {results[0].conditions}." if lead else _headline(vehicle, results)
+    why = [f"{name}: {error}" for name, error in failed.items()] + list(complaints)
+    code = max((error.code for error in failed.values()), default=int(bool(complaints)))
+    sections = [_section(result) for result in results]
+    return Report(f"tandem {command}", said, _figures(vehicle, results, failed), sections, complaints=why, code=code)
+
+
+def _section(result: Result) -> Section:
+    pictures = [
+        paths(p.title, p.series, height=200) if p.plane else curves(p.title, p.series, x_label=p.x_label)
+        for p in result.panels
+    ]
+    parts: list[Part] = [Table(HEADINGS, [cells(row) for row in result.rows]), *result.notes, _cost(result), *pictures]
+    return Section(result.title, parts, result.conditions, key=result.test)

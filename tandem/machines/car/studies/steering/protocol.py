@@ -16,6 +16,7 @@ import numpy as np
 from sync.errors import ConfigError
 from sync.files.given import read_given
 from sync.files.private import make_folder, rewrite
+from tandem.reports.report import Report, Section, Table, numbers
 
 FILE = "session.json"
 CHANNELS = ("steering_torque", "steering_angle", "ay", "vx", "obstacle_hits", "obstacle_there", "obstacle_room")
@@ -96,18 +97,11 @@ def read(folder: Path) -> dict[str, np.ndarray]:
     return {name: np.asarray(steps.blocks[name], float) for name in CHANNELS}
 
 
-def print_summary(console: Any, session: Session, rows: list[dict[str, Any]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
-    console.print(
-        f"\n[bold]{escape(session.person)}[/bold], {len(session.runs)} of {len(session.trails)} trials driven"
-    )
-    shown = Table(box=SIMPLE_HEAD)
+def report(session: Session, rows: list[dict[str, Any]]) -> Report:
     names = [name for name in rows[0] if name not in ("trail", "trials")] if rows else []
-    for heading in ("trail, mm", "trials", *names):
-        shown.add_column(heading, justify="right")
-    for row in rows:
-        shown.add_row(f"{1e3 * row['trail']:.0f}", str(row["trials"]), *(f"{row[name]:.3g}" for name in names))
-    console.print(shown)
+    cells = [[f"{1e3 * row['trail']:.0f}", row["trials"], *numbers(row, names, ".3g")] for row in rows]
+    headline = f"{session.person}: {len(session.runs)} of {len(session.trails)} trials driven."
+    data = {"person": session.person, "seed": session.seed, "trails": rows}
+    sections = [Section("", [Table(("trail, mm", "trials", *names), cells)])]
+    code = int(len(session.runs) < len(session.trails))
+    return Report("tandem study caster-trials", headline, data, sections, code=code)

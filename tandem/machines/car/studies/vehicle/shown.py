@@ -1,20 +1,19 @@
-"""The report for people: the same tables at the terminal and on the page, in mm and degrees, and curves on the page."""
+"""The report of a vehicle: tables in mm and degrees, and curves."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from tandem.machines.car.buggy.analysis.car import GRAVITY
 from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.page import document
-from tandem.reports.html.sections import section, table
+from tandem.reports.html.scatter import side_by_side
 from tandem.reports.html.svg import HALF
-from tandem.reports.html.words import Raw, e
+from tandem.reports.html.words import Raw
+from tandem.reports.report import Report, Section, Table, number
 
 NO_BUSHINGS = (
     "There are no bushings: every joint is ideal, so forces change no toe and no camber. What gives way are springs and"
@@ -23,15 +22,6 @@ NO_BUSHINGS = (
 _AXLES = {"front": "Front axle (double wishbone)", "rear": "Rear axle (MacPherson strut)"}
 _WHEN_ASKED = ("standing", "front", "rear", "steering")  # printed with --tables: together more than a screen
 _WHEELS = ("front left", "front right", "rear left", "rear right")
-
-
-@dataclass(frozen=True)
-class Shown:
-    key: str
-    title: str
-    lead: str
-    headings: tuple[str, ...]
-    rows: list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -76,50 +66,54 @@ _STEER = (
 )
 
 
-def _number(value: float | None, form: str) -> str:
-    """A dash for what is not there; no sign for what is nothing."""
-    if value is None:
-        return "–"
-    text = f"{value:{form}}"
-    return text.lstrip("+-") if not float(text) else text
-
-
 def _cells(columns: Sequence[Column], row: dict[str, Any]) -> list[str]:
-    return [_number(None if row[c.key] is None else row[c.key] * c.scale, c.form) for c in columns]
+    return [number(None if row[c.key] is None else row[c.key] * c.scale, c.form) for c in columns]
 
 
-def headline(result: dict[str, Any]) -> str:
+def _headline(result: dict[str, Any]) -> str:
     seen = result["comparison"]
     verdict = "agree" if seen["agrees"] else "DO NOT AGREE"
+    changed = "".join(f", {name} = {value:g}" for name, value in result["changed"].items())
     return (
-        f"Mechanism and closed form {verdict}: largest difference {seen['largest']:.1e} m and"
+        f"{Path(result['vehicle']).stem}{changed}: mechanism and closed form {verdict}: largest difference"
+        f" {seen['largest']:.1e} m and"
         f" {seen['largest_deg']:.1e} deg in {seen['positions_compared']} positions, wheel travel"
         f" {1e3 * seen['travel'][0]:+.0f} to {1e3 * seen['travel'][1]:+.0f} mm, rack {1e3 * seen['rack'][0]:+.0f} to"
         f" {1e3 * seen['rack'][1]:+.0f} mm (allowed {seen['allowed']:.0e} m, {seen['allowed_deg']:.0e} deg)."
     )
 
 
-def tables(result: dict[str, Any]) -> list[Shown]:
-    """Every table, in the order in which they are read."""
-    travel = (
+def report(result: dict[str, Any], whole: bool = True) -> Report:
+    """`whole`: at the terminal with what is more than a screen together."""
+    found = [_static(result["static"]), _wheels(result["static"]), _compliance(result), _modes(result["compliance"])]
+    found += [_axle(result, axle) for axle in _AXLES] + [_steering(result)]
+    sections = [replace(each, on="page") if each.key in _WHEN_ASKED and not whole else each for each in found]
+    notes = [] if whole else ["Standing, over wheel travel and over rack: --tables, or --out PAGE.html for curves."]
+    title = f"tandem vehicle report: {result['vehicle']}"
+    code = int(not result["comparison"]["agrees"])
+    return Report(title, _headline(result), result, sections, notes, code=code)
+
+
+def _axle(result: dict[str, Any], axle: str) -> Section:
+    lead = (
         "Both wheels together, straight ahead; travel is the rise of the wheel centre from the drawing, stops at the"
         " ends. 'Differs' is the largest difference of the mechanism from the closed form, over all racks."
     )
-    found = [_static(result["static"]), _wheels(result["static"]), _compliance(result), _modes(result["compliance"])]
-    for axle, title in _AXLES.items():
-        rows = [_cells(_TRAVEL, row) for row in result[axle]]
-        found.append(Shown(axle, f"{title} over wheel travel", travel, tuple(c.heading for c in _TRAVEL), rows))
-    steer = (
+    table = Table([c.heading for c in _TRAVEL], [_cells(_TRAVEL, row) for row in result[axle]])
+    return Section(f"{_AXLES[axle]} over wheel travel", [table, _travel_curves(result, axle)], lead, key=axle)
+
+
+def _steering(result: dict[str, Any]) -> Section:
+    lead = (
         "To the left, at the drawn height; to the right it is the mirror image. Ackermann 100 % is rolling without"
         " slip, 0 % parallel; its error is what the inner wheel turns too far. 'Differs' over all wheel travels."
     )
     left = sorted((r for r in result["steering"] if r["hand_wheel"] >= -1e-9), key=lambda r: float(r["hand_wheel"]))
-    rows = [_cells(_STEER, row) for row in left]
-    found.append(Shown("steering", "Steering over rack travel", steer, tuple(c.heading for c in _STEER), rows))
-    return found
+    table = Table([c.heading for c in _STEER], [_cells(_STEER, row) for row in left])
+    return Section("Steering over rack travel", [table, _steer_curves(result)], lead, key="steering")
 
 
-def _static(s: dict[str, Any]) -> Shown:
+def _static(s: dict[str, Any]) -> Section:
     x, y, z = s["cg_as_drawn"]
     rows = [
         ["mass, kg", f"{s['mass']:.1f} (sprung {s['sprung_mass']:.1f}, unsprung {_pair(s['unsprung_mass'], '.1f')})"],
@@ -130,10 +124,10 @@ def _static(s: dict[str, Any]) -> Shown:
         ["yaw inertia, kg m2", f"{s['yaw_inertia']:.0f}"],
     ]
     lead = "Pairs are front and rear."
-    return Shown("static", "Masses and centre of gravity", lead, ("", ""), rows)
+    return Section("Masses and centre of gravity", [Table(("", ""), rows)], lead, key="static")
 
 
-def _wheels(s: dict[str, Any]) -> Shown:
+def _wheels(s: dict[str, Any]) -> Section:
     a, b = s["computed"], s["multibody"]
     rows = []
     for what, key, scale, form in (
@@ -155,18 +149,18 @@ def _wheels(s: dict[str, Any]) -> Shown:
         "At rest on level ground: by statics with exact geometry, and the multibody car as it is before its first step."
         " Statics knows neither anti-roll bars nor side forces of the tyres; parts between chassis and wheel are lumps."
     )
-    return Shown("standing", "Standing", lead, ("", "computed", "multibody", "difference"), rows)
+    return Section("Standing", [Table(("", "computed", "multibody", "difference"), rows)], lead, key="standing")
 
 
 def _beside(what: str, a: float, b: float, scale: float, form: str) -> list[str]:
-    return [what, _number(a * scale, form), _number(b * scale, form), f"{(b - a) * scale:+.0e}"]
+    return [what, number(a * scale, form), number(b * scale, form), f"{(b - a) * scale:+.0e}"]
 
 
 def _pair(values: Sequence[float], form: str, scale: float = 1.0) -> str:
     return " and ".join(f"{scale * value:{form}}" for value in values)
 
 
-def _compliance(result: dict[str, Any]) -> Shown:
+def _compliance(result: dict[str, Any]) -> Section:
     c, g = result["compliance"], result["geometry"]
     both: list[tuple[str, Sequence[float], float, str]] = [
         ("wheel rate (spring), N/mm", c["wheel_rate"], 1e-3, ".2f"),
@@ -195,70 +189,17 @@ def _compliance(result: dict[str, Any]) -> Shown:
         ["anti-squat, rear (driving), %", "–", f"{100 * g['anti_squat_rear']:.1f}"],
     ]
     lead = "As the car stands; rates are of one wheel.\n" + NO_BUSHINGS
-    return Shown("compliance", "Compliance and gains", lead, ("", "front", "rear"), rows)
+    return Section("Compliance and gains", [Table(("", "front", "rear"), rows)], lead, key="compliance")
 
 
-def _modes(c: dict[str, Any]) -> Shown:
+def _modes(c: dict[str, Any]) -> Section:
     rows = [
         [m["name"].replace("_", " "), f"{m['undamped_hz']:.3f}", f"{m['damped_hz']:.3f}", f"{100 * m['damping']:.1f}"]
         for m in c["modes"]
     ]
     lead = "Of the linear car of seven freedoms on its tyres, held sideways by the road."
-    return Shown(
-        "modes", "Natural frequencies", lead, ("", "undamped, Hz", "damped, Hz", "damping, % of critical"), rows
-    )
-
-
-# terminal
-
-
-def print_report(console: Console, result: dict[str, Any], whole: bool) -> None:
-    changed = ", ".join(f"{name} = {value:g}" for name, value in result["changed"].items())
-    console.print(f"{result['vehicle']}{f', with {changed}' if changed else ''}", highlight=False, soft_wrap=True)
-    console.print(headline(result), highlight=False)
-    for shown in tables(result):
-        if shown.key in _WHEN_ASKED and not whole:
-            continue
-        made = Table(title=shown.title, title_justify="left", show_header=any(shown.headings))
-        for k, heading in enumerate(shown.headings):
-            numeric = k > 0 or len(shown.headings) > 4
-            made.add_column(heading, justify="right" if numeric and len(shown.headings) > 2 else "left")
-        for row in shown.rows:
-            made.add_row(*row)
-        console.print(made)
-        console.print(shown.lead, highlight=False)
-    if not whole:
-        console.print(
-            "Standing, over wheel travel and over rack: --tables, or --out PAGE.html for curves.", highlight=False
-        )
-
-
-# page
-
-
-def page(result: dict[str, Any]) -> str:
-    title = "tandem vehicle report"
-    changed = "".join(f", {name} = {value:g}" for name, value in result["changed"].items())
-    header = (
-        f'<header class="one"><h1>{e(title)}: {e(result["vehicle"])}{e(changed)}</h1>'
-        f'<p class="headline">{e(headline(result))}</p></header>'
-    )
-    pictures = {**{axle: _travel_curves(result, axle) for axle in _AXLES}, "steering": _steer_curves(result)}
-    parts = [
-        section(
-            shown.key,
-            shown.title,
-            shown.lead,
-            table([heading.replace("\n", ", ") for heading in shown.headings], shown.rows, "figures"),
-            pictures.get(shown.key, Raw("")),
-        )
-        for shown in tables(result)
-    ]
-    return document(title, [header, *parts])
-
-
-def _side_by_side(pictures: Sequence[str]) -> Raw:
-    return Raw('<div class="pairs">' + "".join(f"<div>{picture}</div>" for picture in pictures) + "</div>")
+    headings = ("", "undamped, Hz", "damped, Hz", "damping, % of critical")
+    return Section("Natural frequencies", [Table(headings, rows)], lead, key="modes")
 
 
 def _column(rows: Sequence[dict[str, Any]], key: str, scale: float) -> np.ndarray:
@@ -269,10 +210,10 @@ def _travel_curves(result: dict[str, Any], axle: str) -> Raw:
     rows = result[f"{axle}_fine"]
     x = _column(rows, "travel", _MM)
 
-    def drawn(title: str, *of: tuple[str, str, float]) -> str:
+    def drawn(title: str, *of: tuple[str, str, float]) -> Raw:
         return curves(title, [Series(label, x, _column(rows, key, s)) for label, key, s in of], "mm", width=HALF)
 
-    return _side_by_side(
+    return side_by_side(
         [
             drawn("camber, deg", ("camber", "camber", _DEG)),
             drawn("toe-in, deg", ("toe-in", "toe_in", _DEG)),
@@ -294,10 +235,10 @@ def _steer_curves(result: dict[str, Any]) -> Raw:
     rows = sorted(result["steering"], key=lambda r: float(r["hand_wheel"]))
     x = _column(rows, "hand_wheel", _DEG)
 
-    def drawn(title: str, *of: tuple[str, str, float]) -> str:
+    def drawn(title: str, *of: tuple[str, str, float]) -> Raw:
         return curves(title, [Series(label, x, _column(rows, key, s)) for label, key, s in of], "deg", width=HALF)
 
-    return _side_by_side(
+    return side_by_side(
         [
             drawn("steer angles over the hand wheel, deg", ("left", "left", _DEG), ("right", "right", _DEG)),
             drawn("Ackermann error of the inner wheel, deg", ("error", "ackermann_error", _DEG)),

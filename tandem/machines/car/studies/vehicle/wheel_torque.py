@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from sync.clock import now_ns
 from sync.config.extras import install_extra
@@ -25,7 +22,8 @@ from tandem.multibody.natural.api import Record, run
 from tandem.multibody.relative.run import Runner
 from tandem.multibody.sections import MechanismFile
 from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.sections import section, table
+from tandem.reports.html.markup import Markup
+from tandem.reports.report import Report, Section, Table
 
 FILE = CONFIGS / "mechanisms" / "vehicle.toml"
 INSTANTS = 400
@@ -254,26 +252,22 @@ def lead(result: dict[str, Any]) -> str:
     return f"Largest differences from the first row; largest values there: {sizes}.{absent}"
 
 
-def headline(result: dict[str, Any]) -> str:
+def _headline(result: dict[str, Any]) -> str:
     own = max(row["differences"]["speed"] for row in result["rows"] if not row["label"].startswith(EXUDYN))
     text = f"Both formulations agree on the speed of the vehicle to {own:.1e} m/s"
     theirs = [row["differences"]["speed"] for row in result["rows"] if row["label"].startswith(EXUDYN)]
     return text + (f", Exudyn with them to {min(theirs):.1e} m/s." if theirs else ".")
 
 
-def print_vehicle(console: Console, result: dict[str, Any]) -> None:
-    shown = Table(
-        title="Vehicle driven by a wheel torque, a further one at 10 s", title_justify="left", box=SIMPLE_HEAD
-    )
-    for k, heading in enumerate(HEADINGS):
-        shown.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
-    for row in result["rows"]:
-        shown.add_row(*cells(row))
-    console.print(shown)
-    console.print(lead(result), markup=False)
+def report(result: dict[str, Any]) -> Report:
+    sections = [
+        Section("Differences", [Table(HEADINGS, [cells(row) for row in result["rows"]]), lead(result)]),
+        Section("Over each other", _charts(result), key="curves"),
+    ]
+    return Report("tandem vehicle torque", _headline(result), result, sections)
 
 
-def page_sections(result: dict[str, Any]) -> list[str]:
+def _charts(result: dict[str, Any]) -> list[Markup]:
     first = result["curves"][0]
     t = np.array(first["t"])
     charts = [curves("torque of the drive, N m", [Series("both", t, np.array(result["torque"]))])]
@@ -285,8 +279,4 @@ def page_sections(result: dict[str, Any]) -> list[str]:
             for c in result["curves"][1:]
         ]
         charts.append(curves(f"{title}: difference from {first['label']}", apart, logarithmic=True))
-    rows = table(HEADINGS, [cells(row) for row in result["rows"]], "figures")
-    return [
-        section("differences", "Differences", lead(result), rows),
-        section("curves", "Over each other", "", *charts),
-    ]
+    return charts

@@ -5,6 +5,7 @@ import pytest
 
 from tandem.machines.car.studies.vehicle import wheel_torque
 from tandem.mechanism.bench import other_codes
+from tandem.reports.html.report_page import report_page
 
 
 def test_both_formulations_agree_and_an_absent_code_is_reported(monkeypatch):
@@ -15,7 +16,7 @@ def test_both_formulations_agree_and_an_absent_code_is_reported(monkeypatch):
     assert gaps["travel"] < 1e-6 and gaps["speed"] < 1e-5 and gaps["pitch"] < 1e-7
     assert result["largest"]["speed"] > 0.2  # it was driven
     assert "Exudyn is not installed" in wheel_torque.lead(result)
-    page = "".join(wheel_torque.page_sections(result))
+    page = report_page(wheel_torque.report(result))
     assert page.count("<svg") == 1 + 2 * len(wheel_torque.QUANTITIES)
 
 
