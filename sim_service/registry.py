@@ -112,7 +112,7 @@ def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> Mach
 
 
 def recorded(files: dict[str, bytes], where: str) -> MachineFiles:
-    """The same from a record, see `recorded_files` in sync/record/settings.py."""
+    """The same from the attachments of a record."""
     return MachineFiles(files, {key: f"{where} ({key})" for key in (*files, FILE)})
 
 
@@ -186,5 +186,5 @@ def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None)
 def machine_module(data: dict[str, Any], path: str) -> Any:
     """Where the machine that a file names is made; `path` of the file, for messages."""
     if "machine" not in data:
-        raise ConfigError(f"{path}: machine: is missing" + "; `model` is now `machine`" * ("model" in data))
+        raise ConfigError(f"{path}: machine: is missing")
     return plugins.load(plugins.MACHINES, MACHINES, data["machine"], f"{path}: machine")

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
-FOLDERS = "sync|daq_service|sim_service|tandem|configs|tests|checks|benchmarks|deploy|docker|docs"
+FOLDERS = "sync|daq_service|sim_service|tandem|configs|tests|verify|deploy|docker|docs"
 
 
 def is_there(path: Path) -> bool:

@@ -17,7 +17,6 @@ import hashlib
 import json
 import zlib
 from dataclasses import replace
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -25,31 +24,15 @@ import numpy as np
 from sim_service.contract.machine import Machine, tables
 
 _MOST_BYTES = 1 << 26  # of words, unpacked
-_ADDED = 4  # inputs, and outputs, that a machine may have more than when it was recorded
 
 
-def layout_id(model: Machine, params: np.ndarray, fewer_inputs: int = 0, fewer_outputs: int = 0) -> str:
-    """A hash of what every word of the vector means, as the machine is or was before its last inputs and outputs."""
-    inputs, outputs = (
-        of[: len(of) - fewer] for of, fewer in ((model.inputs, fewer_inputs), (model.outputs, fewer_outputs))
-    )
-    names = [[q.name for q in of] for of in (inputs, model.states, outputs, model.parameters)]
+def layout_id(model: Machine, params: np.ndarray) -> str:
+    """A hash of what every word of the vector means."""
+    names = [[q.name for q in of] for of in (model.inputs, model.states, model.outputs, model.parameters)]
     ints, floats = model.tables
     layout = model.placed.layout + (hashlib.sha256(ints.tobytes()).hexdigest()[:16] if len(ints) else "")
-    work = model.work_size - fewer_outputs
-    content = [model.name, names, work, len(params) + len(floats), list(model.placed.remade), layout]
+    content = [model.name, names, model.work_size, len(params) + len(floats), list(model.placed.remade), layout]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-
-
-def _is_layout(recorded: Any, model: Machine, params: np.ndarray) -> bool:
-    """Whether a record's words mean the same here: also where optional inputs, or outputs, were added behind the
-    others since, for these move no parameter."""
-    optional = len(list(takewhile(lambda q: q.optional, reversed(model.inputs))))
-    return any(
-        recorded == layout_id(model, params, inputs, outputs)
-        for inputs in range(min(optional, _ADDED) + 1)
-        for outputs in range(min(len(model.outputs), _ADDED) + 1)
-    )
 
 
 def packed(words: np.ndarray) -> str:
@@ -80,7 +63,7 @@ def made_vector(model: Machine, params: np.ndarray) -> dict[str, Any]:
 def recorded_machine(model: Machine, params: np.ndarray, recorded: Any) -> tuple[Machine, np.ndarray] | None:
     """A machine that was made here, with `params`, as a record has it; None if its words mean something else here, or
     are invalid: a parameter out of range, a number that is not finite."""
-    if not isinstance(recorded, dict) or not _is_layout(recorded.get("layout"), model, params):
+    if not isinstance(recorded, dict) or recorded.get("layout") != layout_id(model, params):
         return None
     words = unpacked(recorded.get("zlib"), len(made_words(model, params)))
     return None if words is None else with_words(model, params, words)

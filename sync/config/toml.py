@@ -17,8 +17,7 @@ from sync.errors import ConfigError
 from sync.files.given import open_given
 from sync.visible import listed, on_one_line
 
-# keys of a configuration that have another name now: a file that has an old one is refused with the new one, a record
-# is translated (sync/record/format_1.py)
+# keys of a configuration that have another name now: a file or a record that has an old one is refused with the new one
 RENAMED = {
     "sim.vehicle": "sim.machine",
     "sim.road": "sim.files.road",

@@ -43,9 +43,8 @@ def gather(settings: dict[str, Any], machine: Machine, folder: Path, step_s: flo
 def step_of(run: Run) -> float:
     """The step of a record by its configuration, s; 0 if it has none."""
     from sync.config.config import Config
-    from sync.record.settings import recorded_settings
 
-    settings = recorded_settings(run)
+    settings = run.json("config.json")
     return check(Config, settings, f"{run.path} (config.json)").step_ns * 1e-9 if settings else 0.0
 
 

@@ -22,7 +22,6 @@ from sync.config.config import Config, load
 from sync.config.toml import check, read_toml
 from sync.errors import ConfigError, TandemError
 from sync.record import open_run
-from sync.record.settings import recorded_files, recorded_settings
 from sync.ring.memory import refuse_too_many
 from tandem.console.compiled import compile_machine, machine_name
 from tandem.console.shipped_configs import CONFIGS, find_config, shipped_file
@@ -302,8 +301,8 @@ def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFi
         return gather(machine if file is None else file), {}
     if (folder / machine).suffix == ".mcap" or (folder / machine).is_dir():
         run = open_run(folder / machine)
-        settings = check(Config, recorded_settings(run), f"{run.path} (config.json)")
-        sources = recorded(recorded_files(run), str(run.path))
+        settings = check(Config, run.json("config.json"), f"{run.path} (config.json)")
+        sources = recorded(run.attachments, str(run.path))
         compile_machine(sources.toml().get("machine"))
         return sources, dict(settings.sim.parameters)
     path = found_file(Path(machine), folder)

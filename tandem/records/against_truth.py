@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sync.record import Run, RunError, open_run
-from sync.record.settings import recorded_number, recorded_parameters, recorded_settings
+from sync.record.settings import recorded_number, recorded_parameters
 from tandem.reports.report import Section, Table
 
 FOLDER = "truth"  # in a run's own: where the "real" machine beside it is recorded
@@ -70,7 +70,7 @@ def watched_truth(path: Path) -> dict[str, np.ndarray]:
         return {}
     steps, true = run.topics["/step"].blocks, truth.topics["/step"].blocks
     at, known = paired(steps, true)
-    source = recorded_settings(run).get("source")
+    source = run.json("config.json").get("source")
     source = source if isinstance(source, dict) else {}
     watch, settle_ns = source.get("watch"), 1e9 * (_number(source.get("settle_s")) or 0.0)
     known &= steps["t_ns"] - steps["t_ns"][0] >= settle_ns
@@ -85,7 +85,7 @@ def compare(run: Run, truth: Run) -> dict[str, Any]:
     steps, true = run.topics["/step"].blocks, truth.topics["/step"].blocks
     at, known = paired(steps, true)
     steps, true = steps[known], true[at[known]]
-    source = recorded_settings(run).get("source")
+    source = run.json("config.json").get("source")
     source = source if isinstance(source, dict) else {}
     watch, settle_s = source.get("watch"), _number(source.get("settle_s")) or 0.0
     seconds = (steps["t_ns"] - steps["t_ns"][0]) * 1e-9 if len(steps) else np.zeros(0)

@@ -58,7 +58,6 @@ def record_feed(
     from sync.config.config import Config
     from sync.config.toml import check
     from sync.record import RunError, measured, open_run
-    from sync.record.settings import recorded_settings
     from sync.ring.streams import LOOK_AHEAD
     from tandem.records.replay import Watch, configuration, replay_run
     from tandem.records.replay_save import replayed_steps
@@ -68,7 +67,7 @@ def record_feed(
     for loss in (*([f"{run.path}: {run.cut}"] if run.cut else []), *run.losses) if report_losses else ():
         say(loss)
     title = run.path.parent.name or run.name
-    step_ns = check(Config, settings, str(run.path)).step_ns if (settings := recorded_settings(run)) else 5_000_000
+    step_ns = check(Config, settings, str(run.path)).step_ns if (settings := run.json("config.json")) else 5_000_000
     recorded = run.topics.get("/step")
     if asked.mode == "exact" and not asked.changed and (recorded is None or not len(recorded)):
         say(f"{run.path}: holds no steps; they are made from its blocks, as --mode ideal does")

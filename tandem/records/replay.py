@@ -36,7 +36,7 @@ from sync.config.config import Config, assembled, load
 from sync.config.toml import check
 from sync.errors import ConfigError
 from sync.record import Run, RunError, Topic, measured, open_run
-from sync.record.settings import recorded_files, recorded_parameters, recorded_settings
+from sync.record.settings import recorded_parameters
 from sync.ring.memory import refuse_too_large
 from sync.ring.ring import RingWriter, push
 from sync.ring.streams import LOOK_AHEAD
@@ -127,7 +127,7 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
         config = load(asked.config, asked.overrides)
         compile_machine(machine_name(config, asked.config.parent))
         return (config, *configured_machine(config, asked.config.parent))
-    settings = recorded_settings(run)
+    settings = run.json("config.json")
     if not settings:
         raise RunError(f"{run.path}: holds no configuration; give one after it")
     where = f"{run.path} (config.json)"
@@ -137,7 +137,7 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     if (config.sim.machine, config.sim.files) != (was.sim.machine, was.sim.files):
         compile_machine(machine_name(config, Path()))
         return (config, *configured_machine(config, Path()))
-    sources = recorded(recorded_files(run), str(run.path))
+    sources = recorded(run.attachments, str(run.path))
     try:
         name = sources.toml().get("machine")
     except ConfigError:
@@ -292,7 +292,7 @@ def _recorded_step_ns(run: Run) -> int:
     """The step of the simulator that made the record; 0 if it has no steps."""
     if "/step" not in run.topics or not len(run.topics["/step"]):
         return 0
-    return check(Config, recorded_settings(run), f"{run.path} (config.json)").step_ns
+    return check(Config, run.json("config.json"), f"{run.path} (config.json)").step_ns
 
 
 def _instants(run: Run, topic: Topic, config: Config) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Small runs for tests of what looks at them: a drive with a known motion, recorded as the recorder would."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,16 @@ def step_words(n: int, radius: float = 50.0, speed: float = 10.0) -> np.ndarray:
     return words
 
 
+SHOWN = [  # as a machine of a record has it shown
+    {"channel": channel, "title": title, "unit": unit, "factor": factor}
+    for channel, title, unit, factor in (
+        ("steering_angle", "steering", "deg", math.degrees(1.0)), ("throttle", "throttle", "%", 100.0),
+        ("vx", "speed", "km/h", 3.6), ("yaw_rate", "yaw rate", "deg/s", math.degrees(1.0)),
+        ("ay", "lateral acc.", "m/s²", 1.0),
+    )
+]  # fmt: skip
+
+
 def write_run(
     folder: Path,
     topics: dict[str, tuple[Layout, np.ndarray]],
@@ -67,7 +78,7 @@ def write_run(
     """Rows of words by topic, with their layouts."""
     folder.mkdir(parents=True, exist_ok=True)
     writer = RunWriter(folder, fsync_s=1e6)
-    parameters = {"model": MACHINE.name, "parameters": {"mass": {"value": 1.0, "unit": "kg"}}}
+    parameters = {"model": MACHINE.name, "parameters": {"mass": {"value": 1.0, "unit": "kg"}}, "shown": SHOWN}
     kept = {
         "config.json": CONFIG.model_dump_json().encode(),
         "machine.toml": (CONFIGS / CONFIG.sim.machine).read_bytes(),

@@ -32,21 +32,13 @@ from sync.config.toml import check
 from sync.errors import ConfigError
 from tandem.machines.fmu.settings import HASH, XML, FmuFile
 
-_OLD = "in_process"
-
 
 def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
-    from tandem.machines.fmu.archive import consent_command, unpack
+    from tandem.machines.fmu.archive import unpack
 
     for key, path in given.items():
         if key != "fmu":
             raise ConfigError(f"sim.files.{key} = {str(path)!r}: the machine fmu reads no such file; it has an fmu")
-    if _OLD in data:
-        command = consent_command(str(file.parent / str(data.get("file", "FILE.fmu"))))
-        raise ConfigError(
-            f"{file}: {_OLD} = {data[_OLD]!r}: no file gives consent to run the code of an FMU any more, its user does;"
-            f" remove this line: `{command}` shows what the FMU is and asks"
-        )
     settings = check(FmuFile, data, str(file))
     archive = given.get("fmu") or file.parent / settings.file
     unpacked = unpack(archive)
@@ -60,8 +52,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     from tandem.machines.fmu.build import build
 
     where = sources.name()
-    # records of before have the old key, which has no effect
-    settings = check(FmuFile, {key: value for key, value in data.items() if key != _OLD}, where)
+    settings = check(FmuFile, data, where)
     for key in (XML, HASH):
         if key not in sources.files:
             raise ConfigError(f"{sources.name(key)}: is missing")

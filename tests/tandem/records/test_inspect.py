@@ -16,7 +16,6 @@ from rich.console import Console
 from sim_service.step_record import STATUS
 from sync.errors import ConfigError
 from sync.record import Run, RunError, open_run
-from sync.record.format_1 import TILES
 from sync.record.settings import recorded_tiles
 from sync.ring.block import Channel, Layout
 from tandem.records.inspect.compare import compare, print_compare
@@ -25,7 +24,7 @@ from tandem.records.inspect.plot import Panel, panels, write_page, write_png
 from tandem.reports.deviation import deviation, off_path, sentence
 from tests.examples import few
 from tests.tandem.reports.test_html import Page
-from tests.tandem.runs import BEGIN_NS, DAQ, MS, STEP, daq_words, step_words, write_drive, write_run
+from tests.tandem.runs import BEGIN_NS, DAQ, MS, SHOWN, STEP, daq_words, step_words, write_drive, write_run
 
 
 def said(print_it: Any, found: dict[str, Any]) -> str:
@@ -225,7 +224,7 @@ def test_changed_settings_are_named(drive: Run, tmp_path: Path) -> None:
     config["sim"]["step_ms"] = 2.5
     changed = {
         "config.json": json.dumps(config).encode(),
-        "parameters.json": json.dumps({"parameters": {"mass": {"value": 2.0, "unit": "kg"}}}).encode(),
+        "parameters.json": json.dumps({"parameters": {"mass": {"value": 2.0, "unit": "kg"}}, "shown": SHOWN}).encode(),
     }
     topics = {name: (topic.layout, topic.words) for name, topic in drive.topics.items()}
     found = compare(drive, open_run(write_run(tmp_path / "run", topics, attachments=changed)))
@@ -343,7 +342,7 @@ def page(file: Path, title: str, found: list[Panel]) -> tuple[Page, str]:
 def test_the_page_has_a_picture_for_every_usual_channel_and_the_path(drive: Run, tmp_path: Path) -> None:
     found = panels([("one", drive)], None)
     titles = [panel.title for panel in found]
-    assert titles == [*(tile["title"] for tile in TILES), "path", "age at use"]
+    assert titles == [*(tile["title"] for tile in SHOWN), "path", "age at use"]
     made, body = page(tmp_path / "plot.html", "a drive", found)
     assert made.count("svg") == len(found)
     for panel in found:
@@ -404,13 +403,13 @@ def test_a_run_that_left_the_numbers_can_be_drawn(tmp_path: Path) -> None:
     STEP.view(steps)["yaw_rate"] = math.inf
     run = open_run(write_drive(tmp_path / "run", steps=steps))
     made, _ = page(tmp_path / "plot.html", "diverged", panels([("one", run)], None))
-    assert made.count("svg") == len(TILES) + 2
+    assert made.count("svg") == len(SHOWN) + 2
 
 
 def test_a_run_of_one_step_can_be_drawn(tmp_path: Path) -> None:
     run = open_run(write_drive(tmp_path / "run", steps=step_words(1)))
     made, _ = page(tmp_path / "plot.html", "short", panels([("one", run)], None))
-    assert made.count("svg") == len(TILES) + 2
+    assert made.count("svg") == len(SHOWN) + 2
 
 
 @pytest.mark.drill

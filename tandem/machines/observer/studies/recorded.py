@@ -16,7 +16,6 @@ import numpy as np
 from sim_service.registry import gather, recorded
 from sync.errors import ConfigError
 from sync.record import open_run
-from sync.record.settings import recorded_files
 from tandem.ensembles.pool import cores, processes
 from tandem.machines.observer.studies.smoothing import SmoothedRecord, compared, smooth_record
 from tandem.records.against_truth import truth_section
@@ -107,7 +106,7 @@ def smooth_all(
     jobs = {}
     for name, done in found.items():
         file, columns = files[name], done.columns()
-        sources = recorded(recorded_files(done.run), str(done.run.path)) if file is None else gather(file.resolve())
+        sources = recorded(done.run.attachments, str(done.run.path)) if file is None else gather(file.resolve())
         inputs = {q.name: np.ascontiguousarray(columns[q.name]) for q in done.model.inputs}
         if len(done.results):
             jobs[name] = (sources, dict(done.config.sim.parameters), inputs, watch)
