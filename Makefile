@@ -60,49 +60,24 @@ wheel: $(VENV)/.drive
 
 # what is measured against others, and a page of it for the site (build/validation.md); takes half an hour
 bench: $(VENV)/.dev
-	$(BIN)/python -m verify.speed.validation
+	$(BIN)/python -m verify --bench --limit 30 --page build/validation.md --title Validation
 
-# kills, stops, restarts, floods, CPU load, fuzzing, properties on all their examples; takes more than an hour
+# properties on all their examples, and what needs an hour: kills, stops, restarts, floods, CPU load, fuzzing
 drill: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full --ignore tests/system
 	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full -m "not alone" tests/system
 	$(BIN)/pytest --hypothesis-profile full -m alone tests/system
-	$(BIN)/python -m verify.speed.starts
-	$(BIN)/python -m verify.speed.stops
-	$(BIN)/python -m verify.speed.memory
-	$(BIN)/python -m verify.path.loop_mutations
-	$(BIN)/python -m verify.robustness.soak kills --minutes 20 --kills 200
-	$(BIN)/python -m verify.robustness.soak stops --minutes 3
-	$(BIN)/python -m verify.robustness.soak restarts --times 100
-	$(BIN)/python -m verify.robustness.soak disk
-	$(BIN)/python -m verify.robustness.soak clock --minutes 2
-	$(BIN)/python -m verify.robustness.crashes --kills 100
-	$(BIN)/python -m verify.robustness.flood
-	$(BIN)/python -m verify.speed.cpu_load
-	$(BIN)/python -m verify.path.ring_check
-	$(BIN)/python -m verify.path.schedules --schedules 100000
-	$(BIN)/python -m verify.path.schedules --schedules 1000 --model buggy
-	$(BIN)/python -m verify.estimation.look_ahead warnings --drives 20 --minutes 2
-	$(BIN)/python -m verify.estimation.identify
-	$(BIN)/python -m verify.others.measured_car
-	$(BIN)/python -m verify.ensembles.fleet
-	$(BIN)/python -m verify.ensembles.sweep --runs 200
-	$(BIN)/python -m verify.physics.energy
-	$(BIN)/python -m verify.robustness.hostile_words
-	$(BIN)/python -m verify.robustness.bombs
-	$(BIN)/python -m verify.robustness.week
-	$(BIN)/python -m verify.robustness.power_cuts
-	$(BIN)/python -m verify.robustness.fuzz --inputs 1000000
+	$(BIN)/python -m verify --drill --page build/drill.md --title Drill
 
 # docker/Dockerfile built and driven, deploy/tandem.service under a real systemd; as root, with buildah, mmdebstrap and
 # systemd-container; some five minutes
 image: $(VENV)/.drive
-	$(BIN)/python -m verify.tree.image
+	$(BIN)/python -m verify image
 
 # the tests on Debian 13 and its Python 3.13, in a root made for it (verify/tree/suite.py); ARGS as for `test`; as root, with
 # mmdebstrap; half an hour
 suite-debian13: $(VENV)/bin/python
-	$(BIN)/python -m verify.tree.suite -- $(ARGS)
+	$(BIN)/python -m verify suite $(if $(ARGS),--tests $(ARGS))
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tandem needs Python 3.11 or newer, this is " + sys.version)'

@@ -35,7 +35,7 @@ def test_every_pinned_package_names_the_files_that_may_be_installed(name):
         stated, *hashes = re.split(r"\s+(?=--)", entry)
         package = str(Requirement(stated).name) + str(Requirement(stated).specifier)
         assert re.fullmatch(r"[\w.-]+==[\w.]+", package), entry
-        assert hashes, f"{name}: {package} has no hash; python -m verify.tree.pins"
+        assert hashes, f"{name}: {package} has no hash; python -m verify pins --write"
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), entry
 
 

@@ -16,7 +16,7 @@ from verify.path.schedules import one
 @pytest.mark.parametrize("first", range(1, 281, 28))
 def test_every_promise_holds_on_random_schedules(first: int) -> None:
     for seed in range(first, first + 28):
-        assert promises.broken(one(seed, "trivial")) == [], f"python -m verify.path.schedules --only {seed}"
+        assert promises.broken(one(seed, "trivial")) == [], f"python -m verify schedules --only {seed}"
 
 
 def test_the_same_seed_is_the_same_to_the_bit() -> None:

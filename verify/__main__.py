@@ -28,7 +28,7 @@ from rich.console import Console
 from verify import show
 from verify.measure import note
 from verify.promises import PROMISES
-from verify.registry import Promise, options_of
+from verify.registry import Promise
 from verify.run import Outcome, measured
 
 SELECTIONS = ("all", "quick", "bench", "drill")
@@ -64,7 +64,7 @@ class Asked:
         found: dict[str, Any] = dict(getattr(promise, kind) or {}) if kind else {}
         typed = {name: words for name, words in self.given.items() if name not in (*SELECTIONS, *OWN)}
         if typed:
-            options = options_of(promise.function)
+            options = promise.options
             try:
                 found |= {
                     n: options[n].parse(w) for name, w in typed.items() if (n := name.replace("-", "_")) in options
@@ -96,7 +96,7 @@ def read(words: list[str]) -> Asked:
 
 
 def unknown_options(asked: Asked, chosen: list[Promise]) -> Iterator[str]:
-    known = {option.flag for promise in chosen for option in options_of(promise.function).values()}
+    known = {option.flag for promise in chosen for option in promise.options.values()}
     for name in asked.given:
         if name not in (*SELECTIONS, *OWN) and name not in known:
             of = ", ".join(p.name for p in chosen)

@@ -15,6 +15,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,12 @@ from sync.config.config import load
 from sync.record import open_run
 from tandem.doctor.baseline import BareLoop
 from verify import ROOT
+from verify.measure import Row, holds, note
 
 LIMIT_S = 900.0  # beside what a run is asked to take: a first one compiles
 
 
-def note(text: str) -> None:
-    print(f"checks: {text}", file=sys.stderr, flush=True)
-
-
-def options(settings: list[str]) -> list[str]:
+def options(settings: Sequence[str]) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
 
 
@@ -80,10 +78,24 @@ def end(child: "subprocess.Popen[str]") -> None:
                 child.wait(patience_s)
 
 
+def costs_us(steps: np.ndarray) -> np.ndarray:
+    """From the block taken to the result."""
+    return np.asarray(1e-3 * (steps["pushed_ns"] - steps["taken_ns"]))
+
+
 def more_than_chance(ours: int, theirs: int) -> bool:
     """Whether so many of all of them or more would be ours less than once in twenty times, were it up to a coin."""
     both = ours + theirs
     return 20 * sum(math.comb(both, k) for k in range(ours, both + 1)) < 2**both
+
+
+def replayed(folder: str | Path) -> Row:
+    """Whether the record of a run is replayed to the bit, its efforts too."""
+    again = tandem("replay", str(folder))
+    efforts = again.get("efforts") or {"compared": 0, "differing": 0}
+    found = f"{efforts['compared']} efforts compared, {efforts['differing']} differ"
+    same = again["identical"] and not efforts["differing"] and again["code"] == 0
+    return holds("the record is replayed to the bit", same, f"{'identical' if same else 'DIFFERS'}, {found}")
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,10 @@ class Misses:
         """Whether we are woken late more often than chance explains, or our own steps overrun in more than one of a
         thousand: those a bare loop has none of."""
         return more_than_chance(self.ours, self.bare) or self.ours_alone["the step"] > 1e-3 * self.steps
+
+    @property
+    def row(self) -> Row:
+        return holds("late no more often than a bare loop beside it", not self.ours_to_answer_for, self.text)
 
     @property
     def text(self) -> str:

@@ -13,7 +13,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -31,6 +31,8 @@ class Promise:
     promised: str  # one sentence
     where: str  # "module:function" below verify
     minutes: float  # with its defaults
+    preset: Settings = field(default_factory=dict)  # settings that make it this promise, of a function of several
+    environment: Mapping[str, str] = field(default_factory=dict)  # of the process that measures
     needs: tuple[str, ...] = ()  # of `MISSING`; "package NAME", "program NAME", or "quiet machine"
     quick: Settings | None = None  # its shortest settings, if it has some that take less than a minute
     bench: Settings | None = None  # its settings in `make bench`, if it is one of that
@@ -41,6 +43,10 @@ class Promise:
         module, _, function = self.where.partition(":")
         found: Callable[..., Iterator[Result]] = getattr(importlib.import_module(f"verify.{module}"), function)
         return found
+
+    @property
+    def options(self) -> dict[str, "Option"]:
+        return {name: one for name, one in options_of(self.function).items() if name not in self.preset}
 
     def missing(self) -> list[str]:
         """What it needs and this machine has not."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from verify import ROOT
 from verify.measure import NotHere, Printed, Result, Row, note
-from verify.registry import REQUIRED, Promise, Settings, options_of
+from verify.registry import REQUIRED, Promise, Settings
 
 
 @dataclass
@@ -64,12 +64,11 @@ def results(promise: Promise, settings: Settings) -> Iterator[Result]:
     """Measured in this process; NotHere if it cannot be."""
     if why := promise.missing():
         raise NotHere("; ".join(why))
-    function = promise.function
-    options = options_of(function)
+    options = promise.options
     lacking = [one.flag for one in options.values() if one.default is REQUIRED and one.name not in settings]
     if lacking:
         raise NotHere(f"needs {', '.join(f'--{name}' for name in lacking)}")
-    yield from function(**settings)
+    yield from promise.function(**promise.preset, **settings)
 
 
 def measured(promise: Promise, settings: Settings, limit_s: float | None = None) -> Outcome:
@@ -84,7 +83,8 @@ def measured(promise: Promise, settings: Settings, limit_s: float | None = None)
         file.touch()
         words = [sys.executable, "-P", "-W", "ignore", "-m", "verify.run", promise.name, _text(settings), str(file)]
         python = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        child = subprocess.Popen(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": python}, stdout=sys.stderr)
+        environment = {**os.environ, **promise.environment, "PYTHONPATH": python}
+        child = subprocess.Popen(words, cwd=ROOT, env=environment, stdout=sys.stderr)
         try:
             code = child.wait(limit_s)
             ended = f"exit code {code}" if code else ""
@@ -119,7 +119,7 @@ def _text(settings: Settings) -> str:
 
 def _settings(promise: Promise, text: str) -> dict[str, Any]:
     """As they were before `_text`."""
-    options = options_of(promise.function) if not promise.missing() else {}
+    options = promise.options if not promise.missing() else {}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
     paths = {name for name, option in options.items() if option.kind is Path}
     return {

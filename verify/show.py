@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tandem.records.provenance import machine_facts
-from verify.registry import Promise, options_of
+from verify.registry import Promise
 from verify.run import Outcome
 
 _SHOWN = ("utc", "software", "sources", "processor", "cores", "kernel", "python", "numba", "numpy")
@@ -21,7 +21,7 @@ def listing(promises: Iterable[Promise], options: bool) -> str:
         needs = f"; needs {', '.join(promise.needs)}" if promise.needs else ""
         lines.append(f"{promise.name:22s} {promise.promised} ({minutes(promise.minutes)}{needs})")
         if options:
-            lines += [f"    {option.shown}" for option in options_of(promise.function).values()]
+            lines += [f"    {option.shown}" for option in promise.options.values()]
             if promise.quick is not None:
                 short = ", ".join(f"--{k.replace('_', '-')} {v}" for k, v in promise.quick.items())
                 lines.append(f"    --quick: {short or 'as it is'}")

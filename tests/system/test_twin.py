@@ -41,7 +41,7 @@ def test_a_twin_finds_the_car_through_its_sensors_looks_ahead_and_both_runs_are_
     truth = figures["truth"]
     assert truth["compared"] + truth["not_compared"] == figures["steps"] and truth["compared"] > 0
     assert truth["readings_used"] > truth["compared"] and truth["readings_late"] > 0
-    # how near it comes is for verify.estimation.observers: a machine that has other things to do leaves steps out
+    # how near it comes is for `python -m verify observers`: a machine that has other things to do leaves steps out
     assert all(np.isfinite(truth["watched"][of]["outside"]) for of in ("x", "vx"))
     assert truth["estimated"]["grip"]["truth"] == 0.8
     folder = open_run(tmp_path / "runs").path.parent

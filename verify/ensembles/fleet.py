@@ -1,4 +1,4 @@
-"""200 records with 5 hostile ones, replayed by `tandem fleet`: `python -m verify.ensembles.fleet`.
+"""200 records with 5 hostile ones, replayed by `tandem fleet`: `python -m verify fleet`.
 
 Each good record is a run of its own: a golden one replayed with another mass and saved. The hostile ones are a golden
 run with a command that pushes at body 1e12, one with a tyre's coefficient of 1e300, one whose mass is NaN, one that is
@@ -13,10 +13,9 @@ import random
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from sync.record import CompleteRun, CompleteTopic, open_run, write_complete
 from tandem.records.replay import Asked, replay_run
 from tandem.records.replay_save import save
 from verify import ROOT
+from verify.measure import Row, equal, holds
 
 GOLDEN = ROOT / "tests" / "golden"
 RECORDS, HOSTILE = 200, 5
@@ -116,27 +116,20 @@ def tandem_fleet(runs: Path, out: Path, kill: bool) -> tuple[int, dict[str, Any]
     return program.returncode, json.loads(text), killed
 
 
-def main() -> int:
+def fleet() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as place:
         runs, out = Path(place) / "runs", Path(place) / "out"
         make(runs)
-        begun = time.monotonic()
         code, first, killed = tandem_fleet(runs, out, kill=True)
-        seconds = time.monotonic() - begun
         by_the_kill = sum("signal 9" in row["note"] for row in pq.read_table(out / "fleet.parquet").to_pylist())
         code_again, second, _ = tandem_fleet(runs, out, kill=False)
         rows = pq.read_table(out / "fleet.parquet").to_pylist()
     wrong = {row["record"]: f"{row['status']}: {row['note']}" for row in rows if row["status"] != "identical"}
-    print(
-        f"{RECORDS} records, {HOSTILE} hostile, a worker killed: {first['status']} in {seconds:.0f} s; then"
-        f" {second['made_now']} made again: {second['status']}; exit codes {code} and {code_again}"
-    )
+    yield holds("a worker was killed on the way", killed, first["status"])
+    yield equal("made again after it", second["made_now"], by_the_kill)
+    yield equal(f"identical of {RECORDS} records", second["status"].get("identical", 0), RECORDS - HOSTILE)
+    yield equal("others", len(wrong), HOSTILE)
     for name, text in wrong.items():
-        print(f"  {name}: {text[:120]}")
-    right = second["status"].get("identical") == RECORDS - HOSTILE and len(wrong) == HOSTILE
-    right = right and all(not text.endswith(": ") for text in wrong.values() if not text.startswith("differs"))
-    return int(not (right and killed and code == code_again == 1 and second["made_now"] == by_the_kill))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield holds(f"{name}: says why", text.startswith("differs") or not text.endswith(": "), text[:120])
+    yield equal("exit code", code, 1)
+    yield equal("exit code, the second time", code_again, 1)

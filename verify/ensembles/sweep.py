@@ -1,17 +1,16 @@
 """The shipped lane change many times: one worker against two, killed at half and resumed, and on two Dask workers of
-which one is killed: `python -m verify.ensembles.sweep --runs 1000`.
+which one is killed: `python -m verify sweep --runs 1000`.
 
 All tables must be the same file. Prints what it took, with the processor time beside it: on a machine that others use,
 time on the wall says little. Exit code 1 if a table differs.
 """
 
-import argparse
 import json
 import signal
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from sync.child_python import python_command, python_environment
 from sync.config.toml import read_toml
 from tandem.console.shipped_configs import CONFIGS
 from tandem.ensembles.sweep import TABLE, sweep
+from verify.measure import Row, equal, figure, holds
 
 STUDY = CONFIGS / "studies" / "lane_change.toml"
 
@@ -72,37 +72,26 @@ def on_a_cluster(study: dict[str, Any], out: Path) -> float:
     return killed[0] if killed else 1.0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--no-cluster", action="store_true")
-    asked = parser.parse_args()
+def swept(*, runs: int = 1000, no_cluster: bool = False) -> Iterator[Row]:
     study = {**read_toml(STUDY), "machine": str(CONFIGS / "vehicles" / "buggy.toml")}
-    study["sampling"] = {**study["sampling"], "count": asked.runs}
+    study["sampling"] = {**study["sampling"], "count": runs}
     with tempfile.TemporaryDirectory() as place:
         folders = {name: Path(place) / name for name in ("warm", "one", "two", "cut", "cluster")}
         sweep({**study, "sampling": {**study["sampling"], "count": 2}}, folders["warm"])
         one, one_cpu = timed(study, folders["one"], 1)
         two, two_cpu = timed(study, folders["two"], 2)
-        print(
-            f"{asked.runs} runs: one worker {one:.1f} s ({one_cpu:.1f} s of processor), two {two:.1f} s"
-            f" ({two_cpu:.1f} s): {one / two:.2f} times; cores busy {one_cpu / one:.2f} and {two_cpu / two:.2f}"
-        )
+        yield figure(f"{runs} runs by one worker; of the processor", f"{one:.1f}; {one_cpu:.1f}", "s")
+        yield figure(f"{runs} runs by two workers; of the processor", f"{two:.1f}; {two_cpu:.1f}", "s")
+        yield figure("two workers are faster than one", one / two, "times")
         file = Path(place) / "study.toml"
-        text = STUDY.read_text().replace("count = 1000", f"count = {asked.runs}")
+        text = STUDY.read_text().replace("count = 1000", f"count = {runs}")
         file.write_text(text.replace('"vehicles/buggy.toml"', json.dumps(study["machine"])))
-        done = killed_at_half(file, folders["cut"], asked.runs)
+        done = killed_at_half(file, folders["cut"], runs)
         again = sweep(study, folders["cut"])
-        print(f"killed with {done} rows, resumed with {again.made_now}")
+        yield holds("killed on the way", 0 < done < runs, f"{done} rows, resumed with {again.made_now}")
         names = ["one", "two", "cut"]
-        if not asked.no_cluster:
-            share = on_a_cluster(study, folders["cluster"])
-            print(f"two Dask workers, one killed at {share:.0%}")
+        if not no_cluster:
+            yield figure("two Dask workers, one of them killed at", on_a_cluster(study, folders["cluster"]))
             names.append("cluster")
-        same = len({(folders[name] / TABLE).read_bytes() for name in names}) == 1
-        print("tables identical" if same else "TABLES DIFFER")
-        return int(not same or not 0 < done < asked.runs)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        tables = {(folders[name] / TABLE).read_bytes() for name in names}
+        yield equal(f"different tables of {', '.join(names)}", len(tables), 1)

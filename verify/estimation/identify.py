@@ -1,5 +1,4 @@
-"""Ten parameters of a virtual car with hidden values and noisy sensors, found again: `python -m
-verify.estimation.identify`.
+"""Ten parameters of a virtual car with hidden values and noisy sensors, found again.
 
 20 repetitions (seeds 0 to 19), each with other hidden values and other noise. Counted are single intervals of 95 % that
 hold their value; repetitions in which all ten do; repetitions in which all ten lie within the simultaneous intervals of
@@ -7,14 +6,14 @@ hold their value; repetitions in which all ten do; repetitions in which all ten 
 independent single intervals hold all at once in 0.95^10 = 60 % of the repetitions: more would mean that they are too
 wide. The last repetition is made by differences as well as by exact sensitivities. Then drag area and air density
 together, of which only the product acts: they must be named.
-Exit code 1 where fewer than 90 % of the single intervals hold, where all ten lie within Scheffé's in fewer than 90 % of
-the repetitions, where the errors are not as large as the covariance says (the sum of their squares in its measure,
-chi-squared, at 99.9 %), where exact sensitivities and differences disagree, or where the pair is not named.
+
+Promised: 90 % of the single intervals hold, all ten lie within Scheffé's in 90 % of the repetitions, the errors are as
+large as the covariance says (the sum of their squares in its measure, chi-squared, at 99.9 %), exact sensitivities and
+differences agree, and the pair is named.
 """
 
-import argparse
-import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from tandem.console.shipped_configs import CONFIGS
 from tandem.ensembles.estimate import Estimate
 from tandem.ensembles.identify import identify
 from tandem.offline.model import Parameters
+from verify.measure import Row, at_least, at_most, figure, holds, note
 
 CAR = CONFIGS / "vehicles" / "buggy_single_track.toml"
 STEP_S, SECONDS = 0.005, 40.0
@@ -79,43 +79,31 @@ def _range(nominal: Parameters, name: str) -> dict[str, float]:
     return {"low": max((1 - RANGE) * nominal[name], limits.low), "high": min((1 + RANGE) * nominal[name], limits.high)}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=20)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=SECONDS)
-    asked = parser.parse_args()
+def identified(*, repetitions: int = 20, first_seed: int = 0, seconds: float = SECONDS) -> Iterator[Row]:
     nominal = tandem.load_machine(CAR).parameters
-    count = asked.repetitions
-    scores, distances = np.zeros((count, len(PARAMETERS))), np.zeros(count)
+    scores, distances = np.zeros((repetitions, len(PARAMETERS))), np.zeros(repetitions)
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "measured.csv"
-        for k in range(count):
-            random = np.random.default_rng(asked.first_seed + k)
+        for k in range(repetitions):
+            random = np.random.default_rng(first_seed + k)
             factors = random.uniform(1 - WITHIN, 1 + WITHIN, len(PARAMETERS))
             hidden = {name: nominal[name] * f for name, f in zip(PARAMETERS, factors, strict=True)}
-            measurement(file, hidden, random, asked.seconds)
+            measurement(file, hidden, random, seconds)
             found = identify(study(file, PARAMETERS))
             truth = np.array(list(hidden.values()))
             scores[k], distances[k] = (found.values - truth) / found.deviations, found.distance(truth)
             missed = [n for n, score in zip(PARAMETERS, scores[k], strict=True) if not abs(score) < SINGLE]
-            outside = f": not {', '.join(missed)}" if missed else ""
-            farthest = np.abs(scores[k]).max()
-            print(
-                f"seed {asked.first_seed + k}: {10 - len(missed)} of 10 single intervals{outside}; farthest"
-                f" {farthest:.2f} deviations, chi-squared {distances[k]:.1f}",
-                flush=True,
-            )
+            note(f"seed {first_seed + k}: {10 - len(missed)} of 10 single intervals; outside: {', '.join(missed)}")
         differences = identify({**study(file, PARAMETERS), "solver": {"sensitivities": "differences"}})
         searched = ("drag_area", "air_density", "rolling_resistance")
         known = {name: value for name, value in hidden.items() if name not in searched}
         pair = identify(study(file, searched, known))
-    return judged(scores, distances, found, differences, [set(c.weights) for c in pair.combinations])
+    yield from judged(scores, distances, found, differences, [set(c.weights) for c in pair.combinations])
 
 
 def judged(
     scores: np.ndarray, distances: np.ndarray, found: Estimate, differences: Estimate, named: list[set[str]]
-) -> int:
+) -> Iterator[Row]:
     """`found` by exact sensitivities and `differences` by differences, of the last repetition."""
     count, apart = len(scores), np.abs((found.values - differences.values) / found.deviations).max()
     inside, joint = np.abs(scores) < SINGLE, (np.abs(scores) < found.joint_factor).all(axis=1)
@@ -123,23 +111,16 @@ def judged(
     shadow = (np.abs(scores) < found.ellipsoid_factor).all(axis=1)
     widths = SINGLE * found.deviations / found.values
     for n, name in enumerate(PARAMETERS):
-        print(f"{name:20s} {inside[:, n].mean():4.0%} inside, last interval ±{widths[n]:.2%}")
-    print(
-        f"sensitivities {found.sensitivities}; by differences the last answer is {apart:.0e} deviations away, its"
-        f" deviations {np.abs(differences.deviations / found.deviations - 1.0).max():.0e} others"
-    )
-    print(f"single intervals (±1.96): {inside.mean():.1%} of {inside.size} hold, 95 % expected")
-    print(f"  all ten in {inside.all(axis=1).sum()} of {count} repetitions (independent ones: {0.95**10:.0%})")
-    print(f"simultaneous intervals (±{found.joint_factor:.2f}, Bonferroni): all ten in {joint.sum()} of {count}")
-    print(f"joint ellipsoid: {together.sum()} of {count}, 95 % expected")
-    print(f"its intervals (±{found.ellipsoid_factor:.2f}, Scheffé): all ten in {shadow.sum()} of {count}")
+        yield figure(f"{name}: inside; last interval", f"{inside[:, n].mean():.0%}; ±{widths[n]:.2%}")
+    yield at_least(f"single intervals (±1.96) that hold, of {inside.size}", inside.mean(), 0.9)
+    yield figure(f"all ten single ones hold, of {count}", inside.all(axis=1).sum())
+    yield figure(f"simultaneous intervals (±{found.joint_factor:.2f}, Bonferroni), of {count}", joint.sum())
+    yield figure(f"joint ellipsoid, of {count}", together.sum())
+    yield at_least(f"its intervals (±{found.ellipsoid_factor:.2f}, Scheffé): all ten", shadow.mean(), 0.9)
     low, high = chi2.ppf([0.0005, 0.9995], inside.size)
-    print(f"squared errors in the measure of the covariance: {distances.sum():.0f}, {low:.0f} to {high:.0f} expected")
-    print(f"not told apart: {[sorted(each) for each in named]}")
-    calibrated = inside.mean() >= 0.9 and low < distances.sum() < high
-    kept = shadow.mean() >= 0.9 and apart < 0.01 and found.sensitivities == "exact"
-    return int(not (calibrated and kept and {"drag_area", "air_density"} in named))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    fits, between = low < distances.sum() < high, f"{low:.0f} to {high:.0f}"
+    yield holds("squared errors in the measure of the covariance", fits, f"{distances.sum():.0f}", between)
+    yield holds("sensitivities are exact", found.sensitivities == "exact", found.sensitivities)
+    yield at_most("by differences the answer is away by", apart, 0.01, "deviations")
+    pair = {"drag_area", "air_density"}
+    yield holds("drag area and air density are named as not told apart", pair in named, [sorted(e) for e in named])

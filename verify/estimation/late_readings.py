@@ -1,4 +1,4 @@
-"""Late readings of the car's filter: `python -m verify.estimation.late_readings [--seconds 8]`.
+"""Late readings of the car's filter beside the same readings in time.
 
 The same drive and readings twice: GNSS 150 ms late as configs/observers/buggy.toml has it, and every reading in time.
 After the last steps have caught up both must be the same; a step of the late one makes at most `most` steps again.
@@ -9,8 +9,7 @@ back, in standard deviations, at instants when both have used the same readings;
 does not hold; of that difference nothing is promised but that it is printed.
 """
 
-import argparse
-import sys
+from collections.abc import Iterator
 from math import isnan
 from typing import Any
 
@@ -32,11 +31,12 @@ from tandem.estimation.ekf import (
     take_reading,
 )
 from tandem.estimation.experiment import replay
-from tandem.estimation.rows import USED, Count
+from tandem.estimation.rows import Count
 from tandem.machines.observer.studies import twin
 from tandem.machines.observer.studies.settings import read_study
 from tandem.multibody.natural.views import view
 from verify import CONFIGS
+from verify.measure import Row, at_most, figure, holds
 
 STUDY = CONFIGS / "observers" / "buggy.toml"
 SAME, MOST_MS = 1e-9, 2.0
@@ -74,7 +74,7 @@ def drive(
     return filter, times, settled
 
 
-def compare_copies(setup: Any, truth: Any, state: np.ndarray) -> None:
+def compare_copies(setup: Any, truth: Any, state: np.ndarray) -> Iterator[Row]:
     """Copies beside going back, at kept instants: GNSS that came half a period ago is in both by then."""
     back, copies = (twin.make_filter(setup, state, twin.FORMS["exact"], 0, cloned) for cloned in (False, True))
     found, other = replay(back, truth), replay(copies, truth)
@@ -91,23 +91,14 @@ def compare_copies(setup: Any, truth: Any, state: np.ndarray) -> None:
     late = np.array(apart)[round(setup.study.settle_s / setup.h) // truth.every :]
     each = np.sqrt(np.mean(late**2, axis=0))
     worst = int(np.argmax(each))
-    print(f"by copies, from going back          rms {np.sqrt(np.mean(late**2)):.2g}, largest {np.abs(late).max():.2g}"
-          f" standard deviations; most in {names[worst]}, rms {each[worst]:.2g}")  # fmt: skip
-    first = len(apart) - len(late)
-    rms = [float(np.sqrt(np.mean(np.square(side[first:])))) for side in sides]
-    print(f"  position, rms error               {rms[1]:.4f} m; {rms[0]:.4f} m by going back")
-    late_rows = setup.sensors.counts[:, Count.LATENCY] > 0
-    used = [int(filter.counters[late_rows, USED].sum()) for filter in (copies, back)]
-    print(f"  late readings used                {used[0]}; {used[1]} by going back")
+    yield figure("by copies, from going back: rms", np.sqrt(np.mean(late**2)), "standard deviations")
+    yield figure("by copies, from going back: largest", np.abs(late).max(), "standard deviations")
+    yield figure(f"by copies: rms of {names[worst]}, where it is most", each[worst], "standard deviations")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=8.0)
-    parser.add_argument("--rounds", type=int, default=5)
-    chosen = parser.parse_args()
-    study = read_study(STUDY).model_copy(update={"seconds": chosen.seconds, "runs": 1})
-    study = study.model_copy(update={"settle_s": min(study.settle_s, 0.25 * chosen.seconds)})
+def late_readings(*, seconds: float = 8.0, rounds: int = 5) -> Iterator[Row]:
+    study = read_study(STUDY).model_copy(update={"seconds": seconds, "runs": 1})
+    study = study.model_copy(update={"settle_s": min(study.settle_s, 0.25 * seconds)})
     setup = twin.prepare(study, STUDY)
     truth, state = twin.run_truth(setup, 0)
     lag = int(setup.sensors.counts[:, Count.LATENCY].max())
@@ -115,27 +106,21 @@ def main() -> int:
     truth.seen.readings[len(truth.inputs) - lag :, late] = np.nan  # none outstanding
     in_time, in_time_ns, _ = drive(setup, truth, state, True)
     filter, times, settled = drive(setup, truth, state, False)
-    for _ in range(chosen.rounds - 1):
+    copied = drive(setup, truth, state, False, True)[1]
+    for _ in range(rounds - 1):
         times = np.minimum(times, drive(setup, truth, state, False)[1])
         in_time_ns = np.minimum(in_time_ns, drive(setup, truth, state, True)[1])
+        copied = np.minimum(copied, drive(setup, truth, state, False, True)[1])
     ours, other = filter.memory.estimate, in_time.memory.estimate
     difference = float(np.max(np.abs(ours - other) / np.maximum(np.abs(other), 1.0)))
-    most, longest = filter.memory.notes[MOST_REPEATED], float(times.max()) * 1e-6
-    same, bounded = settled[-1] > 0.0 and difference <= SAME, most <= study.filter.most
-    print(f"late by {lag} steps; caught up after {int(settled.sum())} of {len(truth.inputs)} steps, the last one too")
-    print(f"largest difference from in order    {difference:.1e}   <= {SAME:g}: {'holds' if same else 'DOES NOT HOLD'}")
-    print(f"steps made again in a step, most    {most:.0f}   <= {study.filter.most}: {bounded}")
-    print(f"steps made again in all             {filter.memory.notes[REPEATED]:.0f} of {len(truth.inputs)}")
-    print(f"a step, median; p99; longest        {np.median(times) * 1e-6:.3f}; {np.percentile(times, 99) * 1e-6:.3f};"
-          f" {longest:.3f} ms   <= {MOST_MS:g} ms: {'holds' if longest <= MOST_MS else 'DOES NOT HOLD'}")  # fmt: skip
-    print(f"with every reading in time, median  {np.median(in_time_ns) * 1e-6:.3f} ms")
-    copied = drive(setup, truth, state, False, True)[1]
-    for _ in range(chosen.rounds - 1):
-        copied = np.minimum(copied, drive(setup, truth, state, False, True)[1])
-    print(f"by copies: a step, median; longest  {np.median(copied) * 1e-6:.3f}; {copied.max() * 1e-6:.3f} ms")
-    compare_copies(setup, truth, state)
-    return 0 if same and bounded and longest <= MOST_MS else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    yield holds(f"late by {lag} steps, caught up at the end", settled[-1] > 0.0, f"{int(settled.sum())} steps")
+    yield at_most("largest difference from in order", difference, SAME)
+    yield at_most("steps made again in a step", filter.memory.notes[MOST_REPEATED], study.filter.most)
+    yield figure(f"steps made again, of {len(truth.inputs)}", filter.memory.notes[REPEATED])
+    yield figure("a step, median", np.median(times) * 1e-6, "ms")
+    yield figure("a step, p99", np.percentile(times, 99) * 1e-6, "ms")
+    yield at_most("a step, longest", times.max() * 1e-6, MOST_MS, "ms")
+    yield figure("a step with every reading in time, median", np.median(in_time_ns) * 1e-6, "ms")
+    yield figure("a step by copies, median", np.median(copied) * 1e-6, "ms")
+    yield figure("a step by copies, longest", copied.max() * 1e-6, "ms")
+    yield from compare_copies(setup, truth, state)

@@ -1,33 +1,26 @@
-"""What the look ahead promises, measured: python -m verify.estimation.look_ahead COMMAND
-
-cost      how long one future of 2 s takes, of states of such drives: kept if 90 % have theirs within 20 ms of a core
-warnings  on drives to the limit (verify/estimation/look_ahead_drives.py), how long before the loss of control the
-warning comes;
-          on normal ones, how often it comes for nothing
-loop      lateness of the loop with and without a look ahead, drive by drive in turn
-replay    every prediction of a recorded run, computed again and compared to the bit
+"""What the look ahead promises, measured: its warnings, its cost, what the loop notices of it, its replay.
 
 `warnings` asks the look ahead every 50 ms, as the process does; a prediction counts as there 25 ms after the step it
-begins with (a step of the loop, and 20 ms for the future). Exit code 1 where a promise is not kept.
+begins with (a step of the loop, and 20 ms for the future).
 """
 
-import argparse
-import json
-import subprocess
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from sim_service.look_ahead import record
 from sim_service.look_ahead.hindsight import Warnings
 from sim_service.look_ahead.predict import Predictor
-from sync.config.config import Config, load
+from sync.config.config import load
 from verify import ROOT
 from verify.estimation.look_ahead_drives import MANOEUVRES, Drive, H, buggy, limit_drive, normal_drive
+from verify.measure import NotHere, Row, at_least, at_most, equal, figure, holds, note
+from verify.real_runs import options, tandem
 
 DRIVE = ROOT / "configs" / "drive.toml"
 EVERY = 10  # steps from one prediction to the next
@@ -35,13 +28,12 @@ LATE_NS = 25_000_000
 LEAD_S, SHARE, COST_MS = 0.5, 0.9, 20.0  # what is promised
 
 
-def _settings(asked: argparse.Namespace) -> Config:
-    return load(DRIVE, ["look_ahead.enabled=true", *asked.set])
+Set = Annotated[tuple[str, ...], "KEY=VALUE: override a setting"]
 
 
-def _predictor(asked: argparse.Namespace) -> tuple[Predictor, Any, np.ndarray]:
+def _predictor(settings: Sequence[str]) -> tuple[Predictor, Any, np.ndarray]:
     machine, params = buggy()
-    return Predictor(_settings(asked), machine, params), machine, params
+    return Predictor(load(DRIVE, ["look_ahead.enabled=true", *settings]), machine, params), machine, params
 
 
 def _predictions(predictor: Predictor, drive: Drive, kind: int = record.HELD) -> Iterator[tuple[int, np.ndarray]]:
@@ -66,14 +58,20 @@ def _warned(predictor: Predictor, drive: Drive) -> Warnings:
     return found
 
 
-def warnings(asked: argparse.Namespace) -> bool:
-    predictor, machine, params = _predictor(asked)
+def warnings(
+    *,
+    drives: int = 100,
+    seed: Annotated[int, "of the first drive"] = 1,
+    minutes: Annotated[float, "of normal and of brisk driving, each"] = 10.0,
+    set: Set = (),
+) -> Iterator[Row]:
+    predictor, machine, params = _predictor(set)
     leads: dict[str, list[float]] = {name: [] for name in MANOEUVRES}
     near = near_warned = 0
-    seed, begun = asked.seed, time.monotonic()
-    while sum(map(len, leads.values())) < asked.drives:
-        drive = limit_drive(machine, params, seed)
-        seed += 1
+    next_seed, begun = seed, time.monotonic()
+    while sum(map(len, leads.values())) < drives:
+        drive = limit_drive(machine, params, next_seed)
+        next_seed += 1
         found = _warned(predictor, drive)
         if drive.lost < 0:  # not beyond the limit after all
             near, near_warned = near + 1, near_warned + bool(found.warnings)
@@ -81,129 +79,77 @@ def warnings(asked: argparse.Namespace) -> bool:
         leads[drive.name.split()[0]].append(found.leads_s[0] if found.leads_s else 0.0)
         done = sum(map(len, leads.values()))
         if done % 10 == 0:
-            print(f"  {done} of {asked.drives} drives, {time.monotonic() - begun:.0f} s", flush=True)
+            note(f"{done} of {drives} drives, {time.monotonic() - begun:.0f} s")
     every = np.array([lead for each in leads.values() for lead in each])
-    share = float(np.mean(every >= LEAD_S))
-    print(f"{len(every)} drives to the loss of control (seeds {asked.seed} to {seed - 1}):")
-    print(f"  warned {LEAD_S} s before or earlier: {100 * share:.0f} %; not at all: {int(np.sum(every <= 0.0))}")
-    print(f"  lead: median {np.median(every):.2f} s, tenth percentile {np.percentile(every, 10):.2f} s")
+    what = f"{len(every)} drives to the loss of control"
+    yield at_least(f"{what}: warned {LEAD_S} s before or earlier", float(np.mean(every >= LEAD_S)), SHARE)
+    yield figure(f"{what}: not warned at all", int(np.sum(every <= 0.0)))
+    yield figure("lead, median", np.median(every), "s")
+    yield figure("lead, tenth percentile", np.percentile(every, 10), "s")
     for name, each in leads.items():
         if each:
-            print(f"  {name}: {len(each)}, of these in time {100 * np.mean(np.array(each) >= LEAD_S):.0f} %")
-    print(f"  {near} more came near it and did not lose control: {near_warned} of them with a warning")
+            yield figure(f"{name}: {len(each)}, of these in time", np.mean(np.array(each) >= LEAD_S))
+    yield figure(f"with a warning, of {near} that came near it", near_warned)
     for name, bend in (("normal", 0.5), ("brisk", 0.75)):
-        minutes, alarms = 0.0, 0
-        for n in range(max(round(asked.minutes), 1)):
-            drive = normal_drive(machine, params, asked.seed + n, 60.0, bend)
-            found = _warned(predictor, drive)
-            minutes += len(drive.outputs) * H / 60.0
-            alarms += found.false_alarms
-            if drive.lost >= 0:
-                print(f"  {drive.name} was not {name}: control was lost")
-        print(
-            f"{name} driving (bends of up to {100 * bend:.0f} % of the grip), {minutes:.1f} minutes: {alarms} false"
-            f" alarms, {alarms / minutes:.2f} a minute"
-        )
-    return share >= SHARE
+        driven, alarms, lost = 0.0, 0, 0
+        for n in range(max(round(minutes), 1)):
+            drive = normal_drive(machine, params, seed + n, 60.0, bend)
+            driven += len(drive.outputs) * H / 60.0
+            alarms += _warned(predictor, drive).false_alarms
+            lost += drive.lost >= 0
+        yield figure(f"false alarms, {name} driving (up to {100 * bend:.0f} % of the grip)", alarms / driven, "1/min")
+        yield figure(f"{name} drives that lost control", lost)
 
 
-def cost(asked: argparse.Namespace) -> bool:
-    predictor, machine, params = _predictor(asked)
+def cost(*, drives: int = 10, seed: Annotated[int, "of the first drive"] = 1, set: Set = ()) -> Iterator[Row]:
+    predictor, machine, params = _predictor(set)
     took: dict[str, list[tuple[float, float]]] = {"normal": [], "to the limit": []}  # of its core, by the clock; ms
-    for n in range(asked.drives):
+    for n in range(drives):
         for name, drive in (
-            ("normal", normal_drive(machine, params, asked.seed + n, 10.0)),
-            ("to the limit", limit_drive(machine, params, asked.seed + n)),
+            ("normal", normal_drive(machine, params, seed + n, 10.0)),
+            ("to the limit", limit_drive(machine, params, seed + n)),
         ):
             begun = time.thread_time(), time.perf_counter()
             for _ in _predictions(predictor, drive):
                 now = time.thread_time(), time.perf_counter()
                 took[name].append((1e3 * (now[0] - begun[0]), 1e3 * (now[1] - begun[1])))
                 begun = now
-    steps = f"{predictor.steps} steps of {1e3 * predictor.h:g} ms"
-    print(f"futures of {steps}; of its core, and by the clock, which on a busy machine counts the others, too")
-    kept = True
     for name, each in took.items():
         for which, values in zip(("of its core", "by the clock"), np.array(each).T, strict=True):
-            p50, p99 = np.percentile(values, [50, 99])
-            within = float(np.mean(values <= COST_MS))
-            kept = kept and (within >= SHARE or which == "by the clock")
-            print(
-                f"{name}, {which}: {len(values)} futures, {p50:.1f} ms (median), {p99:.1f} ms (p99), {values.max():.1f}"
-                f" ms at most; within {COST_MS:g} ms {100 * within:.1f} %"
-            )
-    return kept
+            what, within = f"a future, {name}, {which}", float(np.mean(values <= COST_MS))
+            for shown, q in (("median", 50), ("p99", 99), ("longest", 100)):
+                yield figure(f"{what}: {shown}", np.percentile(values, q), "ms")
+            judged = at_least if which == "of its core" else lambda text, value, _: figure(text, value)
+            yield judged(f"{what}: share within {COST_MS:g} ms", within, SHARE)
 
 
-def loop(asked: argparse.Namespace) -> bool:
+def loop(*, repetitions: int = 6, seconds: float = 20.0, set: Set = ()) -> Iterator[Row]:
     found: dict[bool, list[float]] = {False: [], True: []}
-    for repetition in range(asked.repetitions):
+    for repetition in range(repetitions):
         for ahead in (False, True) if repetition % 2 == 0 else (True, False):
-            settings = [
-                f"look_ahead.enabled={str(ahead).lower()}",
-                "view.enabled=false",
-                'name="ahead_check"',
-                *asked.set,
-            ]
-            command = [sys.executable, "-m", "tandem", "drive", str(DRIVE), "--seconds", str(asked.seconds), "--json"]
-            command += ["--no-record", *(word for each in settings for word in ("--set", each))]
-            done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
-            if done.returncode:
-                print(done.stderr, file=sys.stderr)
-                return False
-            figures = json.loads(done.stdout.splitlines()[-1])
+            name = f'name="ahead_check_{os.getpid()}"'
+            settings = [f"look_ahead.enabled={str(ahead).lower()}", "view.enabled=false", name, *set]
+            figures = tandem("drive", str(DRIVE), "--seconds", str(seconds), "--no-record", *options(settings))
             late = figures["lateness_us"]
             found[ahead].append(late["p999"])
-            rates = figures["look_ahead"]["rate_hz"] if ahead else ""
-            print(
-                f"  {repetition + 1}/{asked.repetitions} {'with   ' if ahead else 'without'} lateness p50"
-                f" {late['p50']:.1f} p99 {late['p99']:.1f} p99.9 {late['p999']:.1f} max {late['max']:.1f} us,"
-                f" {figures['deadline_misses']} misses {rates}",
-                flush=True,
+            note(
+                f"{repetition + 1}/{repetitions} {'with' if ahead else 'without'}: lateness p50 {late['p50']:.1f}, p99"
+                f" {late['p99']:.1f}, p99.9 {late['p999']:.1f} us, {figures['deadline_misses']} misses"
             )
     medians = {ahead: float(np.median(each)) for ahead, each in found.items()}
     spread = max(found[False]) - min(found[False])
-    print(
-        f"lateness p99.9, median of {asked.repetitions}: {medians[False]:.1f} us without, {medians[True]:.1f} us with;"
-        f" without it from {min(found[False]):.1f} to {max(found[False]):.1f} us, with it from {min(found[True]):.1f}"
-        f" to {max(found[True]):.1f} us"
-    )
-    return medians[True] - medians[False] <= spread
+    yield figure(f"lateness p99.9 without, median of {repetitions}", medians[False], "us")
+    yield figure("lateness p99.9 with", medians[True], "us")
+    yield at_most("more with it, beside the spread without it", medians[True] - medians[False], spread, "us")
 
 
-def replay(asked: argparse.Namespace) -> bool:
-    from tandem.records import replay_look_ahead
+def replay(*, run: Annotated[Path, "a recorded run with predictions"]) -> Iterator[Row]:
     from tandem.records.replay import Asked, replay_run
 
-    figures = replay_run(asked.run, Asked(predictions=sys.maxsize)).figures
+    figures = replay_run(run, Asked(predictions=sys.maxsize)).figures
     if not figures["look_ahead"]:
-        print(f"{asked.run}: has no predictions")
-        return False
-    print(f"steps identical: {figures['identical']}; {replay_look_ahead.in_words(figures['look_ahead'])}")
-    return bool(figures["identical"]) and figures["look_ahead"]["differing"] == 0 < figures["look_ahead"]["compared"]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("cost", "warnings", "loop", "replay"):
-        command = commands.add_parser(name)
-        command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
-        if name in ("cost", "warnings"):
-            command.add_argument("--drives", type=int, default=100 if name == "warnings" else 10)
-            command.add_argument("--seed", type=int, default=1, help="of the first drive")
-        if name == "warnings":
-            command.add_argument("--minutes", type=float, default=10.0, help="of normal and of brisk driving, each")
-        elif name == "loop":
-            command.add_argument("--repetitions", type=int, default=6)
-            command.add_argument("--seconds", type=float, default=20.0)
-        elif name == "replay":
-            command.add_argument("run", type=Path)
-    asked = parser.parse_args()
-    kept = {"cost": cost, "warnings": warnings, "loop": loop, "replay": replay}[asked.command](asked)
-    print("kept" if kept else "NOT KEPT")
-    return 0 if kept else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        raise NotHere(f"{run}: has no predictions")
+    yield holds("steps identical", figures["identical"])
+    yield equal(
+        f"predictions that differ, of {figures['look_ahead']['compared']}", figures["look_ahead"]["differing"], 0
+    )

@@ -1,5 +1,4 @@
-"""The filter of the car against what is promised of it: `python -m verify.estimation.observers [--drives 20] [--results
-FOLDER]`.
+"""The filter of the car against what is promised of it.
 
 Three experiments of configs/observers/buggy.toml, each over the same random drives:
 
@@ -9,26 +8,26 @@ Three experiments of configs/observers/buggy.toml, each over the same random dri
     beside   the first seconds of some drives, the outage in them, wrong parameters: exact, constant and unscented form
 
 Every drive of every experiment is a task of its own, the longest first, on as many processes as asked for. It is
-written to the results' folder when it is done; asked again, the command goes on with those that are missing, or that
-other code or another study made. `--minutes` begins no task after so long. What is left is told as it goes on, with the
-time that it will take by what tasks of its kind took. Exit code 1: something promised does not hold; 2: tasks are left.
+written to the results' folder when it is done; asked again, it goes on with those that are missing, or that other code
+or another study made. `--minutes` begins no task after so long. What is left is told as it goes on, with the time that
+it will take by what tasks of its kind took.
 """
 
-import argparse
 import hashlib
 import json
-import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numba
 import numpy as np
 
-from verify import CONFIGS
+from verify import CONFIGS, ROOT
+from verify.measure import NotHere, Row, note
 
 STUDY = CONFIGS / "observers" / "buggy.toml"
 DRIVEN = 4.0  # m/s2: friction is to be known after so much driving
@@ -39,7 +38,6 @@ INSIDE = 0.9  # of the time, of normalised errors with the true model
 SLIDES = 0.01  # of the time: a drive in which tyres slide
 LOAD_NAMES = ("load_fl", "load_fr", "load_rl", "load_rr")
 FORMS = {"wrong": ("exact", "constant"), "true": ("exact",), "beside": ("exact", "constant", "unscented")}
-ROOT = STUDY.parents[2]
 # what a drive's figures follow from
 SOURCES = (
     "sync/**/*.py",
@@ -172,16 +170,13 @@ class Progress:
 
 
 class Table:
-    """Lines beside their bounds; which of them do not hold."""
+    """The rows, and what is before each."""
 
     def __init__(self) -> None:
-        self.broken: list[str] = []
+        self.rows: list[Row] = []
 
     def line(self, what: str, value: str, bound: str = "", holds: bool | None = None) -> None:
-        mark = {True: "holds", False: "DOES NOT HOLD", None: ""}[holds]
-        print(f"{what:58s} {value:>34s}   {bound:16s} {mark}".rstrip())
-        if holds is False:
-            self.broken.append(what)
+        self.rows.append(Row(what.strip(), value, "", bound, holds))
 
 
 def _pooled(rows: list[Any], key: str) -> tuple[float, float]:
@@ -190,7 +185,7 @@ def _pooled(rows: list[Any], key: str) -> tuple[float, float]:
 
 
 def show_wrong(table: Table, drives: list[dict[str, Any]]) -> None:
-    print(f"\nwrong parameters, {len(drives)} drives (rms over all drives; worst drive)")
+    table.line("wrong parameters (rms over all drives; worst drive)", f"{len(drives)} drives")
     exact = [d["forms"]["exact"] for d in drives]
     driven = [d["driven_s"] for d in drives]
     table.line(f"time at {DRIVEN:g} m/s2 and above, s", f"{min(driven):.1f} to {max(driven):.1f}")
@@ -216,7 +211,7 @@ def show_wrong(table: Table, drives: list[dict[str, Any]]) -> None:
     else:
         table.line("friction", f"{sum(f is None for f in friction)} drives without {DRIVEN_S:g} s", "", False)
     show_nees(table, drives, "exact", below_alone=True)
-    show_nis(drives, "exact")
+    show_nis(table, drives, "exact")
     for label, some in (
         ("without sliding", [d for d in drives if d["rough"] < SLIDES]),
         ("that slide", [d for d in drives if d["rough"] >= SLIDES]),
@@ -234,7 +229,7 @@ def show_wrong(table: Table, drives: list[dict[str, Any]]) -> None:
     if not both:
         return
     exact, constant = ([forms[form] for forms in both] for form in ("exact", "constant"))
-    print(f"  {len(both)} of these drives with the constant transition too")
+    table.line("of these with the constant transition too", f"{len(both)} drives")
     for key in ("sideslip", "position"):
         ours, theirs = _pooled(exact, key)[0], _pooled(constant, key)[0]
         table.line(f"{key}: exact; constant transition", f"{ours:.3f}; {theirs:.3f}", "exact better", ours < theirs)
@@ -262,17 +257,16 @@ def show_nees(table: Table, drives: list[dict[str, Any]], form: str, below_alone
         table.line("  inside that band (two-sided, 95 %)", shares, f">= {100 * INSIDE:g} %", bool(inside >= INSIDE))
 
 
-def show_nis(drives: list[dict[str, Any]], form: str) -> None:
+def show_nis(table: Table, drives: list[dict[str, Any]], form: str) -> None:
     names = _setup("wrong", 0.0).sensors.names
     nis = np.nanmean(np.array([d["forms"][form]["nis"] for d in drives], float), axis=0)
     counted = np.sum([d["forms"][form]["counters"] for d in drives], axis=0)
-    print("  NIS of each reading (mean; used, gated): " + ", ".join(
-        f"{name} {value:.2f} ({count[0]:.0f}, {count[1]:.0f})" for name, value, count in zip(names, nis, counted,
-                                                                                          strict=True)))  # fmt: skip
+    for name, value, count in zip(names, nis, counted, strict=True):
+        table.line(f"NIS of {name}: mean; used, gated", f"{value:.2f}; {count[0]:.0f}, {count[1]:.0f}")
 
 
 def show_beside(table: Table, drives: list[dict[str, Any]], seconds: float) -> None:
-    print(f"\nforms beside each other, {len(drives)} drives of {seconds:g} s, after 4 s")
+    table.line(f"forms beside each other, {seconds:g} s, after 4 s", f"{len(drives)} drives")
     figures = {}
     for form in FORMS["beside"]:
         some = [d["forms"][form] for d in drives]
@@ -287,55 +281,48 @@ def show_beside(table: Table, drives: list[dict[str, Any]], seconds: float) -> N
     table.line("exact better than constant in all three", "", "", better)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--drives", type=_some, default=20)
-    parser.add_argument("--constant", type=int, default=4, help="drives with the constant form beside the exact one")
-    parser.add_argument("--beside", type=_some, default=2, help="drives with the unscented form beside the others")
-    parser.add_argument("--seconds", type=float, default=32.0, help="of those, s; minutes each. The outage is in it")
-    parser.add_argument("--results", type=Path, default=Path("runs/observers"), help="folder of what is done")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", choices=list(FORMS), help="one experiment")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no task after so long")
-    chosen = parser.parse_args()
-    chosen.results.mkdir(parents=True, exist_ok=True)
-    count = {"wrong": chosen.drives, "true": chosen.drives, "beside": chosen.beside}
-    wanted = [chosen.only] if chosen.only else list(FORMS)
+def observers(
+    *,
+    drives: int = 20,
+    constant: Annotated[int, "drives with the constant form beside the exact one"] = 4,
+    beside: Annotated[int, "drives with the unscented form beside the others"] = 2,
+    seconds: Annotated[float, "of those, s; minutes each. The outage is in it"] = 32.0,
+    results: Annotated[Path, "folder of what is done"] = ROOT / "runs" / "observers",
+    processes: int = 2,
+    only: Annotated[Literal["wrong", "true", "beside"] | None, "one experiment"] = None,
+    minutes: Annotated[float, "begin no task after so long"] = float("inf"),
+) -> Iterator[Row]:
+    results.mkdir(parents=True, exist_ok=True)
+    count = {"wrong": drives, "true": drives, "beside": beside}
+    wanted = [only] if only else list(FORMS)
     files = {
-        (e, seed): chosen.results / (f"{e}_{seed}.json" if e != "beside" else f"{e}_{chosen.seconds:g}s_{seed}.json")
+        (e, seed): results / (f"{e}_{seed}.json" if e != "beside" else f"{e}_{seconds:g}s_{seed}.json")
         for e in wanted for seed in range(count[e])
     }  # fmt: skip
-    made_by, forms = fingerprint(), {task: forms_of(*task, chosen.constant) for task in files}
+    made_by, forms = fingerprint(), {task: forms_of(*task, constant) for task in files}
     progress = Progress(
         {task: forms[task] for task, file in files.items() if not _is_done(file, made_by, forms[task])},
-        chosen.seconds, chosen.processes,
+        seconds, processes,
     )  # fmt: skip
-    left, end = progress.longest_first(), time.monotonic() + 60.0 * chosen.minutes
-    with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
+    left, end = progress.longest_first(), time.monotonic() + 60.0 * minutes
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         jobs: dict[Any, tuple[str, int]] = {}
         while jobs or (left and time.monotonic() < end):
-            while left and len(jobs) < chosen.processes and time.monotonic() < end:
+            while left and len(jobs) < processes and time.monotonic() < end:
                 task = left.pop(0)
-                job = pool.submit(_task, *task, chosen.seconds, forms[task], made_by, str(files[task]))
-                jobs[job] = task
+                jobs[pool.submit(_task, *task, seconds, forms[task], made_by, str(files[task]))] = task
             for job in wait(jobs, return_when=FIRST_COMPLETED).done:
-                print(progress.done(jobs.pop(job), job.result()), file=sys.stderr, flush=True)
+                note(progress.done(jobs.pop(job), job.result()))
     if left:
-        print(f"{len(left)} drives are left; the same command goes on with them", file=sys.stderr)
-        return 2
+        raise NotHere(f"{len(left)} drives are left; the same command goes on with them")
     found = {e: [json.loads(files[e, seed].read_text()) for seed in range(count[e])] for e in wanted}
     table = Table()
     if found.get("wrong"):
         show_wrong(table, found["wrong"])
     if found.get("true"):
-        print(f"\ntrue model, {len(found['true'])} drives")
+        table.line("true model", f"{len(found['true'])} drives")
         show_nees(table, found["true"], "exact", below_alone=False)
-        show_nis(found["true"], "exact")
+        show_nis(table, found["true"], "exact")
     if found.get("beside"):
-        show_beside(table, found["beside"], chosen.seconds)
-    print("\nall of this holds" if not table.broken else f"\ndoes not hold: {'; '.join(table.broken)}")
-    return 1 if table.broken else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        show_beside(table, found["beside"], seconds)
+    yield from table.rows

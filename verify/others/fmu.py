@@ -1,13 +1,14 @@
-"""What a step costs in an FMU, beside the bare step of the same machine: python -m verify.others.fmu [MACHINE]
+"""What a step costs in an FMU, beside the bare step of the same machine: python -m verify fmu [MACHINE]
 
 Both make the same steps from the same start, a thousand at a time, in turns; the least of each counts. Printed besides:
 whether both came to the same state, to the bit. Needs fmpy.
 """
 
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import fmpy.fmi3
 import numpy as np
@@ -17,12 +18,12 @@ from sync.compile.jit import kernel
 from tandem.fmu.build import write_fmu
 from tandem.fmu.platforms import HOST
 from tandem.offline.model import load_machine
+from verify.measure import Row, figure, holds
 
 STEPS, TURNS, STEP_S = 1000, 20, 0.005
 
 
-def main() -> None:
-    name = sys.argv[1] if len(sys.argv) > 1 else "vehicles/buggy"
+def fmu(*, name: Annotated[str, "of a machine"] = "vehicles/buggy") -> Iterator[Row]:
     loaded = load_machine(name)
     machine, params = loaded.description()
     step = machine.step
@@ -44,31 +45,26 @@ def main() -> None:
         place = str(extract(made["fmu"], Path(folder) / "x"))
         fmpy.fmi3.platform_tuple = HOST
         described = read_model_description(made["fmu"])
-        fmu = fmpy.fmi3.FMU3Slave(
+        slave = fmpy.fmi3.FMU3Slave(
             instanceName="it", guid=described.guid, modelIdentifier="model", unzipDirectory=place
         )  # fmt: skip
-        fmu.instantiate()
-        fmu.enterInitializationMode()
-        fmu.exitInitializationMode()
+        slave.instantiate()
+        slave.enterInitializationMode()
+        slave.exitInitializationMode()
         bare(state.copy(), inputs, given, params, machine.tables, work.copy(), STEP_S, 0)
         best = {"bare": np.inf, "fmu": np.inf}
         for turn in range(TURNS):
             begin = time.perf_counter()
             bare(state, inputs, given, params, machine.tables, work, STEP_S, STEPS)
             middle = time.perf_counter()
-            fmu.doStep(turn * STEPS * STEP_S, STEPS * STEP_S)
+            slave.doStep(turn * STEPS * STEP_S, STEPS * STEP_S)
             end = time.perf_counter()
             best = {"bare": min(best["bare"], middle - begin), "fmu": min(best["fmu"], end - middle)}
         references = [v.valueReference for v in described.modelVariables if v.name.startswith("states.")]
-        same = np.array(fmu.getFloat64(references)).tobytes() == state.tobytes()
+        same = np.array(slave.getFloat64(references)).tobytes() == state.tobytes()
     us = {key: 1e6 * value / STEPS for key, value in best.items()}
-    print(
-        f"{machine.name}: bare {us['bare']:.4g} us a step, FMU {us['fmu']:.4g} us, ratio {us['fmu'] / us['bare']:.3f}"
-    )
-    print(
-        f"the same state to the bit after {TURNS * STEPS} steps: {same}; library {made['library_bytes'] / 1e3:.0f} kB"
-    )
-
-
-if __name__ == "__main__":
-    main()
+    yield figure(f"{machine.name}: a bare step", us["bare"], "us")
+    yield figure("a step of its FMU", us["fmu"], "us")
+    yield figure("ratio", us["fmu"] / us["bare"])
+    yield holds(f"the same state to the bit after {TURNS * STEPS} steps", same)
+    yield figure("size of the library", made["library_bytes"] / 1e3, "kB")

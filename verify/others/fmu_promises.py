@@ -1,22 +1,17 @@
 """The FMU of a drive: everything that is promised of it, measured and printed.
 
-    python -m verify.others.fmu_promises [--seconds 50] [--run RUN] [--mechanism FILE]
-
-With --mechanism the FMU is that of a mechanism, in Model Exchange: scipy integrates it through FMPy, and is compared
-with our own steps. Otherwise it drives the buggy for so long (or takes a run that was driven), makes an FMU of the
-machine of that run, and compares every output of every recorded step with it. A line for each promise; exit code 1
-if one is not kept. The ratio of times is that of verify/others/fmu.py: a figure, which a busy machine may spoil, and no
-promise here. Needs fmpy.
+Of a mechanism, in Model Exchange: scipy integrates it through FMPy, and is compared with our own steps. Of a drive: it
+drives the buggy for so long (or takes a run that was driven), makes an FMU of the machine of that run, and compares
+every output of every recorded step with it. The ratio of times is that of verify/others/fmu.py.
 """
 
-import argparse
 import ctypes
 import re
 import subprocess
-import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import fmpy.fmi3
 import numpy as np
@@ -30,6 +25,7 @@ from tandem.fmu.platforms import HOST
 from tandem.fmu.sources import load_source
 from tandem.offline.model import load_machine
 from tandem.records.replay import Asked, replay_run
+from verify.measure import Row, at_most, holds
 
 MOST_BYTES = 1_000_000
 
@@ -69,7 +65,7 @@ class Slave:
         return np.array(self.it.getFloat64(self.states)).tobytes()
 
 
-def promises(run: Path, folder: Path) -> list[tuple[bool, str]]:
+def promises(run: Path, folder: Path) -> Iterator[Row]:
     replayed = replay_run(run, Asked("exact"))
     h, columns = 1e-3 * replayed.config.sim.step_ms, replayed.columns()
     file = folder / "model.fmu"
@@ -96,27 +92,29 @@ def promises(run: Path, folder: Path) -> list[tuple[bool, str]]:
         fmu.it.setFMUState(state)
         steps = [fmu.step(k, h, inputs, given[k].tolist()) == wanted[k].tobytes() for k in range(half, count)]
         restored.append(all(steps) and fmu.state() == end)
-    identical = bool(replayed.figures["identical"])
-    return [
-        (not problems, f"FMPy's validation: {'; '.join(problems) or 'no problem'}"),
-        (not python, f"symbols of Python or numba in the library: {', '.join(python) or 'none'}"),
-        (made["library_bytes"] <= MOST_BYTES, f"library for {HOST}: {made['library_bytes'] / 1e3:.0f} kB"),
-        (identical, f"the replay of the record is exact: {identical}"),
-        (different == count, f"{count * h:.1f} s, {count} steps, {wanted.shape[1]} outputs each, to the bit: "
-         + ("all" if different == count else f"the first that differs is {different}")),
-        (all(restored), f"from half way on, saved and restored, and serialised: the same bits: {restored}"),
-    ]  # fmt: skip
+    yield from _made(problems, made)
+    yield holds("no symbols of Python or numba in the library", not python, ", ".join(python) or "none")
+    yield holds("the replay of the record is exact", replayed.figures["identical"])
+    what = f"{count * h:.1f} s, {count} steps, {wanted.shape[1]} outputs each, to the bit"
+    yield holds(what, different == count, "all" if different == count else f"the first that differs is {different}")
+    yield holds("from half way on, saved and restored, and serialised: the same bits", all(restored), restored)
+
+
+def _made(problems: list[str], made: dict[str, Any]) -> Iterator[Row]:
+    yield holds("FMPy's validation", not problems, "; ".join(problems) or "no problem")
+    yield at_most(f"library for {HOST}", made["library_bytes"] / 1e3, MOST_BYTES / 1e3, "kB")
 
 
 MOST_APART = 1e-6  # m, rad, m/s, rad/s, of any output over the time
 
 
-def exchanged(mechanism: str, seconds: float, folder: Path) -> list[tuple[bool, str]]:
+def exchanged(mechanism: str, seconds: float, folder: Path) -> Iterator[Row]:
     """Model Exchange of a mechanism: what a method of order 8 makes of its rates, beside a tenth of the file's step."""
     loaded, exchange, step_s = load_source(mechanism, {})
     made = write_fmu(loaded, "model", step_s, folder / "model.fmu", "tandem", exchange=exchange)
     if not made["model_exchange"]:
-        return [(False, f"no Model Exchange: {made['no_model_exchange']}")]
+        yield holds("Model Exchange", False, made["no_model_exchange"])
+        return
     problems = validate_fmu(made["fmu"])
     fmu = Slave(folder / "model.fmu", folder / "unpacked")
     it = fmpy.fmi3.FMU3Model(instanceName="it", **fmu._made)
@@ -148,37 +146,18 @@ def exchanged(mechanism: str, seconds: float, folder: Path) -> list[tuple[bool, 
             wanted = own.step({}, (solver.t - done) / parts)
         done = solver.t
         apart = max(apart, float(np.abs(found - list(wanted.values())).max()))
-    return [
-        (not problems, f"FMPy's validation: {'; '.join(problems) or 'no problem'}"),
-        (made["library_bytes"] <= MOST_BYTES, f"library for {HOST}: {made['library_bytes'] / 1e3:.0f} kB"),
-        (apart <= MOST_APART, f"{mechanism}, {n} states, {seconds:g} s in {steps} steps of DOP853 through FMPy: at most"
-         f" {apart:.1e} from our own steps (allowed {MOST_APART:g})"),
-    ]  # fmt: skip
+    yield from _made(problems, made)
+    what = f"{mechanism}, {n} states, {seconds:g} s in {steps} steps of DOP853 through FMPy: apart from our own steps"
+    yield at_most(what, apart, MOST_APART)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=50.0)
-    parser.add_argument("--run", type=Path, help="a run that was driven; default: drive one")
-    parser.add_argument("--mechanism", help="a mechanism's file, in Model Exchange")
-    asked = parser.parse_args()
-    if asked.mechanism:
-        with tempfile.TemporaryDirectory(prefix="tandem") as folder:
-            found = exchanged(asked.mechanism, min(asked.seconds, 2.0), Path(folder))
-        for good, line in found:
-            print(f"{'ok ' if good else 'NOT'}  {line}")
-        return 0 if all(good for good, _ in found) else 1
+def fmu_promises(
+    *, seconds: float = 50.0, run: Annotated[Path | None, "a run that was driven; else one is driven"] = None
+) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="tandem") as folder:
-        run = asked.run or driven(asked.seconds, Path(folder) / "runs")
-        found = promises(run, Path(folder))
-    for good, line in found:
-        print(f"{'ok ' if good else 'NOT'}  {line}")
-    from verify.others import fmu
-
-    sys.argv = sys.argv[:1]
-    fmu.main()
-    return 0 if all(good for good, _ in found) else 1
+        yield from promises(run or driven(seconds, Path(folder) / "runs"), Path(folder))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def fmu_exchange(*, mechanism: Annotated[str, "its file"], seconds: float = 2.0) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+        yield from exchanged(mechanism, seconds, Path(folder))

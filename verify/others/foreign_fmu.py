@@ -1,4 +1,4 @@
-"""What a step of a foreign FMU costs in the loop's hands: python -m verify.others.foreign_fmu
+"""What a step of a foreign FMU costs in the loop's hands: python -m verify foreign-fmu
 
 The FMU of the tests (tests/foreign_fmu.c), whose own step is a handful of operations, stepped from compiled code a
 thousand times a turn; the least of twenty turns counts. With a state that is taken out after every step, and without.
@@ -7,22 +7,22 @@ thousand times a turn; the least of twenty turns counts. With a state that is ta
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-import sync  # noqa: F401  (one thread for BLAS, before numpy is imported)
-
-# isort: split
 import numpy as np
 
+import sync  # noqa: F401  (one thread for BLAS, before numpy is imported)
 from sim_service.registry import load_machine
 from sync.compile.jit import kernel
 from sync.files import consent
 from tests.foreign_fmu import foreign_fmu
+from verify.measure import Row, figure
 
 STEPS, TURNS = 1000, 20
 
 
-def main() -> None:
+def foreign_fmu_step() -> Iterator[Row]:
     for stateful in (True, False):
         with tempfile.TemporaryDirectory() as folder:
             os.environ[consent.ENVIRONMENT] = f"{folder}/consent"
@@ -45,8 +45,4 @@ def main() -> None:
             many(state, inputs, params, machine.tables, work, 0.005, STEPS)
             best = min(best, time.perf_counter() - begin)
         kept = "56 bytes of state taken out" if stateful else "state left inside"
-        print(f"{kept}: {1e6 * best / STEPS:.3f} us a step")
-
-
-if __name__ == "__main__":
-    main()
+        yield figure(f"a step, {kept}", 1e6 * best / STEPS, "us")

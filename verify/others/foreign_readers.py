@@ -1,22 +1,22 @@
 """Whether readers that are not ours open a record, whole or killed, and find in it what we find, bit for bit.
 
-    python -m verify.others.foreign_readers RECORD...
+    python -m verify foreign-readers --records RECORD...
 
 Foxglove's `mcap` with `mcap-ros2-support`, by the index at the end of the file, and `rosbags`. Each file is read by
 itself. Prints a line a file: how many messages of each topic; exit code 1 if a reader refuses one or finds other bits.
 """
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from sync.record import open_run
 from sync.record.ros2msg import field_names
 from sync.ring.block import HEADER, Layout
+from verify.measure import Row, holds
 
 
 class Different(Exception):
@@ -70,19 +70,11 @@ def compared(file: Path) -> dict[str, int]:
     return {topic: len(blocks) for topic, (_, blocks) in wanted.items()}
 
 
-def main() -> int:
-    bad = 0
-    for name in sys.argv[1:]:
-        files = sorted(Path(name).rglob("run*.mcap")) if Path(name).is_dir() else [Path(name)]
-        for file in files:
+def foreign_readers(*, records: Annotated[tuple[Path, ...], "files, or folders of runs"]) -> Iterator[Row]:
+    for name in records:
+        for file in sorted(name.rglob("run*.mcap")) if name.is_dir() else [name]:
             try:
-                counts = compared(file)
-                print(f"{file}: the same in all: {', '.join(f'{count} {topic}' for topic, count in counts.items())}")
+                found = ", ".join(f"{count} {topic}" for topic, count in compared(file).items())
+                yield holds(f"{file}: the same in all", True, found)
             except Exception as error:
-                bad += 1
-                print(f"{file}: {type(error).__name__}: {error}")
-    return 1 if bad else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+                yield holds(f"{file}: the same in all", False, f"{type(error).__name__}: {error}")

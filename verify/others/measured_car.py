@@ -1,5 +1,4 @@
-"""A real car: its parameters from one half of a measurement, judged by the other: `python -m
-verify.others.measured_car`.
+"""A real car: its parameters from one half of a measurement, judged by the other: `python -m verify measured-car`.
 
 Needs TANDEM_REAL_DATA, the folder of measured data with ferrari_250lm/laps_first_300s.csv.gz (5 minutes of a race car
 on a circuit, 100 Hz); without it the check says so, and is passed. Speed and road-wheel angle go in, yaw rate and
@@ -10,18 +9,18 @@ two halves differ beyond their simultaneous intervals without a warning that bla
 the first half teaches explains too little of the second (docs/results/measured_car.md).
 """
 
-import argparse
 import gzip
-import json
 import os
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tandem.ensembles.identify import identify, warnings
 from tandem.ensembles.validate import validate
+from verify.measure import NotHere, Row, at_least, figure, holds, note
+from verify.registry import REAL_DATA
 
 DATA = "ferrari_250lm/laps_first_300s.csv.gz"
 HALVES = ([150.0, 299.0], [299.0, 449.0])  # s on its clock
@@ -55,60 +54,35 @@ def study(file: Path, fitted: list[float], unused: list[float]) -> dict[str, Any
     }  # fmt: skip
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    place = Path(os.environ.get("TANDEM_REAL_DATA", "")) / DATA
-    if not os.environ.get("TANDEM_REAL_DATA") or not place.is_file():
-        print(f"not here: {DATA} below TANDEM_REAL_DATA")
-        return 0
-    figures, answers, failed = [], [], False
+def measured_car() -> Iterator[Row]:
+    place = Path(os.environ[REAL_DATA]) / DATA
+    if not place.is_file():
+        raise NotHere(f"no {DATA} below {REAL_DATA}")
+    answers = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "laps.csv"
         file.write_bytes(gzip.decompress(place.read_bytes()))
         for fitted, unused in (HALVES, HALVES[::-1]):
             begun = time.perf_counter()
             found = identify(study(file, fitted, unused))
-            identified = time.perf_counter()
+            yield figure(f"identified from {fitted} in", time.perf_counter() - begun, "s")
             values = dict(zip(found.problem.names, found.values.tolist(), strict=True))
+            for name, low, high in zip(values, found.joint_low, found.joint_high, strict=True):
+                yield figure(f"from {fitted}: {name}; interval", f"{values[name]:.4g}; {low:.4g} to {high:.4g}")
             done = validate(study(file, fitted, unused), settings=values)
-            figures.append(
-                {
-                    "fitted": fitted,
-                    "identify_s": identified - begun,
-                    "validate_s": time.perf_counter() - identified,
-                    "found": values,
-                    "low": found.joint_low.tolist(),
-                    "high": found.joint_high.tolist(),
-                    "wider_than_white": found.wider.tolist(),
-                    "warnings": warnings(found),
-                    **{
-                        key: {
-                            name: {"error": a.error, "median": a.median, "explained": a.explained}
-                            for name, a in of.items()
-                        }
-                        for key, of in (("in_fitted", done.fitted), ("in_unused", done.unused))
-                    },
-                }
-            )
+            for name, accuracy in done.unused.items():
+                what = f"from {fitted}, of {unused}: {name} explained"
+                least = EXPLAINED.get(name)
+                value = accuracy.explained
+                yield figure(what, value) if least is None else at_least(what, value, least)
+                yield figure(f"from {fitted}, of {unused}: {name}, error", accuracy.error)
+            for line in warnings(found):
+                note(line)
             answers.append(found)
-            failed |= any(not done.unused[name].explained >= least for name, least in EXPLAINED.items())
     a, b = answers
     apart = [
         n for k, n in enumerate(a.problem.names) if a.joint_low[k] > b.joint_high[k] or b.joint_low[k] > a.joint_high[k]
     ]
     blamed = any("The model is wrong" in line for each in answers for line in warnings(each))
-    if asked.json:
-        print(json.dumps({"halves": figures, "apart": apart, "blamed": blamed}))
-    else:
-        for each in figures:
-            print(json.dumps(each, indent=1))
-        print(
-            f"parameters whose simultaneous intervals do not meet: {', '.join(apart) or 'none'}; model blamed: {blamed}"
-        )
-    return int(failed or (bool(apart) and not blamed))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    text = f"apart: {', '.join(apart) or 'none'}; model blamed: {blamed}"
+    yield holds("intervals of both halves meet, or the model is blamed", not apart or blamed, text)

@@ -1,27 +1,20 @@
-"""Measured beside computed: sets of others, and what tandem makes of them. `--write` makes docs/results/reality.md.
-
-    python -m verify.others.reality [--only adams rav4 gnss roads mf4 tyres] [--json] [--write docs/results/reality.md]
+"""Measured beside computed: sets of others, and what tandem makes of them.
 
 Data that may not stand in the repository are found by the environment variable TANDEM_REAL_DATA: a folder of folders
-(adams_joints, rav4_can, roads, mf4, tyres), each with its licence. Where it is not set, what needs them is "not here",
-which is no failure. Exit code 1: a figure is beyond its limit.
+(adams_joints, rav4_can, roads, mf4, tyres), each with its licence. Limits of joints are the gates of the open code that
+ADAMS' results come with; where those results differ by more from ADAMS' own revolute joint, whose motion is the same,
+that difference is the limit.
 """
 
-import argparse
 import gzip
-import json
 import os
-import platform
 import shutil
-import sys
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from datetime import date
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -31,28 +24,18 @@ from sync.record import measured, open_run
 from tandem.records.exchange.importer import Asked, import_file, open_measurement
 from tandem.records.exchange.tables import BusNames
 from verify import ROOT
+from verify.measure import NotHere, Row, at_most, figure
+from verify.registry import REAL_DATA
 
-ENVIRONMENT = "TANDEM_REAL_DATA"
 HERE = ROOT / "tests" / "data" / "real"
 
 
-@dataclass(frozen=True)
-class Row:
-    """A figure beside its limit."""
-
-    what: str
-    value: float | None  # None: not here
-    unit: str
-    most: float | None = None  # None: a figure without a promise
-    note: str = ""
-
-    @property
-    def verdict(self) -> str:
-        if self.value is None:
-            return "not here"
-        if self.most is None:
-            return ""
-        return "within" if self.value <= self.most else "BEYOND"
+def row(what: str, value: float | None, unit: str, most: float | None = None, note: str = "") -> Row:
+    """A figure, beside its limit if it has one; None is one that there is not."""
+    title, unit = f"{what} ({note})" if note else what, "" if unit == "1" else unit
+    if value is None:
+        return figure(title, "none")
+    return figure(title, value, unit) if most is None else at_most(title, value, most, unit)
 
 
 def _most(apart: np.ndarray) -> float:
@@ -60,13 +43,13 @@ def _most(apart: np.ndarray) -> float:
 
 
 def folder(name: str) -> Path | None:
-    place = os.environ.get(ENVIRONMENT)
+    place = os.environ.get(REAL_DATA)
     found = Path(place) / name if place else None
     return found if found is not None and found.is_dir() else None
 
 
-def not_here(what: str) -> list[Row]:
-    return [Row(what, None, "", note=f"{ENVIRONMENT} names no folder with it")]
+def not_here(what: str) -> NoReturn:
+    raise NotHere(f"{REAL_DATA} names no folder with {what}")
 
 
 # ---- joints and a spring of ADAMS ------------------------------------------------------------------------------------
@@ -152,11 +135,10 @@ def _computed(name: str, case: dict[str, Any], formulation: str) -> tuple[np.nda
     return record.t, result | {"Rforce": -force, "Rtorque": -at_marker(force, torque, origin, origin)}
 
 
-def adams() -> list[Row]:
+def adams() -> Iterator[Row]:
     place = folder("adams_joints")
     if place is None:
-        return not_here("joints and a spring of ADAMS")
-    rows = []
+        not_here("joints and a spring of ADAMS")
     with tempfile.TemporaryDirectory() as scratch:
         with tarfile.open(place / "case01.tar.gz") as archive:
             archive.extractall(scratch, filter="data")
@@ -170,7 +152,7 @@ def adams() -> list[Row]:
                 try:
                     t, ours = _computed(name, case, formulation)
                 except TandemError as error:
-                    rows.append(Row(f"{name}, {formulation}", None, "", note=str(error)))
+                    yield row(f"{name}, {formulation}", None, "", note=str(error))
                     continue
                 places[formulation] = ours["Pos"]
                 for quantity, gate in _GATES.items():
@@ -184,11 +166,10 @@ def adams() -> list[Row]:
                         limit = max(gate, 1.05 * spread)
                         note = f"ADAMS' own revolute, the same motion, is {spread:.3g} from it"
                         note += f"; the gate of the other code, {gate:g}, is not met" if apart > gate else ""
-                    rows.append(Row(f"{name}, {formulation}: {quantity}", apart, _UNITS[quantity], limit, note))
+                    yield row(f"{name}, {formulation}: {quantity}", apart, _UNITS[quantity], limit, note)
             if len(places) == 2:
                 apart = float(np.abs(places["natural"] - places["relative"]).max())
-                rows.append(Row(f"{name}: natural beside relative, Pos", apart, "m", 1e-5))
-    return rows
+                yield row(f"{name}: natural beside relative, Pos", apart, "m", 1e-5)
 
 
 # ---- the bus of a RAV4 -----------------------------------------------------------------------------------------------
@@ -204,7 +185,7 @@ def _log(place: Path, scratch: Path) -> Path:
     return log
 
 
-def rav4() -> list[Row]:
+def rav4() -> Iterator[Row]:
     place = folder("rav4_can") or HERE / "rav4_can"
     extent = "60 s" if place != HERE / "rav4_can" else "the 20 s of tests/data/real"
     dbc = place / "toyota_2017_opendbc.dbc"
@@ -230,26 +211,26 @@ def rav4() -> list[Row]:
         figures = import_file(asked)
         import_s = (now_ns() - then) * 1e-9
         brought = measured(open_run(Path(figures["run"])))
-    return [
-        Row(
+    yield from (
+        row(
             f"steering angle, {len(angle)} values of {extent}: largest difference",
             float(np.abs(angle).max()),
             "deg",
             0.0,
         ),
-        Row(f"speed, {len(speed)} values: largest difference", _most(speed), "m/s", 1e-12),
-        Row(
+        row(f"speed, {len(speed)} values: largest difference", _most(speed), "m/s", 1e-12),
+        row(
             "instants: largest difference",
             float(np.abs(instants).max()),
             "s",
             1e-6,
             "candump writes whole microseconds",
         ),
-        Row("blocks of the import", float(figures["rows"]["/daq"]), "1"),
-        Row("readings of the measured yaw rate, at their own instants", float(len(brought["yaw_rate"].t_ns)), "1"),
-        Row("frames to columns", read_s, "s"),
-        Row("`tandem import`, the whole command but its start", import_s, "s"),
-    ]
+        row("blocks of the import", float(figures["rows"]["/daq"]), "1"),
+        row("readings of the measured yaw rate, at their own instants", float(len(brought["yaw_rate"].t_ns)), "1"),
+        row("frames to columns", read_s, "s"),
+        row("`tandem import`, the whole command but its start", import_s, "s"),
+    )
 
 
 # ---- its GNSS receiver beside the virtual one ------------------------------------------------------------------------
@@ -259,10 +240,10 @@ _WINDOW_S = 20.0
 _STREET = ROOT / "configs" / "observers" / "buggy_street.toml"
 
 
-def gnss() -> list[Row]:
+def gnss() -> Iterator[Row]:
     place = folder("rav4_can")
     if place is None:
-        return not_here("the RAV4's GNSS path")
+        not_here("the RAV4's GNSS path")
     fixes = np.loadtxt(place / "gnss_ublox.csv", delimiter=",", skiprows=1)
     pose = np.loadtxt(place / "global_pose_vel_ecef.csv", delimiter=",", skiprows=1)
     t, latitude, longitude = fixes[:, 0], np.radians(fixes[:, 1]), np.radians(fixes[:, 2])
@@ -290,160 +271,90 @@ def gnss() -> list[Row]:
         noise.append(np.sqrt(np.mean(np.diff(offset, axis=0) ** 2) / 2.0))
     off = fixes[within, 3] - speed
     virtual = tomllib.loads(_STREET.read_text())["sensors"]["gnss"]
-    return [
-        Row("fixes beside the path of the owner's velocities", float(np.count_nonzero(within)), "1"),
-        Row("their speed: rms of the difference", float(np.sqrt(np.mean(off**2))), "m/s"),
-        Row("their speed: mean difference", float(off.mean()), "m/s"),
-        Row(f"wander within {_WINDOW_S:g} s, mean", float(np.mean(drift)), "m"),
-        Row("from fix to fix: noise, an axis", float(np.mean(noise)), "m"),
-        Row("the virtual receiver in a street: noise of a position, an axis", virtual["position_noise"], "m"),
-        Row("the virtual receiver in a street: noise of a velocity, an axis", virtual["velocity_noise"], "m/s"),
-    ]
+    yield from (
+        row("fixes beside the path of the owner's velocities", float(np.count_nonzero(within)), "1"),
+        row("their speed: rms of the difference", float(np.sqrt(np.mean(off**2))), "m/s"),
+        row("their speed: mean difference", float(off.mean()), "m/s"),
+        row(f"wander within {_WINDOW_S:g} s, mean", float(np.mean(drift)), "m"),
+        row("from fix to fix: noise, an axis", float(np.mean(noise)), "m"),
+        row("the virtual receiver in a street: noise of a position, an axis", virtual["position_noise"], "m"),
+        row("the virtual receiver in a street: noise of a velocity, an axis", virtual["velocity_noise"], "m/s"),
+    )
 
 
 # ---- roads, loggers, tyres -------------------------------------------------------------------------------------------
 
 
-def roads() -> list[Row]:
+def roads() -> Iterator[Row]:
     from tandem.multibody.ground.crg import parse_crg
 
     place = folder("roads")
     if place is None:
-        return not_here("measured roads")
-    rows = []
+        not_here("measured roads")
     for name in ("belgian_block", "Horstwalde", "detrended_rms_course_1in"):
         data = (place / f"{name}.crg").read_bytes()
         crg = parse_crg(data, name, fill_sides=True)
-        rows.append(Row(f"{name}: heights, {len(crg.heights)} by {len(crg.v)}: rms", float(crg.heights.std()), "m"))
+        yield row(f"{name}: heights, {len(crg.heights)} by {len(crg.v)}: rms", float(crg.heights.std()), "m")
         if name.startswith("detrended"):
             # the file says 0.96944 in over the part that undulates, 100 m to 404.8 m
             part = slice(round(100 / crg.increment), round(404.8 / crg.increment) + 1)
             apart = abs(float(np.sqrt(np.mean(crg.heights[part] ** 2))) / 0.0254 - 0.96944)
             note = "it does not say by which rule"
-            rows.append(Row("its rms beside what the file says of itself", apart, "in", note=note))
+            yield row("its rms beside what the file says of itself", apart, "in", note=note)
             twice = data.replace(
                 b"$KD_DEFINITION", b"$ROAD_CRG_MODS\nSCALE_Z_GRID = 2\nREFPOINT_U = 100\n$KD_DEFINITION", 1
             )
             moved, ignored = parse_crg(twice, name), parse_crg(twice, name, ignore_modifiers=True)
-            row = round(100 / crg.increment)
-            wanted = 2.0 * (crg.heights - np.interp(0.0, crg.v, crg.heights[row]))
-            rows.append(
-                Row(
-                    "modifiers applied: from the heights by hand",
-                    float(np.abs(moved.heights - wanted).max()),
-                    "m",
-                    1e-12,
-                )
+            at = round(100 / crg.increment)
+            wanted = 2.0 * (crg.heights - np.interp(0.0, crg.v, crg.heights[at]))
+            yield row(
+                "modifiers applied: from the heights by hand",
+                float(np.abs(moved.heights - wanted).max()),
+                "m",
+                1e-12,
             )
-            rows.append(
-                Row(
-                    "modifiers left out: from the heights", float(np.abs(ignored.heights - crg.heights).max()), "m", 0.0
-                )
+            yield row(
+                "modifiers left out: from the heights", float(np.abs(ignored.heights - crg.heights).max()), "m", 0.0
             )
     try:
         parse_crg((place / "belgian_block.CORRUPT_5bytes_short.crg").read_bytes(), "damaged", fill_sides=True)
-        rows.append(Row("a file 5 bytes short was read", 1.0, "1", 0.0))
+        yield row("a file 5 bytes short was read", 1.0, "1", 0.0)
     except TandemError as error:
-        rows.append(Row("a file 5 bytes short was read", 0.0, "1", 0.0, str(error)))
-    return rows
+        yield row("a file 5 bytes short was read", 0.0, "1", 0.0, str(error))
 
 
-def mf4() -> list[Row]:
+def mf4() -> Iterator[Row]:
     place = folder("mf4")
     if place is None:
-        return not_here("logger files")
-    rows = []
+        not_here("logger files")
     names = BusNames(place / "canmod-gps.dbc")
     for file in sorted(place.glob("*.MF4")):
         then = now_ns()
         try:
             measurement = open_measurement(file, lambda: names)
         except TandemError as error:
-            rows.append(Row(file.name, None, "", note=str(error).replace(str(place), "")))
+            yield row(file.name, None, "", note=str(error).replace(str(place), ""))
             continue
         values = {s.name: s.load(list(s.columns)) for s in measurement.sheets}
         cost = (now_ns() - then) * 1e-9
         measurement.close()
         count = sum(len(column) for sheet in values.values() for column in sheet.values())
-        rows.append(Row(f"{file.name}: values of {len(values)} messages", float(count), "1"))
-        rows.append(Row(f"{file.name}: read and decoded", cost, "s"))
+        yield row(f"{file.name}: values of {len(values)} messages", float(count), "1")
+        yield row(f"{file.name}: read and decoded", cost, "s")
         imu = values["gnss_imu"]
         size = np.sqrt(sum(imu[f"Acceleration{axis}"] ** 2 for axis in "XYZ"))
-        rows.append(Row("its accelerometer's mean, beside 9.81", float(abs(size.mean() - 9.81)), "m/s2", 0.5))
-    return rows
+        yield row("its accelerometer's mean, beside 9.81", float(abs(size.mean() - 9.81)), "m/s2", 0.5)
 
 
-def tyres() -> list[Row]:
+def tyres() -> Iterator[Row]:
     place = folder("tyres")
     if place is None:
-        return not_here("rows of a tyre rig")
+        not_here("rows of a tyre rig")
     then = now_ns()
     sheet = open_measurement(place / "cornering.mat").sheets[0]
     found = sheet.load(["SA", "FY", "FZ", "ET"])
-    return [
-        Row("rows of the rig, with units", float(len(found["SA"])), "1"),
-        Row("read", (now_ns() - then) * 1e-9, "s"),
-        Row("channels whose unit the file lists", float(sum(bool(u) for u in sheet.columns.values())), "1"),
-    ]
-
-
-CHECKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
-    "adams": ("Joints and a spring of ADAMS, 5 s, beside both formulations", adams),
-    "rav4": ("The bus of a RAV4, beside its owner's decoding", rav4),
-    "gnss": ("Its GNSS receiver", gnss),
-    "roads": ("Measured roads", roads),
-    "mf4": ("Files of a CAN logger", mf4),
-    "tyres": ("Rows of a tyre rig", tyres),
-}
-
-
-def figure(row: Row) -> str:
-    if row.value is None:
-        return "–"
-    return f"{row.value:.0f}" if row.unit == "1" else f"{row.value:.3g} {row.unit}"
-
-
-def page(found: dict[str, list[Row]]) -> Iterator[str]:
-    yield "# tandem and reality\n"
-    yield (
-        "Figures of sets that others measured or computed, good or bad, as `python -m verify.others.reality --write"
-        f" docs/results/reality.md` printed them on {date.today().isoformat()}, {platform.machine()},"
-        f" {os.cpu_count()} cores, busy with other work: times are upper bounds. Limits are promises; a figure without"
-        " one is only reported. Limits of joints are the gates of the open code that ADAMS' results come with; where"
-        " those results differ by more from ADAMS' own revolute joint, whose motion is the same, that difference is the"
-        " limit. Data that may not stand in the repository are named by `TANDEM_REAL_DATA`.\n"
+    yield from (
+        row("rows of the rig, with units", float(len(found["SA"])), "1"),
+        row("read", (now_ns() - then) * 1e-9, "s"),
+        row("channels whose unit the file lists", float(sum(bool(u) for u in sheet.columns.values())), "1"),
     )
-    for name, rows in found.items():
-        yield f"## {CHECKS[name][0]}\n"
-        yield "| | figure | limit | |\n|---|---|---|---|"
-        for row in rows:
-            most = "" if row.most is None else f"{row.most:g}"
-            verdict = f"**{row.verdict}**" if row.verdict == "BEYOND" else row.verdict
-            yield f"| {row.what} | {figure(row)} | {most} | {'; '.join(filter(None, (verdict, row.note)))} |"
-        yield ""
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=CHECKS, default=list(CHECKS))
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--write", type=Path)
-    asked = parser.parse_args()
-    found = {name: CHECKS[name][1]() for name in asked.only}
-    if asked.json:
-        print(
-            json.dumps({name: [asdict(row) | {"verdict": row.verdict} for row in rows] for name, rows in found.items()})
-        )
-    else:
-        for name, rows in found.items():
-            print(CHECKS[name][0])
-            for row in rows:
-                print(f"  {row.what}: {figure(row)}  {row.verdict}  {row.note}".rstrip())
-    if asked.write is not None:
-        asked.write.parent.mkdir(parents=True, exist_ok=True)
-        asked.write.write_text("\n".join(page(found)).rstrip() + "\n")
-    return int(any(row.verdict == "BEYOND" for rows in found.values() for row in rows))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,18 +9,15 @@ block that arrives between (witness not yet awake, or step just starting) leaves
 
 Sampling and step are periodic, so a run would see a single phase between them. The steps therefore run free, 0.7 us
 longer than 5 ms: over 50 s the phase passes through all its values seven times.
-
-    python -m verify.path.correspondence --seconds 50
 """
 
-import argparse
 import json
 import math
 import subprocess
-import sys
 import threading
 import time
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -30,6 +27,7 @@ from sync.ring.ledger import histogram
 from sync.ring.ring import RingReader
 from sync.ring.watch import SEEN_NS, SEEN_POSITION, watch
 from verify import CONFIGS
+from verify.measure import Row, equal, figure, holds
 
 CONFIG = CONFIGS / "drive.toml"
 
@@ -139,17 +137,23 @@ def judge(blocks: np.ndarray, steps: np.ndarray, log: np.ndarray, stamp: str, ra
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=50.0)
-    parser.add_argument("--transport", choices=("shm", "ipc", "tcp", "all"), default="all")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    options = parser.parse_args()
-    transports = ("shm", "ipc", "tcp") if options.transport == "all" else (options.transport,)
-    answers = [observe(transport, options.seconds, "correspondence", options.set) for transport in transports]
-    print(json.dumps(answers, indent=1))
-    return 0 if all(answer["kept"] for answer in answers) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def correspondence(
+    *,
+    seconds: float = 50.0,
+    transport: tuple[Literal["shm", "ipc", "tcp"], ...] = ("shm", "ipc", "tcp"),
+    set: Annotated[tuple[str, ...], "KEY=VALUE: override a setting"] = (),
+) -> Iterator[Row]:
+    for each in transport:
+        answer = observe(each, seconds, "correspondence", list(set))
+        yield figure(f"{each}: steps judged", answer["steps"])
+        yield figure(f"{each}: of these, both bounds name one block", answer["certain"])
+        for key, text in (
+            ("older_than_arrived", "steps on an older block than had arrived"),
+            ("newer_than_taken", "steps on a newer block than was taken"),
+            ("largest_difference_in_blocks", "largest difference from the newest block"),
+            ("largest_difference_in_counts", "largest difference in counts"),
+            ("not_read_by_us", "blocks and steps not seen"),
+            ("not_newest_by_the_loops_own_count", "not newest by the loop's own count"),
+        ):
+            yield equal(f"{each}: {text}", answer[key], 0)
+        yield holds(f"{each}: the balance closes", answer["balance"]["closes"])

@@ -12,17 +12,15 @@ different size the table has the geometric mean of their rms, and the worst rati
 the lag at which the truth fits best, over all signals that show it, each scaled to the same size. At rest: rms of an
 answer that should be 0, while the count dithers. Cost: the blocks of one step and its answer, in nopython code.
 
-    python -m verify.path.derivatives    # the table; --json for one object, --verbose for every signal
-    python -m verify.path.derivatives --rate 10000 --loss 0.3    # blocks at 10 kHz, of which 30 % are lost
+    python -m verify derivatives    # the table; --json for one object, --verbose for every signal
+    python -m verify derivatives --rate 10000 --loss 0.3    # blocks at 10 kHz, of which 30 % are lost
 """
 
-import argparse
-import json
+import io
 import math
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from rich.console import Console
@@ -33,6 +31,7 @@ from sync.compile.jit import kernel
 from sync.signals.estimators import MEMORY, estimate, observe, parameters
 from tandem.machines.car.device.driver import Profile, evaluate, profile_tables, read_manoeuvre
 from verify import CONFIGS
+from verify.measure import NotHere, Printed, Result, figure
 
 MANOEUVRES = CONFIGS / "manoeuvres"
 DEG_PER_COUNT = 0.18
@@ -346,8 +345,8 @@ def _geometric(values: list[Any]) -> float:
 # ---- output ----------------------------------------------------------------------------------------------------------
 
 
-def show(results: dict[str, Any], title: str, verbose: bool) -> None:
-    console = Console(width=max(Console().width, 130))
+def shown(results: dict[str, Any], title: str, verbose: bool) -> str:
+    console = Console(width=130, file=io.StringIO())
     base, count = results[BASE], results[BASE]["judged_on"]
     table = Table(title=title, caption=f"× = relative to {BASE}; worst = of the {count} signals")
     table.add_column("estimator", no_wrap=True)
@@ -386,25 +385,21 @@ def show(results: dict[str, Any], title: str, verbose: bool) -> None:
             f" {r['acceleration_better_on']}; earlier on {r['speed_earlier_on']} of {r['speed_delays_known']} and"
             f" {r['acceleration_earlier_on']} of {r['acceleration_delays_known']} whose delay is known"
         )
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    rates = (1000.0, 2000.0, 5000.0, 10_000.0)
-    parser.add_argument("--rate", type=float, default=1000.0, choices=rates, help="blocks a second")
-    parser.add_argument("--loss", type=float, default=0.0, help="share of blocks that never arrive")
-    parser.add_argument("--tuning", action="store_true", help="the signals the settings were chosen on")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--verbose", action="store_true", help="every signal")
-    options = parser.parse_args()
-    results = measure(options.rate, options.loss, options.tuning)
-    if options.json:
-        print(json.dumps(results, indent=1))
-    else:
-        which = "tuning" if options.tuning else "held-out"
-        show(results, f"Errors on the {which} signals, blocks at {options.rate:g} Hz", options.verbose)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def derivatives(
+    *,
+    rate: Annotated[float, "blocks a second: 1000, 2000, 5000 or 10000"] = 1000.0,
+    loss: Annotated[float, "share of blocks that never arrive"] = 0.0,
+    tuning: Annotated[bool, "the signals the settings were chosen on"] = False,
+    verbose: Annotated[bool, "every signal"] = False,
+) -> Iterator[Result]:
+    if rate not in (1000.0, 2000.0, 5000.0, 10_000.0):
+        raise NotHere(f"--rate {rate:g}: one of 1000, 2000, 5000, 10000")
+    results = measure(rate, loss, tuning)
+    which = "tuning" if tuning else "held-out"
+    yield Printed(shown(results, f"Errors on the {which} signals, blocks at {rate:g} Hz", verbose))
+    for estimator, r in results.items():
+        yield figure(f"{estimator}: speed, error", r["speed"], "°/s")
+        yield figure(f"{estimator}: acceleration, error", r["acceleration"], "°/s²")

@@ -1,23 +1,23 @@
-"""Whether the schedules' check can fail: `python -m verify.path.loop_mutations`.
+"""Whether the check of schedules can fail.
 
 One fault at a time is put into a copy of the loop (sim_service/loop.py), as a slip of the hand would: a sign, a bound,
-a line left out. The check (verify/path/schedules.py) then runs on that copy, and has to find a broken promise. Exit
-code 1 if a fault passes unnoticed. Every fault compiles a loop, so this takes some minutes.
+a line left out. The check (schedules.py) then runs on that copy, and has to find a broken promise. Every fault compiles
+a loop, so this takes some minutes.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from verify import ROOT
+from verify.measure import Row, holds
 
-_COPIED = ("sync", "daq_service", "sim_service", "tandem", "checks", "configs", "tests")
+_COPIED = ("sync", "daq_service", "sim_service", "tandem", "verify", "configs", "tests")
 
 
 class Fault(NamedTuple):
@@ -108,32 +108,20 @@ def notices(fault: Fault, schedules: int) -> tuple[bool, str]:
                 f"{fault.file}: {fault.written!r} stands there {text.count(fault.written)} times, not once"
             )
         file.write_text(text.replace(fault.written, fault.instead))
-        words = [sys.executable, "-m", "verify.path.schedules", "--schedules", str(schedules), "--seed", "1"]
+        words = [sys.executable, "-m", "verify", "schedules", "--schedules", str(schedules), "--seed", "1"]
         run = subprocess.run(
             words, cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True, text=True, check=False
         )
         if run.returncode not in (0, 1):
             raise SystemExit(f"{fault.name}: {run.stdout[-2000:]}{run.stderr[-2000:]}")
-        lines = [line for line in run.stdout.splitlines() if line.strip()]
-        return run.returncode == 1, next((line for line in lines if "seed" in line), lines[-1])
+        lines = [line for line in run.stderr.splitlines() if line.startswith("verify: schedules: ")]
+        return run.returncode == 1, next((line for line in lines if "MISSED" in line), lines[-1])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Faults put into the loop, which the schedules have to find.")
-    parser.add_argument("--schedules", type=int, default=400, help="tried on each")
-    parser.add_argument("--only", help="faults whose name contains this")
-    asked = parser.parse_args()
-    chosen = [fault for fault in FAULTS if not asked.only or asked.only in fault.name]
-    missed = []
-    for fault in chosen:
-        begun = time.monotonic()
-        found, line = notices(fault, asked.schedules)
-        print(f"{'found ' if found else 'MISSED'}  {time.monotonic() - begun:5.1f} s  {fault.name}: {line}", flush=True)
-        if not found:
-            missed.append(fault.name)
-    print(f"{len(chosen) - len(missed)} of {len(chosen)} faults found")
-    return 1 if missed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def loop_mutations(
+    *, schedules: Annotated[int, "tried on each"] = 400, only: Annotated[str, "faults whose name contains this"] = ""
+) -> Iterator[Row]:
+    for fault in FAULTS:
+        if only in fault.name:
+            found, line = notices(fault, schedules)
+            yield holds(f"{fault.name}: found", found, line.removeprefix("verify: schedules: "))

@@ -1,53 +1,38 @@
 """A drive on the NI source: the double as the device, NI's client, both services, a whole minute of real time.
 
-    python -m verify.path.ni_drive --seconds 60
-
-Prints what the drive counted, and says how much of it is the double's doing: it is a Python process that shares the
-machine with the drive. Exit code 1 unless no scan was lost.
+Shown is what the drive counted; the double is a Python process that shares the machine with the drive.
 """
 
-import argparse
 import json
-import subprocess
-import sys
 import tempfile
+from collections.abc import Iterator
+from typing import Annotated
 
 from tests.daqmx_double.handle import Double
-from verify import ROOT
+from verify.measure import Row, equal, figure, holds
+from verify.real_runs import options, tandem
 
-SHOWN = ("seconds", "loops", "blocks", "epochs", "implausible", "steps", "deadline_misses", "stale_steps", "age_us")
+SHOWN = ("seconds", "loops", "blocks", "implausible", "steps", "deadline_misses", "stale_steps", "age_us")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--ppm", type=float, default=40.0, help="by how much the device's crystal is off")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the configuration")
-    parser.add_argument("--json", action="store_true", help="the whole report besides")
-    options = parser.parse_args()
+def ni_drive(
+    *,
+    seconds: float = 60.0,
+    ppm: Annotated[float, "by how much the device's crystal is off"] = 40.0,
+    set: Annotated[tuple[str, ...], "KEY=VALUE: override a setting"] = (),
+) -> Iterator[Row]:
     double = Double()
     try:
-        double.tell("configure", script="drive", ppm=options.ppm)
+        double.tell("configure", script="drive", ppm=ppm)
         with tempfile.TemporaryDirectory() as runs:
-            command = [sys.executable, "-m", "tandem", "drive", "configs/onboard.toml", "--json", "--runs", runs]
-            command += ["--seconds", f"{options.seconds:g}", "--set", f"source.server={double.server}"]
-            command += [word for setting in options.set for word in ("--set", setting)]
-            drive = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+            settings = options([f"source.server={double.server}", *set])
+            report = tandem("drive", "configs/onboard.toml", "--runs", runs, "--seconds", f"{seconds:g}", *settings)
         refused = double.tell("state")["refused"]
     finally:
         double.close()
-    if drive.returncode != 0:
-        print(f"the drive ended with {drive.returncode}")
-        return 1
-    report = json.loads(drive.stdout)
-    if options.json:
-        print(json.dumps(report, indent=1))
+    yield equal("exit code of the drive", report["code"], 0)
+    yield equal("scans lost", report["balance"]["lost"], 0)
+    yield equal("epochs", report["epochs"], 1)
+    yield holds("nothing refused by the double", not refused, refused or "nothing")
     for name in SHOWN:
-        print(f"{name}: {json.dumps(report.get(name))}")
-    print(f"balance: {json.dumps(report['balance'])}")
-    print(f"refused by the double: {refused or 'nothing'}")
-    return 0 if report["balance"]["lost"] == 0 and report["epochs"] == 1 and not refused else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield figure(name, json.dumps(report.get(name)))

@@ -2,17 +2,13 @@
 
 One writer process pushes at full speed; one reader process takes `newest`, another follows with `since`, so that writer
 and readers share the cores there are. Every word of a block is a different function of its position: a torn block
-cannot pass. Prints one JSON object; exits with 1 if a promise was broken.
-
-    python -m verify.path.ring --seconds 60
+cannot pass.
 """
 
-import argparse
-import json
 import multiprocessing
 import os
-import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import numpy as np
 from numba import int64, types
@@ -22,6 +18,7 @@ from sync.compile.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.compile.jit import kernel
 from sync.ring.block import Channel, Layout
 from sync.ring.ring import RingReader, RingWriter, newest, push, since
+from verify.measure import Row, at_least, at_most, equal, figure, holds
 
 _PATIENCE_S = 120.0  # for processes to start, where other programs run
 GOLDEN = -7046029254386353131  # 2**64 / golden ratio, as a signed word
@@ -143,41 +140,45 @@ def _since_reader(name: str, seconds: float, start: Any, results: Any) -> None:
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--capacity", type=int, default=1024)
-    parser.add_argument("--channels", type=int, default=1, help="8-byte channels a block (1 = the car's block size)")
-    parser.add_argument("--no-since", action="store_true", help="only the `newest` reader beside the writer")
-    options = parser.parse_args()
+def contended(seconds: float, capacity: int = 1024, channels: int = 1, alone: bool = False) -> dict[str, Any]:
+    """What writer and readers counted."""
     name = f"tandem.bench.{os.getpid()}"
-    layout = Layout(tuple(Channel(f"c{i}", "i8") for i in range(options.channels)))
+    layout = Layout(tuple(Channel(f"c{i}", "i8") for i in range(channels)))
     spawn = multiprocessing.get_context("spawn")
     results = spawn.Queue()
-    start = spawn.Barrier(2 if options.no_since else 3)
-    now = (options.seconds, start, results)
+    start = spawn.Barrier(2 if alone else 3)
+    now = (seconds, start, results)
     jobs = [
-        spawn.Process(target=_writer, args=(name, layout, options.capacity, *now)),
+        spawn.Process(target=_writer, args=(name, layout, capacity, *now)),
         spawn.Process(target=_newest_reader, args=(name, *now)),
     ]
-    if not options.no_since:
+    if not alone:
         jobs.append(spawn.Process(target=_since_reader, args=(name, *now)))
     for job in jobs:
         job.start()
-    answer: dict[str, Any] = dict(results.get(timeout=options.seconds + 2 * _PATIENCE_S) for _ in jobs)
+    answer: dict[str, Any] = dict(results.get(timeout=seconds + 2 * _PATIENCE_S) for _ in jobs)
     for job in jobs:
         job.join()
-    answer["seconds"] = options.seconds
-    answer["block_bytes"] = 8 * layout.words
-    promises = [answer["newest"]["torn"] == 0, answer["newest"]["backwards"] == 0]
-    if options.seconds >= 60:  # what is promised of a minute
-        promises += [answer["newest"]["contended"] >= 10**7, answer["newest"]["mean_ns"] <= 250]
-    if "since" in answer:
-        promises += [answer["since"]["torn"] == 0, answer["since"]["silent_gaps"] == 0, answer["since"]["closes"]]
-    answer["kept"] = all(promises)
-    print(json.dumps(answer, indent=1))
-    return 0 if answer["kept"] else 1
+    return answer | {"block_bytes": 8 * layout.words}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def ring(
+    *,
+    seconds: float = 60.0,
+    capacity: int = 1024,
+    channels: Annotated[int, "8-byte channels a block (1 = the car's block size)"] = 1,
+    no_since: Annotated[bool, "only the `newest` reader beside the writer"] = False,
+) -> Iterator[Row]:
+    found = contended(seconds, capacity, channels, no_since)
+    newest, since = found["newest"], found.get("since")
+    yield figure(f"blocks of {found['block_bytes']} bytes pushed", found["writer"]["pushed"])
+    yield equal("newest: torn", newest["torn"], 0)
+    yield equal("newest: older than the one before", newest["backwards"], 0)
+    long = seconds >= 60  # what is promised of a minute
+    contended_reads, cost = ("newest: contended reads", newest["contended"]), ("newest: a read", newest["mean_ns"])
+    yield at_least(*contended_reads, 10**7) if long else figure(*contended_reads)
+    yield at_most(*cost, 250, "ns") if long else figure(*cost, "ns")
+    if since:
+        yield equal("since: torn", since["torn"], 0)
+        yield equal("since: gaps without a number", since["silent_gaps"], 0)
+        yield holds("since: read and lost add up to what was pushed", since["closes"])

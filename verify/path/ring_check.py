@@ -12,24 +12,22 @@ printed as the shortest execution that breaks it.
 Then every ordering in the source is taken out, one at a time, and the check must fail: otherwise it
 does not check that ordering. docs/verification.md has the promises, the model's limits and what was found.
 
-    python -m verify.path.ring_check            larger bounds, a minute or two
-    python -m verify.path.ring_check --quick    those of the tests
-    python -m verify.path.ring_check --show     with the executions that break the weakened ones
+    python -m verify ring-check            larger bounds, a minute or two
+    python -m verify ring-check --small    those of the tests
+    python -m verify ring-check --show     with the executions that break the weakened ones
 
 Exits with 1 if a promise is broken, or if a weakening is not what it is declared to be.
 """
 
-import argparse
 import ast
-import sys
-import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from sync.ring import ring as ring_module
 from verify import ROOT
+from verify.measure import Row, figure, holds, note
 
 SOURCE = ROOT / "sync" / "ring" / "ring.py"
 ATOMICS = ("load_acquire", "load_relaxed", "store_relaxed", "store_release", "fence_acquire", "fence_release")
@@ -134,7 +132,7 @@ class Scenario:
 
 
 NEWEST, EPOCH_LOOK = ("newest",), ("epoch",)
-QUICK = (
+SMALL = (
     Scenario(4, (NEWEST, NEWEST)),
     Scenario(4, (("since", 2), ("since", 2))),
     Scenario(3, (NEWEST, ("since", 3))),
@@ -143,7 +141,7 @@ QUICK = (
     Scenario(3, (("slot", 0), ("slot", 2))),
 )
 LARGE = (
-    *QUICK,
+    *SMALL,
     Scenario(5, (NEWEST, NEWEST, NEWEST)),
     Scenario(5, (("since", 2), ("since", 2), ("since", 3))),
     Scenario(5, (NEWEST, ("since", 3), NEWEST)),
@@ -474,42 +472,28 @@ def first_broken(scenarios: tuple[Scenario, ...], mutation: Mutation) -> tuple[S
     return None
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small bounds")
-    parser.add_argument("--show", action="store_true", help="print the execution that breaks each weakened ring")
-    options = parser.parse_args()
-    scenarios = QUICK if options.quick else LARGE
-    wrong = False
-    begun = time.perf_counter()
+def ring_check(
+    *,
+    small: Annotated[bool, "small bounds"] = False,
+    show: Annotated[bool, "print the execution that breaks each weakened ring"] = False,
+) -> Iterator[Row]:
+    scenarios = SMALL if small else LARGE
     total = 0
     for scenario in scenarios:
         verdict = check(scenario)
         total += verdict.states
-        print(f"{verdict.states:9} states  {'BROKEN' if verdict.broken else 'holds ':6}  {scenario}", flush=True)
-        if verdict.broken:
-            wrong = True
-            print("\n".join((verdict.broken, *verdict.trace)))
-    print(f"{total:9} states in all, {time.perf_counter() - begun:.1f} s\n")
+        trace = "\n".join((verdict.broken, *verdict.trace)) if verdict.broken else f"{verdict.states} states"
+        yield holds(f"all executions: {scenario}", not verdict.broken, trace)
+    yield figure("states in all", total)
     by_head = tuple(s for s in scenarios if not alone(s))
     for name, mutation in WEAKENED.items():
-        shown = []
+        fails = {}
         for title, some in (("by the head", by_head), ("a slot alone", tuple(s for s in scenarios if alone(s)))):
             found = first_broken(some, mutation)
-            expected = name not in ONLY_FOR_A_SLOT_ALONE if some is by_head else None
-            if expected is not None and (found is not None) != expected:
-                wrong = True
-            shown.append(f"{title}: {'fails' if found else 'holds'}")
-            if found and options.show:
-                print("\n".join((f"{name}: {found[0]}: {found[1].broken}", *("    " + t for t in found[1].trace))))
-        if all(text.endswith("holds") for text in shown):
-            wrong = True
-        print(f"{name:36} {', '.join(shown)}", flush=True)
-    two = check(SLOT_OF_TWO_LIVES)
-    print(f"{'a slot alone, of two lives':36} {'fails' if two.broken else 'holds'}")
-    print("as it should be" if not wrong and two.broken else "NOT as it should be")
-    return int(wrong or not two.broken)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            fails[title] = bool(found)
+            if found and show:
+                note("\n".join((f"{name}: {found[0]}: {found[1].broken}", *("    " + t for t in found[1].trace))))
+        right = any(fails.values()) and fails["by the head"] == (name not in ONLY_FOR_A_SLOT_ALONE)
+        shown = ", ".join(f"{title}: {'fails' if broken else 'holds'}" for title, broken in fails.items())
+        yield holds(f"weakened, {name}: the check finds it", right, shown)
+    yield holds("a slot alone, of two lives: the check finds it", check(SLOT_OF_TWO_LIVES).broken)

@@ -1,17 +1,17 @@
-"""Random schedules in virtual time: `python -m verify.path.schedules --schedules 100000 --seed 1 --model trivial`.
+"""Random schedules in virtual time.
 
 Every schedule is one seed: its settings, its script, what it costs to look at the clock. The promises of
-verify/path/schedule_promises.py are asserted on each. A seed that breaks one is printed with what it breaks, and runs
-alone, the same way, with `--only SEED`. Exit code 1 if any was broken.
+verify/path/schedule_promises.py are asserted on each. A seed that breaks one is a row with what it breaks, and runs
+alone, the same way, with `--only SEED`.
 """
 
-import argparse
 import functools
 import multiprocessing
 import os
-import sys
-import time
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
+from verify.measure import Row, equal, figure, holds
 from verify.path.schedule import CALM, SETTINGS, Recorded, Setup, run
 from verify.path.schedule_promises import broken
 
@@ -41,46 +41,33 @@ def _chunk(first: int, last: int, model: str) -> tuple[int, int, list[tuple[int,
     return last - first, steps, found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="The loop on random schedules, in virtual time.")
-    parser.add_argument("--schedules", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1, help="the first; every schedule has the next")
-    parser.add_argument("--model", choices=("trivial", "buggy"), default="trivial")
-    parser.add_argument("--only", type=int, help="this seed alone, in this process")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    asked = parser.parse_args()
-    begun = time.monotonic()
-    if asked.only is not None:
-        recorded = one(asked.only, asked.model)
-        print(f"seed {asked.only}: {len(recorded.steps)} steps, ended {recorded.segments[-1].ended}")
+def schedules(
+    *,
+    schedules: int = 1000,
+    seed: Annotated[int, "the first; every schedule has the next"] = 1,
+    model: Literal["trivial", "buggy"] = "trivial",
+    only: Annotated[int | None, "this seed alone, in this process"] = None,
+    processes: int = os.cpu_count() or 1,
+) -> Iterator[Row]:
+    if only is not None:
+        recorded = one(only, model)
         wrong = broken(recorded)
-        print("\n".join(wrong) or "every promise holds")
-        return 1 if wrong else 0
-    last = asked.seed + asked.schedules
-    _stage(0, asked.model)  # compiled before the processes start
-    done = steps = 0
-    failed: list[int] = []
-    chunks = [(n, min(n + _CHUNK, last), asked.model) for n in range(asked.seed, last, _CHUNK)]
-    with multiprocessing.get_context("spawn").Pool(asked.processes) as pool:
+        yield holds(f"seed {only}: every promise, of {len(recorded.steps)} steps", not wrong, "; ".join(wrong))
+        return
+    last = seed + schedules
+    _stage(0, model)  # compiled before the processes start
+    done = steps = failed = 0
+    chunks = [(n, min(n + _CHUNK, last), model) for n in range(seed, last, _CHUNK)]
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for count, made, found in pool.imap_unordered(_starred, chunks):
             done, steps = done + count, steps + made
-            for seed, wrong in found:
-                failed.append(seed)
-                if len(failed) <= _MOST_SHOWN:
-                    print(f"seed {seed}: {'; '.join(wrong)}", flush=True)
-    took = time.monotonic() - begun
-    print(
-        f"{asked.model}: {done} schedules, seeds {asked.seed} to {last - 1}, {steps} steps in {took:.1f} s,"
-        f" {len(failed)} broke a promise"
-    )
-    if failed:
-        print(f"again, alone: python -m verify.path.schedules --model {asked.model} --only {min(failed)}")
-    return 1 if failed else 0
+            for number, wrong in found:
+                failed += 1
+                if failed <= _MOST_SHOWN:
+                    yield holds(f"seed {number}: every promise", False, "; ".join(wrong))
+    yield figure("steps", steps)
+    yield equal(f"schedules that broke a promise, of {done} from seed {seed} on, {model}", failed, 0)
 
 
 def _starred(chunk: tuple[int, int, str]) -> tuple[int, int, list[tuple[int, list[str]]]]:
     return _chunk(*chunk)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,5 +1,4 @@
-"""The buggy in both formulations: error, cost and live drives side by side: `python -m
-verify.physics.car_formulations`.
+"""The buggy in both formulations: error, cost and live drives side by side: `python -m verify car-formulations`.
 
 Error. Manoeuvres begin from one state, in both formulations at the same step (5 ms) and in a fine reference: relative
 coordinates at a 16th of the step where they are smooth, I3AL at a 32nd where not (lock-up, standstill), so that the
@@ -18,22 +17,19 @@ The tail as measured is judged. A round makes the same steps as the one before, 
 step costs by itself; that tail is printed beside it, and that of constant work of the same length which takes turns
 with the steps: what it has, the host has.
 
-Live (`--live SECONDS`): the town and the lane change driven in both formulations by processes as `tandem drive` does,
+Live (`--live-seconds S`): the town and the lane change driven in both formulations by processes as `tandem drive` does,
 steps missed beside those of a bare loop at the same time (verify/real_runs.py), and the replay's speed; needs a quiet
 machine.
-
-Ends with a sentence for every promise, met or missed, and with 1 where one is missed.
 """
 
-import argparse
 import os
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numba import float64, int64
@@ -44,7 +40,8 @@ from sync.compile.jit import kernel
 from sync.errors import ConfigError
 from tandem.machines.car.buggy.description import P
 from verify import ROOT
-from verify.real_runs import run_beside_bare, tandem
+from verify.measure import Row, at_least, at_most, figure, holds
+from verify.real_runs import costs_us, run_beside_bare, tandem
 
 VEHICLE = ROOT / "configs" / "vehicles" / "buggy.toml"
 H, FINE, FINER = 5e-3, 16, 32
@@ -53,7 +50,6 @@ SMOOTH_BODY, SMOOTH_SPIN, NOT_WORSE = 0.1, 0.25, 1.05
 P50_US, TAIL, REPLAY = 50.0, 2.0, 60.0
 I3AL_FIRST = 20  # steps by I3AL before a manoeuvre: both formulations begin from the same state
 
-Promise = tuple[str, bool]  # a sentence, and whether it holds
 Driver = Callable[[float], dict[str, float]]  # inputs at an instant of the manoeuvre, seconds
 
 
@@ -175,13 +171,12 @@ def rms(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.sum((a - b) ** 2, axis=1))))
 
 
-def errors(manoeuvre: Manoeuvre, promises: list[Promise]) -> None:
+def errors(manoeuvre: Manoeuvre) -> Iterator[Row]:
     try:
         relative, natural = begun(manoeuvre)
     except ConfigError as refused:
         text = str(refused).split(": ", 1)[1]
-        print(f"{manoeuvre.name:12s} relative refused: {text}", flush=True)
-        promises.append((f"{manoeuvre.name}: refused by name, as on roads with edges alone", bool(manoeuvre.road)))
+        yield holds(f"{manoeuvre.name}: refused by name, as on roads with edges alone", bool(manoeuvre.road), text)
         return
     states = relative.state.copy(), natural.state.copy()
 
@@ -192,15 +187,14 @@ def errors(manoeuvre: Manoeuvre, promises: list[Promise]) -> None:
     fine = run(natural, FINER)
     reference = run(relative, FINE) if manoeuvre.smooth else fine
     one, other = run(relative, 1), run(natural, 1)
-    apart = f", references {rms(fine[0], reference[0]):.1e}, {rms(fine[1], reference[1]):.1e}"
-    print(f"{manoeuvre.name:12s} {one[2]:4.0%} of steps by RODAS3{apart if manoeuvre.smooth else ''}")
+    yield figure(f"{manoeuvre.name}: steps by RODAS3", 100.0 * one[2], "%")
     limits = (SMOOTH_BODY, SMOOTH_SPIN) if manoeuvre.smooth else (NOT_WORSE, NOT_WORSE)
     for k, what in enumerate(("body, m", "wheel spin, rad/s")):
         ours, theirs = rms(one[k], reference[k]), rms(other[k], reference[k])
-        ratio = ours / theirs
-        print(f"    {what:18s} relative {ours:.2e}  I3AL {theirs:.2e}  ratio {ratio:.3f}", flush=True)
-        said = f"{manoeuvre.name}, {what.split(',')[0]}: {ratio:.3f} of I3AL's error, at most {limits[k]:g}"
-        promises.append((said, ratio <= limits[k]))
+        if manoeuvre.smooth:
+            yield figure(f"{manoeuvre.name}, {what}: both references apart", rms(fine[k], reference[k]))
+        title = f"{manoeuvre.name}, {what}: error {ours:.2e}, of I3AL's {theirs:.2e}"
+        yield at_most(title, ours / theirs, limits[k])
 
 
 @kernel(float64(int64))
@@ -222,7 +216,7 @@ def _as_long_as(us: float) -> int:
     return round(100_000 * us / min(_constant_work_us(100_000) for _ in range(20)))
 
 
-def cost(rounds: int, promises: list[Promise]) -> None:
+def cost(rounds: int) -> Iterator[Row]:
     manoeuvre = MANOEUVRES[0]
     cars = begun(manoeuvre)
     states = [car.state.copy() for car in cars]
@@ -251,77 +245,53 @@ def cost(rounds: int, promises: list[Promise]) -> None:
                 host.append(_constant_work_us(loops))
     for name, times in zip(("relative", "natural"), rows, strict=True):
         clock, processor = (np.percentile(column, (50, 99.9)) for column in np.transpose(times))
-        print(
-            f"{name:8s} {len(times)} steps: p50 {clock[0]:.1f} us, p99.9 {clock[1]:.1f} us by the clock;"
-            f" {processor[0]:.1f} and {processor[1]:.1f} us of the processor"
-        )
+        for which, values in (("by the clock", clock), ("of the processor", processor)):
+            yield figure(f"{name}, {which}: p50; p99.9", f"{values[0]:.1f}; {values[1]:.1f}", "us")
     own = np.array(rows[0])[:, 1]
     p50, measured = np.percentile(own, (50, 99.9))
     tail = np.percentile(own.reshape(rounds, -1).min(axis=0), 99.9)
     usual, disturbed = np.percentile(host, (50, 99.9))
-    print(f"host     {len(host)} times constant work: p50 {usual:.1f} us, p99.9 {disturbed:.1f} us of the processor")
-    speed = 1e6 * H / float(np.mean(own))
-    promises += [
-        (f"a step of 5 ms: p50 {p50:.1f} us, at most {P50_US:g}", bool(p50 <= P50_US)),
-        (
-            f"its p99.9: {measured / p50:.2f} of p50, at most {TAIL:g} (least of {rounds} rounds {tail / p50:.2f},"
-            f" constant work beside it {disturbed / usual:.2f})",
-            bool(measured <= TAIL * p50),
-        ),
-        (f"steps alone: {speed:.0f} x real time, at least {REPLAY:g}", speed >= REPLAY),
-    ]
+    yield at_most("a step of 5 ms, p50", p50, P50_US, "us")
+    yield at_most("its p99.9", measured / p50, TAIL, "of p50")
+    yield figure(f"least of {rounds} rounds, its p99.9", tail / p50, "of p50")
+    yield figure("constant work beside it, p99.9", disturbed / usual, "of p50")
+    yield at_least("steps alone", 1e6 * H / float(np.mean(own)), REPLAY, "x real time")
 
 
-def live(seconds: float, promises: list[Promise]) -> None:
+def live(seconds: float) -> Iterator[Row]:
     for manoeuvre in ("town", "lane_change_80"):
         for formulation in ("natural", "relative"):
             with tempfile.TemporaryDirectory() as folder:
-                _live(Path(folder), manoeuvre, formulation, seconds, promises)
+                yield from _live(Path(folder), manoeuvre, formulation, seconds)
 
 
-def _live(folder: Path, manoeuvre: str, formulation: str, seconds: float, promises: list[Promise]) -> None:
+def _live(folder: Path, manoeuvre: str, formulation: str, seconds: float) -> Iterator[Row]:
     shutil.copytree(ROOT / "configs", folder / "configs")
     vehicle = folder / "configs" / "vehicles" / VEHICLE.name
     vehicle.write_text(f'formulation = "{formulation}"\n' + vehicle.read_text())
     runs, drive = str(folder / "runs"), folder / "configs" / "drive.toml"
     settings = [f"name=formulations_{os.getpid()}", "view.enabled=false"]
     settings.append(f"source.manoeuvre='manoeuvres/{manoeuvre}.toml'")
-    result, misses, steps = run_beside_bare(drive, settings, seconds, runs)
+    _, misses, steps = run_beside_bare(drive, settings, seconds, runs)
     again = tandem("replay", runs)
     speed, what = float(again["real_time_factor"]), f"{manoeuvre}, {formulation}"
-    limit = f", at least {REPLAY:g}" if formulation == "relative" else ""
-    same = again["code"] == 0 and again["identical"]
-    took = np.percentile(1e-3 * (steps["pushed_ns"] - steps["taken_ns"]), (50, 99.9))
-    print(f"{what}: from block to result p50 {took[0]:.0f}, p99.9 {took[1]:.0f} us", flush=True)
-    promises += [
-        (f"{what}: {result['steps']} steps, {misses.text}", not misses.ours_to_answer_for),
-        (
-            f"{what}: replayed to the bit: {same}, at {speed:.0f} x real time{limit} (its steps alone"
-            f" {again['simulated_s'] / again['step_s']:.0f})",
-            same and speed >= REPLAY * bool(limit),
-        ),
-    ]
-    print(f"{'met   ' if promises[-2][1] else 'MISSED'} {promises[-2][0]}", flush=True)
+    for name, us in zip(("p50", "p99.9"), np.percentile(costs_us(steps), (50, 99.9)), strict=True):
+        yield figure(f"{what}: from block to result, {name}", us, "us")
+    yield replace(misses.row, quantity=f"{what}: {misses.row.quantity}")
+    yield holds(f"{what}: replayed to the bit", again["code"] == 0 and again["identical"])
+    yield at_least(f"{what}: replayed at", speed, REPLAY if formulation == "relative" else 0.0, "x real time")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m verify.physics.car_formulations", description=__doc__)
-    parser.add_argument("--only", choices=[m.name for m in MANOEUVRES], help="one manoeuvre, no costs")
-    parser.add_argument("--rounds", type=int, default=5, help="of the lane change, for the cost")
-    parser.add_argument("--live", type=float, default=0.0, metavar="SECONDS", help="of each live drive")
-    args = parser.parse_args()
-    promises: list[Promise] = []
+def car_formulations(
+    *,
+    only: Annotated[str | None, "one manoeuvre, no costs"] = None,
+    rounds: Annotated[int, "of the lane change, for the cost"] = 5,
+    live_seconds: Annotated[float, "of each live drive"] = 0.0,
+) -> Iterator[Row]:
     for manoeuvre in MANOEUVRES:
-        if args.only in (None, manoeuvre.name):
-            errors(manoeuvre, promises)
-    if args.only is None:
-        cost(args.rounds, promises)
-        if args.live > 0.0:
-            live(args.live, promises)
-    for said, holds in promises:
-        print(f"{'met   ' if holds else 'MISSED'} {said}")
-    return 0 if all(holds for _, holds in promises) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if only in (None, manoeuvre.name):
+            yield from errors(manoeuvre)
+    if only is None:
+        yield from cost(rounds)
+        if live_seconds > 0.0:
+            yield from live(live_seconds)

@@ -1,16 +1,14 @@
 """The buggy dropped from 0.3 m at standstill, at several time steps: do its forces depend on the step?
 
-    python -m verify.physics.drop            one line a step: largest forces, steps capped, steps made again (--json)
+    python -m verify drop            one line a step: largest forces, steps capped, steps made again (--json)
 
 The hard part is the rebound: wheels of which nothing but their own weight is left stick and slip at every step, and two
 branches of the tyre's force send an undamped iteration to each other and back. Compare with `--retries 0`, one attempt.
 Forces at 5 ms must be those at 1 ms within 10 %, and every step converge: else the exit code is 1.
 """
 
-import argparse
-import json
-import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +19,7 @@ from tandem.machines.car.buggy.build import assemble
 from tandem.multibody.natural.tables import ATTEMPTS, RETRIES
 from tandem.multibody.natural.tables import P as Part
 from verify import CONFIGS
+from verify.measure import Row, at_most, equal, figure
 
 VEHICLE = CONFIGS / "vehicles" / "buggy.toml"
 HEIGHT = 0.3  # m
@@ -70,27 +69,13 @@ def drop(step_ms: float, retries: int | None = None) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--retries", type=int, choices=(0, 1, 2))
-    chosen = parser.parse_args()
-    found = [drop(step_ms, chosen.retries) for step_ms in STEPS_MS]
+def drops(*, retries: Literal["0", "1", "2"] | None = None) -> Iterator[Row]:
+    found = [drop(step_ms, None if retries is None else int(retries)) for step_ms in STEPS_MS]
     coarse, fine = found[0], found[-1]
-    wrong = sum(not abs(coarse[name] - fine[name]) <= MOST_APART * fine[name] for name in JUDGED)
-    wrong += sum(f["capped"] > 0 for f in found)
-    if chosen.json:
-        print(json.dumps(found))
-        return 1 if wrong else 0
+    for name in JUDGED:
+        off = abs(coarse[name] - fine[name]) / fine[name]
+        yield at_most(f"{name} at {coarse['step_ms']:g} ms beside {fine['step_ms']:g} ms, off by", off, MOST_APART)
     for f in found:
-        print(
-            f"{f['step_ms']:g} ms: longitudinal {f['force_x']:.1f} N, load {f['load_front']:.0f} N front,"
-            f" {f['load_rear']:.0f} N rear; {f['capped']} steps capped, {f['again']} made again, {f['in_halves']} of"
-            f" them in halves, {f['in_parts']} in parts; iterations {f['iterations']:.2f}, most {f['iterations_max']}"
-        )
-    print(f"{wrong} wrong")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield equal(f"{f['step_ms']:g} ms: steps capped", f["capped"], 0)
+        for name in ("force_x", "load_front", "load_rear", "again", "in_halves", "in_parts", "iterations"):
+            yield figure(f"{f['step_ms']:g} ms: {name}", f[name], "N" if name[:4] in ("forc", "load") else "")

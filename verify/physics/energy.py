@@ -1,4 +1,4 @@
-"""Energy of mechanisms that nothing does work on, in both formulations: `python -m verify.physics.energy`.
+"""Energy of mechanisms that nothing does work on, in both formulations: `python -m verify energy`.
 
 A point on a rod, a pendulum, a double pendulum, a four-bar, two four-bars in a row and Bricard's linkage run for 10 s
 in steps of 5 ms, by the schemes of either formulation. Printed for each: how far the energy is off, as a share of what
@@ -12,11 +12,10 @@ not refused.
     --only NAME   one mechanism
 """
 
-import argparse
 import math
-import sys
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from tandem.mechanism.bench.problems import Problem
 from tandem.mechanism.bench.trial import CONVERGED, begin, energies, kinetic_energies
 from tandem.multibody.natural.api import Mechanism, MechanismError, Record, Scheme, Settings, State, run
 from tandem.multibody.relative.run import Runner
+from verify.measure import Row, at_most, figure, holds
 
 SECONDS, STEP, MOST = 10.0, 5e-3, 1e-4
 ORDER_AT = 0.6  # s: before the double pendulum becomes chaotic, and before the four-bars lie flat
@@ -84,47 +84,31 @@ class Trials:
         return f"{math.log2(coarse / fine):.2f}" if fine > ROUNDING else "rounding"
 
 
-def study(problem: Problem, formulation: str, schemes: tuple[str, ...]) -> bool:
-    """Prints a row a scheme; whether the best of them is good enough, or the mechanism is refused."""
+def study(problem: Problem, formulation: str, schemes: tuple[str, ...]) -> Iterator[Row]:
+    """The best scheme is good enough, at 5 ms or at half of that, or the mechanism is refused."""
     shares = {}
     for scheme in schemes:
-        one = Trials(problem, formulation, scheme)
+        one, what = Trials(problem, formulation, scheme), f"{problem.key}, {formulation}, {scheme}"
         try:
             shares[scheme] = one.share(STEP)
         except MechanismError as error:
-            print(f"{problem.key:15s} {formulation:8s} refused: {error}", flush=True)
-            return True
+            yield holds(f"{problem.key}, {formulation}: refused", True, error)
+            return
         half = one.share(STEP / 2)
         by_energy = f"{math.log2(shares[scheme] / half):.2f}" if half > 1e-13 else "rounding"
-        print(
-            f"{problem.key:15s} {formulation:8s} {scheme:11s} energy off by {shares[scheme]:.1e} of what moves at 5 ms,"
-            f" {half:.1e} at 2.5 ms; order of energy {by_energy}, of coordinates {one.order()}",
-            flush=True,
-        )
+        yield figure(f"{what}: energy off at 5 ms", shares[scheme], "of what moves")
+        yield figure(f"{what}: at 2.5 ms", half, "of what moves")
+        yield figure(f"{what}: order of energy; of coordinates", f"{by_energy}; {one.order()}")
     best = min(shares, key=lambda scheme: shares[scheme])
     if shares[best] <= MOST:
-        return True
+        yield at_most(f"{problem.key}, {formulation}: best scheme at 5 ms ({best})", shares[best], MOST)
+        return
     again = Trials(problem, formulation, best).share(STEP / 2)
-    print(f"{problem.key}, {formulation}: no scheme is within {MOST:g} at 5 ms; {best} is off by {again:.1e} at 2.5 ms")
-    return again <= MOST
+    yield at_most(f"{problem.key}, {formulation}: best scheme at 2.5 ms ({best})", again, MOST)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m verify.physics.energy", description=__doc__)
-    parser.add_argument("--only", choices=[one.key for one in mechanisms()])
-    args = parser.parse_args()
-    good = True
+def energy(*, only: Annotated[str | None, "one mechanism"] = None) -> Iterator[Row]:
     for problem in mechanisms():
-        if args.only in (None, problem.key):
-            good &= study(problem, "natural", tuple(NATURAL))
-            good &= study(problem, "relative", RELATIVE)
-    print(
-        "all are refused, or within 1e-4 by some scheme at 5 ms or the step named"
-        if good
-        else "some are not within 1e-4"
-    )
-    return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if only in (None, problem.key):
+            yield from study(problem, "natural", tuple(NATURAL))
+            yield from study(problem, "relative", RELATIVE)

@@ -1,5 +1,4 @@
-"""Both formulations of every shipped mechanism and of the buggy, at random states: `python -m
-verify.physics.formulations`.
+"""Both formulations of every shipped mechanism and of the buggy, at random states: `python -m verify formulations`.
 
 Prints, mechanism by mechanism, the largest relative differences of accelerations, efforts of driven joints, energies,
 places and forces at ports, of compiled code: 1000 states of the buggy with all its forces, 100 of every other one. An
@@ -12,9 +11,9 @@ Ends with 1 if anything is above 1e-9 (as solved: 1e-8).
     --only NAME   one mechanism
 """
 
-import argparse
-import sys
 import warnings
+from collections.abc import Iterator
+from typing import Annotated
 
 import numpy as np
 
@@ -22,28 +21,18 @@ from tests.tandem.multibody.relative.both import Both
 from tests.tandem.multibody.relative.buggy_states import buggy
 from tests.tandem.multibody.relative.test_cross_checks import AGREE, ALL, LIMITS
 from tests.tandem.multibody.relative.test_tree import mechanism
+from verify.measure import Row, at_most
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m verify.physics.formulations", description=__doc__)
-    parser.add_argument("--states", type=int, default=1000)
-    parser.add_argument("--only", choices=ALL)
-    args = parser.parse_args()
-    wrong = []
-    for name in [args.only] if args.only else ALL:
+def formulations(*, states: int = 1000, only: Annotated[str | None, "one mechanism"] = None) -> Iterator[Row]:
+    for name in [only] if only else ALL:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             one = buggy(compile=True) if name == "buggy" else Both(mechanism(name), compile=True)
-            count = args.states if name == "buggy" else max(args.states // 10, 1)
+            count = states if name == "buggy" else max(states // 10, 1)
             found = _worst(one, count)
-        wrong += [f"{name}: {what} {size:.1e}" for what, size in found.items() if not size <= LIMITS.get(what, AGREE)]
-        sizes = ", ".join(f"{what} {size:.1e}" for what, size in found.items())
-        print(f"{name}, {count} states: {sizes}", flush=True)
-    print(
-        f"{len(wrong)} above {AGREE:g} (effort as solved: {LIMITS['effort as solved']:g})"
-        + "".join(f"\n  {line}" for line in wrong)
-    )
-    return 1 if wrong else 0
+        for what, size in found.items():
+            yield at_most(f"{name}, {count} states: {what}", size, LIMITS.get(what, AGREE))
 
 
 def _worst(one: Both, count: int) -> dict[str, float]:
@@ -53,7 +42,3 @@ def _worst(one: Both, count: int) -> dict[str, float]:
         for what, size in one.differences(one.state(rng)).items():
             out[what] = max(out.get(what, 0.0), size)
     return out
-
-
-if __name__ == "__main__":
-    sys.exit(main())

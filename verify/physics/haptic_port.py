@@ -1,22 +1,22 @@
-"""The port model of the car through the real path: python -m verify.physics.haptics port
+"""The port model of the car through the real path: the car at 5 ms with it beside the car at 1 ms.
 
-The car at 5 ms with its port model at 5 kHz beside the car at 1 ms: torque per angle, rate, misses; by those periods of
-the swing in which, and before which, no step was missed in either run: the car gets faster, and at 8 Hz its torque
-changes by 1 % per km/h. See docs/steering_feel.md.
+Compared are torque per angle and rate, by those periods of the swing in which, and before which, no step was missed in
+either run: the car gets faster, and at 8 Hz its torque changes by 1 % per km/h. See docs/steering_feel.md.
 """
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from sim_service.step_record import MISSED, SKIPPED
 from sync.config.config import load
 from sync.record import open_run
+from verify.measure import Row, at_most, figure, holds
 from verify.real_runs import ROOT, options, tandem
 
 WHEEL = ROOT / "configs" / "haptic_wheel.toml"
@@ -24,26 +24,22 @@ PORT_HZ, PORT_S = (4.0, 8.0, 12.0, 20.0), (4.0, 9.0)  # of the hand; from when t
 FEWEST_PERIODS = 5  # that no missed step disturbed
 
 
-def port(frequencies: Sequence[float]) -> bool:
+def port(*, hz: Annotated[tuple[float, ...], "of the hand"] = PORT_HZ) -> Iterator[Row]:
     """A rigid hand swings the wheel; what is asked for at each sample, over the angle there, the same seconds."""
-    good = True
-    for hz in frequencies:
-        of_fast = _swing(hz, ["sim.step_ms=1.0", "daq.rate_hz=5000.0"], replays=False)
-        of_slow = _swing(hz, ['include=["fragments/port_model.toml"]'], replays=True)
+    for each in hz:
+        of_fast = _swing(each, ["sim.step_ms=1.0", "daq.rate_hz=5000.0"], replays=False)
+        of_slow = _swing(each, ['include=["fragments/port_model.toml"]'], replays=True)
         periods = of_fast.calm & of_slow.calm
-        fast, slow, result, same = of_fast.response(periods), of_slow.response(periods), of_slow.result, of_slow.same
+        fast, slow, result = of_fast.response(periods), of_slow.response(periods), of_slow.result
+        off = 100.0 * abs(slow / fast - 1.0)  # NaN: too few periods, nothing is known
+        yield figure(f"{each:g} Hz: torque per angle by the car at 1 ms", abs(fast), "N m/rad")
+        title = f"{each:g} Hz: its port model differs, by {periods.sum()} of {len(periods)} periods"
+        yield at_most(title, off, 2.0 if each < 10.0 else 5.0, "%")
         between = result["effort"]["between_steps_us"]
-        off = abs(slow / fast - 1.0)
-        good &= off <= (0.02 if hz < 10.0 else 0.05) and same  # NaN: too few periods, nothing is known
-        print(
-            f"{hz:g} Hz: {abs(fast):.3f} N m/rad by the car at 1 ms, {abs(slow):.3f} by its port model: they differ by"
-            f" {100 * off:.2f} %; {between['n'] / result['seconds']:.0f} a second, sample to motor p50"
-            f" {between['p50']:.0f}, p99 {between['p99']:.0f} us; {result['deadline_misses']} of {result['steps']}"
-            f" steps missed; by {periods.sum()} of {len(periods)} periods, at {of_fast.kmh:.1f} and {of_slow.kmh:.1f}"
-            f" km/h in their middle; replayed to the bit: {same}",
-            flush=True,
-        )
-    return good
+        yield figure(f"{each:g} Hz: efforts between steps", between["n"] / result["seconds"], "1/s")
+        yield figure(f"{each:g} Hz: sample to motor, p99", between["p99"], "us")
+        yield figure(f"{each:g} Hz: steps missed, of {result['steps']}", result["deadline_misses"])
+        yield holds(f"{each:g} Hz: replayed to the bit", of_slow.same)
 
 
 def calm(steps: np.ndarray, step_s: float, hz: float, begun: int) -> np.ndarray:

@@ -1,21 +1,9 @@
-"""Haptic promises through the real path: python -m verify.physics.haptics WHAT
-
-    chatter   the stiffness from which on the wall chatters, beside what the eigenvalues predict, for three delays
-    energy    what a push and release at constant speed gets back, by the passivity monitor, beside K v (T + 2 delay) d,
-              T and delay as the record has them, where the record says that nothing disturbed it; three times
-    hands_off the car at a haptic wheel that nobody holds, pushed again and again from standing to 150 km/h: at rest
-    kills     kill -9 of the simulator and of the DAQ, the device a process of its own: zero effort in time, 20 of 20
-    limit     the doctor's stiffest wall and largest gain, and far beyond them, at a device that nobody holds: it comes
-              to rest, or does not
-    loop      60 s at 5 kHz: lost, round trip, misses beside those of a bare loop that runs meanwhile
-              (verify/real_runs.py); and the record replayed to the bit
-    port      the car at 5 ms with its port model at 5 kHz beside the car at 1 ms (verify/physics/haptic_port.py)
+"""Haptic promises through the real path.
 
 Runs of configs/wall.toml, or configs/haptic_wheel.toml, through shared memory; figures come from their records and
-their reports.
+their reports. What is promised stands in the registry, under haptics-*.
 """
 
-import argparse
 import contextlib
 import os
 import signal
@@ -26,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -37,8 +25,9 @@ from sync.ring.follower import RingFollower
 from sync.ring.ring import RingReader
 from tandem.doctor import passivity as theory
 from tandem.live.tune import tune
-from verify.physics.haptic_port import PORT_HZ, WHEEL, port
-from verify.real_runs import ROOT, options, reported, run_beside_bare, tandem
+from verify.measure import Row, at_least, at_most, equal, figure
+from verify.physics.haptic_port import WHEEL
+from verify.real_runs import ROOT, options, replayed, reported, run_beside_bare
 
 WALL = ROOT / "configs" / "wall.toml"
 DELAYS_MS = (0.5, 1.0, 2.0)  # dead time of the device, beside the loop's own delay
@@ -82,10 +71,9 @@ def newest(ring: str) -> Any:
 # ---- onset of chatter ------------------------------------------------------------------------------------------------
 
 
-def chatter() -> bool:
+def chatter() -> Iterator[Row]:
     device, finger = theory.Port(0.3, 2.0), theory.FINGER
     port, period = theory.together(device, finger), 2e-4
-    good = True
     for dead_ms in DELAYS_MS:
         expected = theory.onset(port, 0.0, period, 1e-3 * dead_ms + 1e-4)
         nudge = "{points=[[0.0, 0.0], [0.2, 0.0], [0.201, 0.0005], [0.4, 0.0005], [0.401, 0.0]], period=0.402}"
@@ -109,12 +97,10 @@ def chatter() -> bool:
         predicted = theory.onset(port, 0.0, period, delay)
         found = _first_chatter(steps)
         off = found / predicted - 1.0
-        good &= abs(off) <= 0.15
-        print(
-            f"delay {1e3 * delay:.3f} ms (round trip {trip['p50']:.0f} us, dead time {dead_ms:g} ms): chatter from"
-            f" {found:.0f} N/m on, predicted {predicted:.0f} N/m: {100 * off:+.1f} %"
-        )
-    return good
+        yield at_most(
+            f"delay {1e3 * delay:.3f} ms: chatter from {found:.0f} N/m on, {predicted:.0f} predicted, apart",
+            100.0 * abs(off), 15.0, "%",
+        )  # fmt: skip
 
 
 def _felt(config: Config) -> bool:
@@ -142,13 +128,13 @@ def _first_chatter(steps: np.ndarray) -> float:
 # ---- energy ----------------------------------------------------------------------------------------------------------
 
 
-def energy() -> bool:
+def energy() -> Iterator[Row]:
     """Three runs, each by itself."""
-    within = [_pushes() for _ in range(3)]
-    return all(within)
+    for _ in range(3):
+        yield from _pushes()
 
 
-def _pushes() -> bool:
+def _pushes() -> Iterator[Row]:
     stiffness, speed, depth = 2000.0, 0.05, 0.005
     half = 2 * depth / speed
     way = f"{{points=[[0.0, {depth}], [{half}, {-depth}]], period={2 * half}}}"
@@ -158,25 +144,20 @@ def _pushes() -> bool:
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         run = started("run", settings, "--seconds", "12", "--runs", folder, "--json", stdout=subprocess.PIPE)
-        result = reported(run)
+        reported(run)
         efforts = open_run(next(Path(folder).iterdir())).topics["/effort"].blocks
     stale = 1e-3 * load(WALL, settings).source["effort"]["stale_after_ms"]
     found, age, covered, inside = leak(efforts[efforts["t_ns"] > efforts["t_ns"][0] + 1_000_000_000], stiffness, stale)
     pushes = 0.5 * speed * covered / depth  # down to the depth and back
+    yield at_least(f"pushes' worth of undisturbed way, of {0.5 * speed * inside / depth:.1f}", pushes, FEWEST_PUSHES)
     if pushes < FEWEST_PUSHES:
-        print(
-            f"only {pushes:.1f} pushes' worth of undisturbed way of {0.5 * speed * inside / depth:.1f}: nothing known"
-        )
-        return False
+        return
     expected = theory.hold_leak(stiffness, speed, 0.0, depth, age)  # T + 2 delay is twice the mean age
     off = found / pushes / expected - 1.0
-    trip = result["effort"]["round_trip_us"]["round_trip"]
-    print(
-        f"{pushes:.1f} pushes, {100 * (1.0 - covered / inside):.1f} % of the way disturbed: {1e3 * found / pushes:.4f}"
-        f" mJ each given out by the monitor, K v (T + 2 delay) d = {1e3 * expected:.4f} mJ with T + 2 delay"
-        f" {2e6 * age:.0f} us by the record (round trip p50 {trip['p50']:.0f} us): {100 * off:+.1f} %"
-    )
-    return abs(off) <= 0.05
+    yield at_most(
+        f"given out a push {1e3 * found / pushes:.4f} mJ, K v (T + 2 delay) d is {1e3 * expected:.4f} mJ, apart",
+        100.0 * abs(off), 5.0, "%",
+    )  # fmt: skip
 
 
 def leak(efforts: np.ndarray, stiffness: float, stale: float) -> tuple[float, float, float, float]:
@@ -235,14 +216,14 @@ def running(settings: list[str]) -> Iterator[Path]:
                 process.wait(_PATIENCE_S)
 
 
-def kills(count: int) -> bool:
+def kills(*, kills: Annotated[int, "of each of both"] = 20) -> Iterator[Row]:
+    count = kills
     settings = [
         *usual("kills"), "source.own_process=true", "source.hand={bias=-3.0}", "source.effort.rise_ms=50.0",
         f"supervision.restarts={2 * count + 2}",
     ]  # fmt: skip
     config = load(WALL, settings)
     promised = {"sim": config.source["effort"]["zero_within_ms"], "daq": config.source.get("watchdog_ms", 20.0)}
-    good = True
     with running(settings):
         for side in ("sim", "daq"):
             times = []
@@ -260,11 +241,8 @@ def kills(count: int) -> bool:
                 pushed = late[given[late] != 0.0]
                 times.append(1e-6 * float(at[pushed[-1]] - killed) if len(pushed) else 0.0)
             in_time = sum(ms <= promised[side] for ms in times)
-            good &= in_time == count
-            shown = ", ".join(f"{ms:.1f}" for ms in times)
-            print(f"kill -9 of the {side}, {promised[side]:g} ms promised: zero after {shown} ms")
-            print(f"{in_time} of {count} in time")
-    return good
+            yield at_most(f"kill -9 of the {side}: zero after, at most", max(times), promised[side], "ms")
+            yield equal(f"kill -9 of the {side}: in time", in_time, count)
 
 
 def _pressed(config: Config, side: str) -> int:
@@ -283,39 +261,32 @@ def _pressed(config: Config, side: str) -> int:
 # ---- the loop --------------------------------------------------------------------------------------------------------
 
 
-def loop(seconds: float) -> bool:
+def loop(*, seconds: float = 60.0) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         result, misses, _ = run_beside_bare(WALL, usual("loop"), seconds, folder)
-        trip, lost = result["effort"]["round_trip_us"]["round_trip"], result["balance"]["lost"]
-        print(
-            f"{result['steps']} steps: {lost} lost, {misses.text}; round trip p50 {trip['p50']:.0f},"
-            f" p99 {trip['p99']:.0f} us",
-            flush=True,
-        )
-        again = tandem("replay", folder)
-    efforts = again["efforts"]
-    print(f"replay: identical {again['identical']}, efforts {efforts['compared']}, differing {efforts['differing']}")
-    same = again["identical"] and not efforts["differing"] and again["code"] == 0
-    return bool(lost == 0 and trip["p99"] <= 300.0 and not misses.ours_to_answer_for and same)
+        trip = result["effort"]["round_trip_us"]["round_trip"]
+        yield equal(f"blocks lost, of {result['steps']} steps", result["balance"]["lost"], 0)
+        yield misses.row
+        yield figure("round trip p50", trip["p50"], "us")
+        yield at_most("round trip p99", trip["p99"], 300.0, "us")
+        yield replayed(folder)
 
 
 # ---- the doctor's limits ---------------------------------------------------------------------------------------------
 
 
-def limit() -> bool:
+def limit() -> Iterator[Row]:
     """The doctor's stiffest wall and largest gain, and far beyond them, under a device that nobody holds: a constant
     force presses on it, and it comes to rest, or does not."""
     from tandem.doctor import haptics
     from tandem.machines.car.doctor import feel
 
     wall = haptics.measured(load(WALL, usual("limit")), WALL, usual("limit"))
-    print(f"the doctor: delay {1e6 * wall.delay:.0f} us, stiffest wall {wall.passive:.0f} N/m")
+    yield figure("the doctor's delay", 1e6 * wall.delay, "us")
     name = [f"name=haptics_limit_{os.getpid()}", "view.enabled=false"]
     (found, *_), _ = feel.held_down(load(WHEEL, name), WHEEL, name)
     largest = float(found.split("=")[1])
-    print(f"the doctor: largest gain of the wheel {largest:.3g}")
     common = ["source.effort.limit=100.0", "source.saturation=100.0", "source.effort.slew=1e6"]
-    good = True
     for what, file, settings, unit, still, swings in (
         ("wall", WALL, [*usual("limit"), *common, _pressed_by(-1.0), "sim.parameters.stiffness={}"], "port",
          5e-5, 5e-4),
@@ -325,14 +296,9 @@ def limit() -> bool:
         for times in (1.0, BEYOND):
             asked = times * (wall.passive if what == "wall" else largest)
             swing = _swings(file, [each.format(asked) for each in settings], unit)
-            fine = swing <= still if times == 1.0 else swing >= swings
-            good &= fine
-            print(
-                f"{what} at {times:g} times that ({asked:.4g}): swings by {swing:.2g}"
-                f" {'m' if what == 'wall' else 'rad'} in the last second, {'at most' if times == 1.0 else 'at least'}"
-                f" {still if times == 1.0 else swings:g} expected"
-            )
-    return good
+            judged, bound = (at_most, still) if times == 1.0 else (at_least, swings)
+            title = f"{what} at {times:g} times the doctor's limit ({asked:.4g}): swings in the last second by"
+            yield judged(title, swing, bound, "m" if what == "wall" else "rad")
 
 
 def _pressed_by(force: float) -> str:
@@ -355,10 +321,10 @@ def _swings(file: Path, settings: list[str], channel: str) -> float:
 # ---- hands off -------------------------------------------------------------------------------------------------------
 
 
-def hands_off(port: bool) -> bool:
+def hands_off(*, port_model: Annotated[bool, "the car at 5 ms, its port at 5 kHz"] = False) -> Iterator[Row]:
     """Full throttle, a wind from behind, every few seconds a torque about the vertical: how the wheel swings then."""
     settings = [
-        *(['include=["fragments/port_model.toml"]'] if port else []), f"name=haptics_off_{os.getpid()}",
+        *(['include=["fragments/port_model.toml"]'] if port_model else []), f"name=haptics_off_{os.getpid()}",
         "view.enabled=false", "sim.parameters.feel_limit=20.0", "source.hand=false", "source.effort.rise_ms=0.0",
         "source.channels.throttle={wave='constant', offset_counts=420.0}",
     ]  # fmt: skip
@@ -380,33 +346,11 @@ def hands_off(port: bool) -> bool:
         result = reported(run)
         steps = open_run(next(Path(folder).iterdir())).topics["/step"].blocks
     t, angle = 1e-9 * (steps["t_ns"].astype(np.int64) - begins[0]), np.degrees(steps["steering_angle"])
-    trip, good = result["effort"]["round_trip_us"]["round_trip"], True
     for begun in begins:
         at = 1e-9 * (begun - begins[0])
         early, late = (np.ptp(angle[(t >= at + a) & (t < at + a + 1.5)]) for a in (0.2, PUSH_S - 1.6))
         speed = 3.6 * float(np.interp(at, t, steps["vx"]))
-        good &= bool(late <= 0.5 * early)
-        print(f"{speed:.0f} km/h: swings by {early:.2f} deg, {PUSH_S - 1.8:.1f} s later by {late:.3f}")
-    fastest = 3.6 * float(steps["vx"].max())
-    print(f"up to {fastest:.0f} km/h; round trip p50 {trip['p50']:.0f}, p99 {trip['p99']:.0f} us, dead time 0.5 ms")
-    return good and fastest >= 150.0
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["chatter", "energy", "hands_off", "kills", "limit", "loop", "port"])
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--hz", type=float, nargs="+", default=PORT_HZ, help="port: of the hand")
-    parser.add_argument("--port-model", action="store_true", help="hands_off: the car at 5 ms with its port model")
-    asked = parser.parse_args()
-    good = {
-        "chatter": chatter, "energy": energy, "kills": lambda: kills(asked.kills), "loop": lambda: loop(asked.seconds),
-        "limit": limit, "port": lambda: port(asked.hz), "hands_off": lambda: hands_off(asked.port_model),
-    }[asked.what]()  # fmt: skip
-    print("as promised" if good else "not as promised")
-    return 0 if good else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+        title = f"{speed:.0f} km/h: swings by {early:.2f} deg, {PUSH_S - 1.8:.1f} s later by"
+        yield at_most(title, float(late), 0.5 * float(early), "deg")
+    yield at_least("fastest", 3.6 * float(steps["vx"].max()), 150.0, "km/h")
+    yield figure("round trip p99", result["effort"]["round_trip_us"]["round_trip"]["p99"], "us")

@@ -1,4 +1,4 @@
-"""Coasting over kerbs and against a step: `python -m verify.physics.kerbs`.
+"""Coasting over kerbs and against a step: `python -m verify kerbs`.
 
 A frictionless car without drag coasts up a step of 5 cm with a ramp of 2, 5, 10, 20 cm at 2, 5, 10 m/s, in time steps
 of 5, 2 and 1 ms, and up one of them as a grid and as OpenCRG files: along the data, across them, and at 60 degrees.
@@ -18,9 +18,8 @@ from standstill must be between the same two and the same for steps of 5, 2.5 an
 
 import math
 import re
-import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +33,7 @@ from tandem.multibody.ground import make_road, surface
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.tables import P as Part
 from verify import CONFIGS
+from verify.measure import Row, at_most, holds
 
 VEHICLE = CONFIGS / "vehicles" / "buggy.toml"
 HEIGHT, RAMPS, SPEEDS, STEPS = 0.05, (0.02, 0.05, 0.1, 0.2), (2.0, 5.0, 10.0), (5e-3, 2e-3, 1e-3)
@@ -235,34 +235,29 @@ def tandem_slope(R: float, height: float) -> float:
     return float((np.interp(x + 0.5 * base, x, rise) - np.interp(x - 0.5 * base, x, rise)).max()) / base
 
 
-def edges() -> int:
-    """Prints the forces that edges take; how many are wrong."""
-    wrong = 0
+def edges() -> Iterator[Row]:
+    """The forces that edges take."""
     tyre, load = read_tir(VEHICLE.parents[1] / "tyres" / "155_80_r13.tir"), FRONT_LOAD
     R, loaded = tyre["UNLOADED_RADIUS"], tyre["UNLOADED_RADIUS"] - load / tyre["VERTICAL_STIFFNESS"]
-    print("edge_m  ramp_m  force_N on both front wheels: tandem cams, here, rigid wheel   greatest jump within 1 mm")
     for height, ramp in EDGES:
         with tempfile.TemporaryDirectory() as folder:
             forces = slowly_up(make_road(kerb_file(Path(folder), height, ramp, "bump")), tyre.values, load)
         cams, rigid = (2.0 * load * slope for slope in (tandem_slope(R, height), rigid_slope(loaded, height)))
         found, jump = 2.0 * float(forces.max()), float(np.abs(np.diff(forces)).max() / forces.max())
-        good = jump <= MOST_JUMP and (abs(found / cams - 1.0) <= MOST_OFF if height <= LOW else cams < found < rigid)
-        wrong += not good
-        print(
-            f"{height:6.3f} {ramp:6.3f} {cams:18.0f} {found:8.0f} {rigid:8.0f} {jump:24.3f}"
-            + ("" if good else "  WRONG")
-        )
+        what = f"edge of {height} m, ramp {ramp} m"
+        yield at_most(f"{what}: greatest jump of the force within 1 mm", jump, MOST_JUMP, "of the greatest")
+        if height <= LOW:
+            yield at_most(f"{what}: force beside tandem cams' {cams:.0f} N, off by", abs(found / cams - 1.0), MOST_OFF)
+        else:
+            between = f"between {cams:.0f} and {rigid:.0f} N"
+            yield holds(f"{what}: force on both front wheels", cams < found < rigid, f"{found:.0f} N", between)
     for height in TO_CLIMB:
         cams, rigid = (2.0 * load * slope for slope in (tandem_slope(R, height), rigid_slope(loaded, height)))
         pushes = [pushed_up(height, 0.02, h) for h in PUSH_STEPS]
         good = cams < min(pushes) and max(pushes) < rigid and max(pushes) / min(pushes) <= MOST_HARDER
-        wrong += not good
-        forces_of = ", ".join(f"{push:.0f}" for push in pushes)
-        print(
-            f"a car up {height} m from standstill at 5, 2.5, 1 ms: {forces_of} N" + ("" if good else "  WRONG"),
-            flush=True,
-        )
-    return wrong
+        shown = ", ".join(f"{push:.0f}" for push in pushes)
+        between = f"between {cams:.0f} and {rigid:.0f} N"
+        yield holds(f"a car up {height} m from standstill at 5, 2.5, 1 ms", good, f"{shown} N", between)
 
 
 def pushed_up(height: float, ramp: float, h: float) -> float:
@@ -280,36 +275,17 @@ def pushed_up(height: float, ramp: float, h: float) -> float:
     return push
 
 
-def main() -> int:
-    wrong = edges()
-    print(
-        "ramp_m  m/s     road         gained_J at 5, 2, 1 ms           peak_load_N            spread  capped  m/s after"
-    )
+def kerbs() -> Iterator[Row]:
+    yield from edges()
     cases = [(ramp, speed, "bump") for ramp in RAMPS for speed in SPEEDS]
     for ramp, speed, kind in [*cases, *((0.05, 5.0, kind) for kind in KINDS[1:])]:
         runs = [over(ramp, speed, h, kind=kind) for h in STEPS]
-        gained, peaks = [r[0] for r in runs], [r[1] for r in runs]
-        spread = max(peaks) / min(peaks)
-        good = bool(np.isfinite(runs).all()) and max(gained) <= MOST_CREATED and spread <= MOST_SPREAD
-        good = good and all(capped == 0 and after > 0.0 for _, _, capped, after in runs)
-        wrong += not good
-        print(
-            f"{ramp:5.2f} {speed:6.1f}   {kind:11s}" + " ".join(f"{g:9.1f}" for g in gained) + "   "
-            + " ".join(f"{p:8.0f}" for p in peaks) + f"   {spread:6.3f}  {[r[2] for r in runs]}  {runs[-1][3]:.3f}"
-            + ("" if good else "  WRONG"),
-            flush=True,
-        )  # fmt: skip
+        peaks, what = [r[1] for r in runs], f"{kind}, ramp {ramp} m, {speed} m/s"
+        yield at_most(f"{what}: energy gained", max(r[0] for r in runs), MOST_CREATED, "J")
+        yield at_most(f"{what}: greatest load at 5, 2, 1 ms, ratio", max(peaks) / min(peaks), MOST_SPREAD)
+        good = bool(np.isfinite(runs).all()) and all(capped == 0 and after > 0.0 for _, _, capped, after in runs)
+        yield holds(f"{what}: finite, no step capped, rolls on", good)
     for h in STEPS:
         far, capped = climbed(WALKING, h)
-        good = far < 0.0 and capped == 0
-        wrong += not good
-        print(
-            f"step of {TALL} m at {WALKING} m/s, {h * 1e3:g} ms: front axle {far:.3f} m beyond its foot at most,"
-            f" {capped} capped" + ("" if good else "  WRONG")
-        )
-    print(f"{wrong} wrong")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        what = f"step of {TALL} m at {WALKING} m/s, {h * 1e3:g} ms"
+        yield holds(f"{what}: front axle stays before it", far < 0.0 and capped == 0, f"{far:.3f} m, {capped} capped")

@@ -1,28 +1,29 @@
-"""Cars that roll over: `python -m verify.physics.roll_overs [count] [--impacts] [--first N] [--seed S] [--trace]`.
+"""Cars that roll over, and cars that run into walls.
 
 Random pushes, wedges under the wheels of one side and kerbs struck at an angle, at 5 to 40 m/s, 5 ms; before them the
 three cases of `NAMED`. Nothing may become non-finite, no step may be thrown away (`capped` 2), a car that lies must
 come to rest, and its energy, be it with that of springs and tyres or without (they are known at the end of a step
 only), may never exceed what the car began with and the pushes gave by more than 1 %; all that until it lies at rest.
 
-With `--impacts` cars run into steps of 0.1 to 1 m at 5 to 40 m/s, straight and at an angle, with ramps of 2 to 50 cm;
+Impacts: cars run into steps of 0.1 to 1 m at 5 to 40 m/s, straight and at an angle, with ramps of 2 to 50 cm;
 before them the two cases of `WALLS`. Their tyres have no friction, for what a patch stores is not counted. No step may
 end with more energy, of whatever kind, than it began with and 50 J.
 
-Case n of a seed is the same whatever `--first` and count are, so that the whole may be run in parts.
+Case n of a seed is the same whatever first and count are, so that the whole may be run in parts.
 """
 
-import argparse
 import math
-import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from tandem.machines.car.buggy.description import P, W
+from verify.measure import Row, at_most, equal, figure, holds, note
 from verify.physics.kerbs import Coasting
 
 H, SECONDS = 5e-3, 4.0
@@ -132,7 +133,7 @@ def run_impact(case: Case, folder: Path) -> Impact:
     return out
 
 
-def impacts(count: int, first: int, seed: int) -> int:
+def impacts(*, count: int = 500, first: int = 0, seed: int = 17) -> Iterator[Row]:
     cases = [*(WALLS if first == 0 else ()), *(random_impact(seed, n) for n in range(first, first + count))]
     results: list[Impact] = []
     with tempfile.TemporaryDirectory() as name:
@@ -140,20 +141,18 @@ def impacts(count: int, first: int, seed: int) -> int:
             r = run_impact(case, Path(name))
             results.append(r)
             if not r.good or case in WALLS:
-                print(
-                    f"{case.name}, {case.speed:.1f} m/s, {case.across:.2f} of it across: finite {r.finite}, at most"
-                    f" {r.created:.1f} J created in a step, {r.in_parts} in parts, {r.capped} capped"
-                    + ("" if r.good else "  WRONG"),
-                    flush=True,
-                )
-    wrong = sum(not r.good for r in results)
-    print(
-        f"{len(results)} impacts, {sum(r.touched for r in results)} of the body: {wrong} wrong,"
-        f" at most {max(r.created for r in results):.1f} J created in a step,"
-        f" {sum(r.in_parts for r in results)} of {sum(r.steps for r in results)} steps in parts,"
-        f" {sum(r.capped for r in results)} capped, slowest {1e3 * max(r.slowest_step for r in results):.1f} ms"
-    )
-    return 1 if wrong else 0
+                what = f"{case.name}, {case.speed:.1f} m/s, {case.across:.2f} of it across"
+                yield holds(f"{what}: finite, energy created in a step", r.good, f"{r.finite}, {r.created:.1f} J")
+    yield equal(f"wrong of {len(results)} impacts of seed {seed}", sum(not r.good for r in results), 0)
+    yield at_most("energy created in a step", max(r.created for r in results), MOST_A_STEP, "J")
+    yield figure("impacts that touched the body", sum(r.touched for r in results))
+    yield from _steps(results)
+
+
+def _steps(results: Sequence["Impact | Result"]) -> Iterator[Row]:
+    yield figure(f"steps in parts, of {sum(r.steps for r in results)}", sum(r.in_parts for r in results))
+    yield figure("steps capped", sum(r.capped for r in results))
+    yield figure("slowest step", 1e3 * max(r.slowest_step for r in results), "ms")
 
 
 def random_case(seed: int, n: int) -> Case:
@@ -227,50 +226,32 @@ def _trace(n: int, car: Coasting, energy: float, last: float) -> str:
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("count", nargs="?", type=int, default=500)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=17)
-    parser.add_argument("--trace", action="store_true", help="print every step that is capped or gains 500 J")
-    parser.add_argument("--impacts", action="store_true", help="cars against steps of 0.1 to 1 m instead")
-    chosen = parser.parse_args()
-    print(f"seed {chosen.seed}, cases {chosen.first} to {chosen.first + chosen.count - 1}", flush=True)
-    if chosen.impacts:
-        return impacts(chosen.count, chosen.first, chosen.seed)
-    cases = [(case.name, case) for case in NAMED] if chosen.first == 0 else []
-    numbers = range(chosen.first, chosen.first + chosen.count)
-    cases += [(str(n), random_case(chosen.seed, n)) for n in numbers]
+def roll_overs(
+    *,
+    count: int = 500,
+    first: int = 0,
+    seed: int = 17,
+    trace: Annotated[bool, "print every step that is capped or gains 500 J"] = False,
+) -> Iterator[Row]:
+    cases = [(case.name, case) for case in NAMED] if first == 0 else []
+    cases += [(str(n), random_case(seed, n)) for n in range(first, first + count)]
     results: list[Result] = []
     cars: dict[str, Coasting] = {}
     wrong, begun = 0, time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         for title, case in cases:
-            r = run(case, Path(name), cars, chosen.trace)
+            r = run(case, Path(name), cars, trace)
             results.append(r)
             good = r.finite and r.share <= MOST_CREATED and not r.thrown_away and r.at_rest == r.lies
             wrong += not good
-            if not good or case in NAMED or chosen.trace:
-                print(
-                    f"{title} ({case.name}, {case.speed:.1f} m/s): finite {r.finite}, created {r.created:.0f} J,"
-                    f" {100 * r.share:.2f} %, {r.in_parts} in parts, {r.capped} capped, {r.thrown_away} thrown away,"
-                    f" {'lies' if r.lies else 'on its wheels'}{' at rest' * r.at_rest}" + ("" if good else "  WRONG"),
-                    flush=True,
-                )
+            if not good or case in NAMED:
+                lies = f"{'lies' if r.lies else 'on its wheels'}{' at rest' * r.at_rest}"
+                found = f"finite {r.finite}, {100 * r.share:.2f} % created, {r.thrown_away} thrown away, {lies}"
+                yield holds(f"{title} ({case.name}, {case.speed:.1f} m/s)", good, found)
             if len(results) % PROGRESS == 0:
-                spent = time.monotonic() - begun
-                print(f"{len(results)} of {len(cases)}, {spent:.0f} s, {wrong} wrong", file=sys.stderr, flush=True)
+                note(f"{len(results)} of {len(cases)}, {time.monotonic() - begun:.0f} s, {wrong} wrong")
     lying = [r for r in results if r.lies]
-    print(
-        f"{len(results)} runs: {sum(not r.finite for r in results)} not finite,"
-        f" at most {100 * max((r.share for r in results if r.finite), default=0.0):.2f} % of the energy created,"
-        f" {sum(r.in_parts for r in results)} of {sum(r.steps for r in results)} steps in parts,"
-        f" {sum(r.capped for r in results)} capped, {sum(r.thrown_away for r in results)} thrown away,"
-        f" slowest {1e3 * max(r.slowest_step for r in results):.1f} ms;"
-        f" {len(lying)} on side or roof at the end, {sum(r.at_rest for r in lying)} of them at rest"
-    )
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    yield equal(f"wrong of {len(results)} runs of seed {seed}", wrong, 0)
+    yield figure("energy created, at most", 100 * max((r.share for r in results if r.finite), default=0.0), "%")
+    yield from _steps(results)
+    yield figure(f"at rest of {len(lying)} on side or roof at the end", sum(r.at_rest for r in lying))

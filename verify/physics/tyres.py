@@ -1,17 +1,11 @@
-"""What the tyres of the buggy promise, in figures: `python -m verify.physics.tyres`.
+"""What the tyres of the buggy promise, in figures.
 
-published   the formula against its second implementation, all coefficient sets over 4725 states, without and with turn
-            slip: 1e-9 of the load at most; that of MF 6.1 and 6.2 over 100000 random states per version, as published
-            and with every coefficient at work; the height of the wheel over as many
-energy      a car that accelerates on tyres that resist no rolling (QSY1 to QSY4 are 0): energy gained and lost in slip
-            against the work of the driveline: 0.1 %
-locked      wheels that the brakes lock at 70 to 300 bar stand against their carriers: 1e-3 rad/s
-parking     the hand wheel turned at standstill, without and with turn slip: moment of both front tyres beside
-            mu Fz^1.5 / (3 sqrt(p)) (Gough, as quoted by Sharp and Granger, On car steering torques at parking speeds,
-            Proc. IMechE D 217, 2003), and the torque on the hand wheel beside what virtual work makes of it
+Published: the formula against its second implementation, all coefficient sets over 4725 states, without and with turn
+slip. Energy: work of the driveline beside energy gained and slipped away. Locked: wheels that brakes hold stand still.
+Parking: the moment of turning at standstill beside its formula.
 """
 
-import sys
+from collections.abc import Iterator
 from math import sqrt
 
 import numpy as np
@@ -22,6 +16,7 @@ from tandem.machines.car.vehicle import VEHICLE_INPUTS
 from tandem.multibody.natural.tables import P as Part
 from tests.tandem.machines.car.tyres import comparison_6
 from tests.tandem.machines.car.tyres.comparison import SETS, TURNING, over_the_grid
+from verify.measure import Row, at_most, figure, holds
 from verify.physics.kerbs import VEHICLE, Coasting
 
 FLAT = VEHICLE.parents[1] / "roads" / "flat.toml"
@@ -113,53 +108,34 @@ def parking(turn_slip: float) -> dict[str, float]:
     }
 
 
-def six() -> int:
-    wrong = 0
+def six() -> Iterator[Row]:
     for version in (61, 62):
         for every in (False, True):
             tir = comparison_6.tyre(version, every)
             plain, turning = (comparison_6.worst(tir, STATES, also) for also in (False, True))
             load, height, rolling = comparison_6.worst_height(tir, STATES)
-            wrong += max(plain, turning, load, height, rolling) >= MOST_DIFFERENCE
-            which = "every coefficient" if every else "as published"
-            print(
-                f"published: {tir.version}, {which}: {plain:.1e} of the load, with turn slip {turning:.1e}, over"
-                f" {STATES} states; load at a radius {load:.1e}, radius at a load {height:.1e}, rolling {rolling:.1e}"
-            )
-    return wrong
+            what = f"published: {tir.version}, {'every coefficient' if every else 'as published'}, {STATES} states"
+            worst = max(plain, turning, load, height, rolling)
+            yield at_most(f"{what}: off by", worst, MOST_DIFFERENCE, "of the load")
 
 
-def main() -> int:
-    wrong = six()
+def tyres() -> Iterator[Row]:
+    yield from six()
     for name in SETS:
         most, outside = over_the_grid(name)
         turning = over_the_grid(name, turning=True)[0] if name in TURNING else 0.0
-        good = max(most, turning) < MOST_DIFFERENCE
-        wrong += not good
-        also = f", with turn slip {turning:.1e}" if name in TURNING else ""
-        print(f"published: {name}: {most:.1e} of the load{also}; {outside} of 4725 states outside the ellipse")
+        yield at_most(f"published: {name}: off by", max(most, turning), MOST_DIFFERENCE, "of the load")
+        yield figure(f"published: {name}: of 4725 states outside the ellipse", outside)
     put_in, arrived = energy()
-    wrong += abs(arrived / put_in - 1.0) > MOST_IMBALANCE
-    share = 100.0 * (arrived / put_in - 1.0)
-    print(f"energy: {put_in:.1f} J put in, {arrived:.1f} J gained and slipped away: {share:+.4f} %")
+    yield at_most(f"energy of {put_in:.1f} J put in that is off", abs(arrived / put_in - 1.0), MOST_IMBALANCE)
     for bar in PRESSURES:
         speed, all_locked = locked(bar)
-        wrong += speed > MOST_TURNING or not all_locked
-        print(f"locked: {bar:3.0f} bar: at most {speed:.1e} rad/s" + "; not all locked" * (not all_locked))
+        yield at_most(f"locked at {bar:.0f} bar: a wheel turns at", speed, MOST_TURNING, "rad/s")
+        yield holds(f"locked at {bar:.0f} bar: all four", all_locked)
     off, on = parking(0.0), parking(1.0)
-    wrong += abs(on["moment"] / on["formula"] - 1.0) > MOST_APART
-    gain = on["torque"] - off["torque"]
-    print(
-        f"parking: {on['load']:.0f} N on the front axle: moment of both tyres {off['moment']:.1f} N m without turn"
-        f" slip, {on['moment']:.1f} N m with it; mu Fz^1.5 / (3 sqrt(p)) is {on['formula']:.1f} N m"
-    )
-    print(
-        f"parking: hand wheel {off['torque']:.2f} N m without, {on['torque']:.2f} N m with turn slip: {gain:.2f} N m"
-        f" more; by virtual work {on['moment'] * on['ratio']:.2f} N m (1 : {1.0 / on['ratio']:.1f})"
-    )
-    print(f"{wrong} wrong")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    title = f"parking: moment {on['moment']:.1f} N m, mu Fz^1.5 / (3 sqrt(p)) {on['formula']:.1f} N m, apart"
+    yield at_most(title, abs(on["moment"] / on["formula"] - 1.0), MOST_APART)
+    yield figure("parking: moment of both tyres without turn slip", off["moment"], "N m")
+    yield figure("parking: hand wheel, without turn slip", off["torque"], "N m")
+    yield figure("parking: hand wheel, with it", on["torque"], "N m")
+    yield figure("parking: more, by virtual work", on["moment"] * on["ratio"], "N m")

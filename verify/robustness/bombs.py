@@ -1,25 +1,22 @@
 """Small files that would take gigabytes or minutes: each is refused, within two seconds and 200 MB.
 
-    python -m verify.robustness.bombs                   every file of verify/robustness/bomb_files.py
-    python -m verify.robustness.bombs --kind mf4        those of one format
-
 Each file is read in a process of its own, which has imported the reader and read a sound file before; time and memory
 (the largest resident set) count from there. Exit code 1 if a file is not refused, or takes more.
 """
 
-import argparse
 import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from sync.errors import TandemError
 from verify import ROOT
+from verify.measure import NotHere, Row, at_most, holds
 from verify.robustness.bomb_files import BOMBS, COLUMNS, write_all
 
 MOST_S, MOST_MB = 2.0, 200.0
@@ -151,6 +148,9 @@ def read_sound_csv(path: Path) -> None:
     import_file(Asked(path, CONFIG, True, maps, "t:s", runs=path.parent / "runs"))
 
 
+CHILD = "import sys, pathlib as p; from verify.robustness.bombs import child; child(sys.argv[1], p.Path(sys.argv[2]))"
+
+
 def child(kind: str, path: Path) -> None:
     warm(kind, path.parent)
     print(json.dumps(attempt(kind, path)))
@@ -163,7 +163,7 @@ def children(kind: str, folder: Path) -> None:
 
 
 def run(kind: str, path: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "verify.robustness.bombs", "--child", kind, str(path)]
+    command = [sys.executable, "-c", CHILD, kind, str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S, cwd=ROOT, check=False)
     except subprocess.TimeoutExpired:
@@ -175,43 +175,20 @@ def run(kind: str, path: Path) -> dict[str, Any]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kind", choices=sorted(BOMBS), help="one format")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--children", nargs=2, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.children:
-        children(asked.children[0], Path(asked.children[1]))
-        return 0
-    if asked.child:
-        child(asked.child[0], Path(asked.child[1]))
-        return 0
+def bombs(*, kind: Annotated[str | None, "one format"] = None) -> Iterator[Row]:
+    if kind is not None and kind not in BOMBS:
+        raise NotHere(f"--kind {kind}: one of {', '.join(sorted(BOMBS))}")
     with tempfile.TemporaryDirectory(prefix="tandem") as folder:
         write_all(Path(folder))
-        return 1 if read_all(Path(folder), [asked.kind] if asked.kind else list(BOMBS)) else 0
-
-
-def read_all(folder: Path, kinds: list[str]) -> int:
-    """Prints a line each; how many were not refused, or took too much."""
-    failed = 0
-    worst: dict[str, tuple[float, float]] = {}
-    for kind in kinds:
-        for name in BOMBS[kind]:
-            path = folder / kind / name / f"bomb.{kind}"
-            found = run(kind, path)
-            sound = found["refused"] and found["seconds"] <= MOST_S and found["mb"] <= MOST_MB
-            failed += not sound
-            seconds, most = worst.get(kind, (0.0, 0.0))
-            worst[kind] = max(seconds, found["seconds"]), max(most, found["mb"])
-            size = path.stat().st_size / 1000
-            figures = f"{size:7.0f} kB {found['seconds']:6.2f} s {found['mb']:6.0f} MB"
-            print(f"{' ' if sound else 'x'} {kind:8s} {name:50s} {figures}  {found['said'][:160]}", flush=True)
-    for kind, (seconds, most) in worst.items():
-        print(f"{kind:8s} at most {seconds:.2f} s and {most:.0f} MB above the idle process")
-    print(f"{failed} of the files were not refused within {MOST_S:g} s and {MOST_MB:g} MB")
-    return failed
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        for each in [kind] if kind else list(BOMBS):
+            seconds, most = 0.0, 0.0
+            for name in BOMBS[each]:
+                path = Path(folder) / each / name / f"bomb.{each}"
+                found = run(each, path)
+                sound = found["refused"] and found["seconds"] <= MOST_S and found["mb"] <= MOST_MB
+                seconds, most = max(seconds, found["seconds"]), max(most, found["mb"])
+                size = path.stat().st_size / 1000
+                text = f"{size:.0f} kB, {found['seconds']:.2f} s, {found['mb']:.0f} MB: {found['said'][:160]}"
+                yield holds(f"{each}, {name}: refused in time and memory", sound, text)
+            yield at_most(f"{each}: longest", seconds, MOST_S, "s")
+            yield at_most(f"{each}: most memory above the idle process", most, MOST_MB, "MB")

@@ -6,13 +6,11 @@ read, how does it say it ended, how much is missing of what had passed the rings
 replay of the rest give the same bits; and do readers of others open every file of it and find the same bits
 (verify/others/foreign_readers.py). An observer with eyes of its own (a reader of the rings) knows what had passed.
 
-    python -m verify.robustness.crashes --kills 100
+    python -m verify crashes --kills 100
 
 Exit code 1 if a record is unreadable, by us or by others, replays differently, or lacks more than 0.6 s.
 """
 
-import argparse
-import json
 import os
 import random
 import shutil
@@ -21,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from tandem.live.supervisor.supervise import sweep
 from tandem.records.inspect.info import info
 from tandem.records.replay import Asked, replay_run
 from verify import ROOT
+from verify.measure import Row, equal, figure, holds, note
 from verify.others.foreign_readers import compared
 
 CONFIG = ROOT / "configs" / "drive.toml"
@@ -141,46 +141,28 @@ def _attach(ring: str, drive: subprocess.Popen[str]) -> RingReader:
     raise SystemExit(f"the drive ended before its first step: {drive.communicate()[1][-500:]}")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="one object on standard output")
-    options = parser.parse_args()
-    chance = random.Random(options.seed)
+def crashes(*, kills: int = 100, seed: int = 1) -> Iterator[Row]:
+    chance = random.Random(seed)
     name = f"drill_{os.getpid()}"
     rounds = []
     folder = Path(tempfile.mkdtemp(prefix="tandem-drill-"))
     try:
-        for k in range(options.kills):
+        for k in range(kills):
             victim = ["recorder", "daq", "sim", "supervisor", "all"][k % 5]
             transport = ["ipc", "shm", "tcp"][k // 5 % 3]
             runs = folder / str(k)
-            rounds.append(round_of(victim, name, runs, chance, transport))
-            r = rounds[-1]
-            print(
-                f"{k + 1:4d}/{options.kills}  {victim:10s} {transport}  lost {r.get('lost_s', -1):.3f} s  steps"
-                f" {r.get('steps', 0):5d}  {r['problem'] or 'identical'}  ({r.get('ended')})",
-                file=sys.stderr,
-                flush=True,
-            )
+            r = round_of(victim, name, runs, chance, transport)
+            rounds.append(r)
+            found = f"lost {r.get('lost_s', -1):.3f} s, {r.get('steps', 0)} steps, {r['problem'] or 'identical'}"
+            note(f"{k + 1}/{kills} {victim} {transport}: {found} ({r.get('ended')})")
+            if r["problem"]:
+                yield holds(f"kill {k + 1}, of {victim}, {transport}: readable and identical", False, found)
             shutil.rmtree(runs, ignore_errors=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         for transport in ("ipc", "shm", "tcp"):
             sweep(load(CONFIG, [f"name={name}", f'transport.kind="{transport}"']))
-    bad = [r for r in rounds if r["problem"]]
     lost = sorted(r.get("lost_s", 9.0) for r in rounds)
-    result = {
-        "kills": len(rounds),
-        "unreadable_or_different": len(bad),
-        "lost_s": {"p50": lost[len(lost) // 2], "max": lost[-1]},
-        "problems": [r["problem"] for r in bad],
-    }
-    print(json.dumps(result) if options.json else f"{result['kills']} kills: {result['lost_s']['max']:.3f} s lost at"
-          f" most, {result['lost_s']['p50']:.3f} s in half of them; {len(bad)} with a problem")  # fmt: skip
-    return 1 if bad else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    yield equal(f"of {kills} kills, records with a problem", sum(bool(r["problem"]) for r in rounds), 0)
+    yield figure("lost, median", lost[len(lost) // 2], "s")
+    yield figure("lost, at most", lost[-1], "s")

@@ -1,12 +1,10 @@
-"""The simulator is killed again and again (kill -9) while the effort is at its limit: python -m
-verify.robustness.effort_kills
+"""The simulator is killed again and again (kill -9) while the effort is at its limit.
 
 One drive, whose effort is the simulated time, and in which every killed simulator is replaced. From the record alone:
 after the last step of each, the effort must have been handed over as zero within `zero_within_ms`, by the instant at
 which the device had it.
 """
 
-import argparse
 import contextlib
 import os
 import signal
@@ -14,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -24,22 +24,19 @@ from sync.errors import RingError
 from sync.record import open_run
 from sync.ring.ring import RingReader
 from verify import ROOT
+from verify.measure import Row, at_least, at_most, figure
 
 DRIVE = ROOT / "configs" / "drive.toml"
 LIMIT, ZERO_MS = 0.05, 80.0
 _PATIENCE_S = 60.0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--transport", choices=["shm", "ipc"], default="shm")
-    asked = parser.parse_args()
+def effort_kills(*, kills: int = 20, transport: Literal["shm", "ipc"] = "shm") -> Iterator[Row]:
     name = f"effort_kills_{os.getpid()}"
     effort = f"channel='time', gain=1.0, limit={LIMIT}, slew=1.0, stale_after_ms=20.0, zero_within_ms={ZERO_MS}"
     settings = [
-        f"name={name}", f'transport.kind="{asked.transport}"', f"source.effort={{{effort}}}", "view.enabled=false",
-        f"supervision.restarts={asked.kills + 1}",
+        f"name={name}", f'transport.kind="{transport}"', f"source.effort={{{effort}}}", "view.enabled=false",
+        f"supervision.restarts={kills + 1}",
     ]  # fmt: skip
     config = load(DRIVE, settings)
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +44,7 @@ def main() -> int:
         command = [sys.executable, "-m", "tandem", "drive", str(DRIVE), *options, "--seconds", "0", "--runs", folder]
         drive = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            for _ in range(asked.kills):
+            for _ in range(kills):
                 os.kill(_simulator_at_the_limit(config.ring("effort"), config.ring("sim")), signal.SIGKILL)
                 time.sleep(2.0 * ZERO_MS * 1e-3)
             _simulator_at_the_limit(config.ring("effort"), config.ring("sim"))
@@ -55,10 +52,9 @@ def main() -> int:
             drive.send_signal(signal.SIGINT)
             drive.wait(_PATIENCE_S)
         found = silences(Path(folder))
-    print(f"{asked.transport}, {ZERO_MS:g} ms promised: zero after " + ", ".join(f"{ms:.1f}" for ms in found) + " ms")
-    in_time = sum(ms <= ZERO_MS for ms in found)
-    print(f"{in_time} of {len(found)} in time, of {asked.kills} kills")
-    return 0 if in_time == len(found) >= asked.kills else 1
+    yield figure("zero after, each", ", ".join(f"{ms:.1f}" for ms in found), "ms")
+    yield at_most("zero after, at most", max(found, default=float("inf")), ZERO_MS, "ms")
+    yield at_least("silences seen", len(found), kills)
 
 
 def _simulator_at_the_limit(efforts: str, steps: str) -> int:
@@ -89,7 +85,3 @@ def silences(folder: Path) -> list[float]:
         zero = silent["pushed_ns"][silent["given"] == 0.0]
         times.append((zero[0] - came[begin]) * 1e-6 if len(zero) else np.inf)
     return times
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -13,9 +13,7 @@ blocks pass through a relay that can add malformed messages to them. Before each
 For each: what was sent, what was counted for it, by how much the processes grew at their largest, and how late the
 steps began (quantiles of every step in the simulator's ring meanwhile, of the quiet time before it and of the flood).
 
-    python -m verify.robustness.flood [--malformed 1000000] [--oversized 100000] [--seconds 6] [--json]
-
-Judged, with exit code 1 if it does not hold:
+Judged:
 - lateness: the 99.9th percentile of all floods together is at most 1.5 times that of all quiet times together. Both
   need 4000 steps, otherwise the ratio is printed and not judged. A door that has 4000 steps under its flood is also
   judged alone, against all quiet times: at most 2.5 times, for it is the fourth largest of 4000 that is compared;
@@ -26,7 +24,6 @@ Judged, with exit code 1 if it does not hold:
 - numbers: whatever malformed was read was counted (at doors where each can be: each), and no block was lost.
 """
 
-import argparse
 import contextlib
 import json
 import math
@@ -40,7 +37,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import zmq
@@ -51,6 +48,7 @@ from sync.errors import RingError
 from sync.ring.ring import RingReader
 from tests.sync.zmtp import RUBBISH, Where, ask, dial, frame, greeting
 from verify import ROOT
+from verify.measure import Row, at_least, at_most, equal, figure, note
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LIMIT, LIMIT_OF_ONE, MOST_GROWTH_MB = 1.5, 2.5, 64.0
@@ -283,12 +281,18 @@ def _number(status: dict[str, Any], key: str) -> int:
     return int(status or 0)  # type: ignore[call-overload]
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def flood(
+    *,
+    malformed: Annotated[int, "messages at each door (commands: a tenth)"] = 1_000_000,
+    oversized: Annotated[int, "messages, at all doors together"] = 100_000,
+    seconds: Annotated[float, "left alone, before each door"] = 6.0,
+    vehicle: str = "vehicles/buggy.toml",
+) -> Iterator[Row]:
     name = f"flood_{os.getpid()}"
     daq_port, relayed, sim_port, clock_port, every_port = _free_ports(5)
     common = [
         f"name={name}", "transport.kind=tcp", f"transport.sim_port={sim_port}", f"transport.clock_port={clock_port}",
-        f"transport.every_port={every_port}", "transport.clock=estimate", "seconds=0", f"sim.machine={options.vehicle}",
+        f"transport.every_port={every_port}", "transport.clock=estimate", "seconds=0", f"sim.machine={vehicle}",
     ]  # fmt: skip
     settings = {"daq": [*common, f"transport.daq_port={daq_port}"], "sim": [*common, f"transport.daq_port={relayed}"]}
     config = load(CONFIG, settings["sim"])
@@ -302,17 +306,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         steps = Steps(config)
         time.sleep(_SETTLE_S)
         here = "127.0.0.1"
-        few = max(options.malformed // 10, 1)
-        part = max(options.oversized // 4, 1)
+        few = max(malformed // 10, 1)
+        part = max(oversized // 4, 1)
         relay: Middle = middle
         # door: who floods, what of it must have been counted for it, and where
         floods: dict[str, tuple[Callable[[], int], tuple[str, str], str]] = {
-            "publisher": (lambda: relay.flood(options.malformed), ("sim", "received.malformed"), "looked at"),
-            "clock": (lambda: ask((here, clock_port), options.malformed), ("daq", "clock.malformed"), "each"),
+            "publisher": (lambda: relay.flood(malformed), ("sim", "received.malformed"), "looked at"),
+            "clock": (lambda: ask((here, clock_port), malformed), ("daq", "clock.malformed"), "each"),
             "commands": (lambda: ask(str(config.socket("command")), few), ("sim", "commands.refused"), "each"),
-            "blocks, topics": (lambda: subscribe((here, daq_port), options.malformed), ("daq", "cut"), "some"),
-            "every, topics": (lambda: subscribe((here, every_port), options.malformed), ("daq", "cut"), "some"),
-            "steps, topics": (lambda: subscribe((here, sim_port), options.malformed), ("sim", "cut"), "some"),
+            "blocks, topics": (lambda: subscribe((here, daq_port), malformed), ("daq", "cut"), "some"),
+            "every, topics": (lambda: subscribe((here, every_port), malformed), ("daq", "cut"), "some"),
+            "steps, topics": (lambda: subscribe((here, sim_port), malformed), ("sim", "cut"), "some"),
             "blocks, oversized": (lambda: oversize((here, daq_port), b"SUB", part), ("daq", "cut"), "each"),
             "every, oversized": (lambda: oversize((here, every_port), b"SUB", part), ("daq", "cut"), "each"),
             "clock, oversized": (lambda: oversize((here, clock_port), b"REQ", part), ("daq", "cut"), "each"),
@@ -325,7 +329,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             before: list[Seen] = []
             meanwhile: list[Seen] = []
             with steps.during(before):
-                time.sleep(options.seconds)
+                time.sleep(seconds)
             resident = {r: s.memory_mb("VmRSS") for r, s in crew.items()}
             for service in crew.values():
                 service.forget_largest()
@@ -333,16 +337,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             with steps.during(meanwhile):
                 begun = time.monotonic()
                 sent = flood()
-                seconds = round(time.monotonic() - begun, 1)
+                took = round(time.monotonic() - begun, 1)
             time.sleep(1.0)  # what is on its way is still to be counted, and a status comes three times a second
-            one = {"sent": sent, "seconds": seconds, "counted": _number(crew[role].last, key) - counted, "how": how}
+            one = {"sent": sent, "seconds": took, "counted": _number(crew[role].last, key) - counted, "how": how}
             one["grown_mb"] = {r: round(s.memory_mb("VmHWM") - resident[r], 1) for r, s in crew.items()}
             one["quiet"], one["flooded"] = figures(before), figures(meanwhile)
             found["doors"][door] = one
             quiet += before
             under += meanwhile
-            if options.progress:
-                print(_line(door, one), flush=True)
+            note(_line(door, one))
         found["quiet"], found["flooded"] = figures(quiet), figures(under)
         found["steps_unseen"] = steps.lost
     finally:
@@ -355,33 +358,30 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     daq, sim = crew["daq"].last, crew["sim"].last
     found["blocks_lost"], found["deadline_misses"] = daq.get("lost", -1), sim.get("deadline_misses", -1)
     found["lost_priority"] = {"daq": daq.get("flooded"), "sim": sim.get("flooded")}
-    found["ratio"] = round(found["flooded"]["p999_us"] / found["quiet"]["p999_us"], 3)
-    found["broken"] = list(_broken(found))
-    return found
+    yield from _judged(found)
 
 
-def _broken(found: dict[str, Any]) -> Iterator[str]:
+def _judged(found: dict[str, Any]) -> Iterator[Row]:
     quiet, flooded = found["quiet"], found["flooded"]
+    for what, each in (("quiet", quiet), ("flooded", flooded)):
+        yield figure(what, _late(what, each).strip())
     judged = min(quiet["steps"], flooded["steps"]) >= ENOUGH
-    if judged and found["ratio"] > LIMIT:
-        yield f"lateness p99.9 is {found['ratio']} times that without a flood, at most {LIMIT} are right"
+    ratio = "lateness p99.9 of all floods, to the quiet times'", flooded["p999_us"] / quiet["p999_us"]
+    yield at_most(*ratio, LIMIT) if judged else figure(f"{ratio[0]}; too few steps to judge", ratio[1])
     for door, one in (("all", {"flooded": flooded}), *found["doors"].items()):
         f = one["flooded"]
-        if judged and door != "all" and f["steps"] >= ENOUGH and f["p999_us"] > LIMIT_OF_ONE * quiet["p999_us"]:
-            yield f"{door}: lateness p99.9 is {f['p999_us']} us, more than {LIMIT_OF_ONE} times {quiet['p999_us']} us"
+        if judged and door != "all" and f["steps"] >= ENOUGH:
+            yield at_most(f"{door}: lateness p99.9, to the quiet times'", f["p999_us"] / quiet["p999_us"], LIMIT_OF_ONE)
         allowed = math.ceil(f["steps"] * (quiet["misses"] / quiet["steps"] + MORE_MISSES))
-        if f["misses"] > allowed:
-            yield f"{door}: {f['misses']} of {f['steps']} steps missed their deadline, at most {allowed} are right"
-    if found["steps_unseen"]:
-        yield f"{found['steps_unseen']} steps were not seen"
-    if found["blocks_lost"]:
-        yield f"{found['blocks_lost']} blocks were lost"
+        yield at_most(f"{door}: deadline misses of {f['steps']} steps", f["misses"], allowed)
+    yield equal("steps not seen", found["steps_unseen"], 0)
+    yield equal("blocks lost", found["blocks_lost"], 0)
+    yield figure("threads that lost their priority", json.dumps(found["lost_priority"]))
     for door, one in found["doors"].items():
-        if (one["how"] == "each" and one["counted"] < one["sent"]) or (one["sent"] and not one["counted"]):
-            yield f"{door}: of {one['sent']} only {one['counted']} were counted"
+        least = one["sent"] if one["how"] == "each" else min(one["sent"], 1)
+        yield at_least(f"{door}: counted, of {one['sent']} sent", one["counted"], least)
         for role, grown in one["grown_mb"].items():
-            if grown > MOST_GROWTH_MB:
-                yield f"{door}: the {role} service grew by {grown} MB"
+            yield at_most(f"{door}: the {role} service grew by", grown, MOST_GROWTH_MB, "MB")
 
 
 def _line(door: str, one: dict[str, Any]) -> str:
@@ -397,39 +397,3 @@ def _late(what: str, f: dict[str, Any]) -> str:
         f"{what:>18}: {f['steps']:>6} steps, {f['misses']} misses; late p50 {f['p50_us']:.1f}, p99 {f['p99_us']:.1f},"
         f" p99.9 {f['p999_us']:.1f}, max {f['max_us']:.1f} us"
     )
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--malformed",
-        type=int,
-        default=1_000_000,
-        help="messages at each door (commands: a tenth)",
-    )
-    parser.add_argument("--oversized", type=int, default=100_000, help="messages, at all doors together")
-    parser.add_argument("--seconds", type=float, default=6.0, help="left alone, before each door")
-    parser.add_argument("--vehicle", default="vehicles/buggy.toml")
-    parser.add_argument("--json", action="store_true", help="one JSON object and nothing else")
-    options = parser.parse_args()
-    options.progress = not options.json
-    found = measure(options)
-    if options.json:
-        print(json.dumps(found))
-        return int(bool(found["broken"]))
-    print("all together")
-    for what in ("quiet", "flooded"):
-        print(_late(what, found[what]))
-    judged = min(found["quiet"]["steps"], found["flooded"]["steps"]) >= ENOUGH
-    print(
-        f"ratio of p99.9: {found['ratio']} ({f'at most {LIMIT}' if judged else 'too few steps to judge'}); blocks lost:"
-        f" {found['blocks_lost']}; steps not seen: {found['steps_unseen']}; deadline misses of the whole run:"
-        f" {found['deadline_misses']}; threads that lost their priority: {found['lost_priority']}"
-    )
-    for text in found["broken"]:
-        print(f"broken: {text}")
-    return int(bool(found["broken"]))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

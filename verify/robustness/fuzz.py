@@ -5,18 +5,15 @@ others wrote (verify/robustness/fuzz_targets.py). A finding is any exception but
 process, an input that takes longer than ten seconds, or one that takes more than half a gigabyte. What was accepted and
 what was refused is counted: a door that nothing passes proves nothing about the rooms behind it.
 
-    python -m verify.robustness.fuzz --inputs 1000000              all targets, two processes, some twenty minutes
-    python -m verify.robustness.fuzz --target road --seconds 60    one of them, for a minute
-    python -m verify.robustness.fuzz --target road --seed 3 --only 1234    one input again, with its traceback
-    python -m verify.robustness.fuzz --target road --input FILE    the same from a saved file
-    python -m verify.robustness.fuzz --target tir --engine atheris --seconds 60    guided by coverage
+    python -m verify fuzz --inputs 1000000                     all targets, two processes, some twenty minutes
+    python -m verify fuzz --target road --seconds 60           one of them, for a minute
+    python -m verify fuzz --target road --seed 3 --only 1234   one input again, with its traceback
+    python -m verify fuzz --target road --input FILE           the same from a saved file
+    python -m verify fuzz --target tir --atheris --seconds 60  guided by coverage
 
-Inputs are numbered: target, seed and number make the same bytes again. Exits with 1 on any finding.
+Inputs are numbered: target, seed and number make the same bytes again.
 """
 
-import argparse
-import contextlib
-import json
 import logging
 import mmap
 import multiprocessing
@@ -30,13 +27,15 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from verify import ROOT
+from verify.measure import NotHere, Row, equal, figure, holds, note
 from verify.robustness.fuzz_targets import MAKERS, Maker, Target, make
 
 HANG_S = 10.0
@@ -93,7 +92,7 @@ class WorkerPool:
         self.makers, self.seed, self.seconds, self.processes, self.hang_s = makers, seed, seconds, processes, hang_s
         begun = time.monotonic()
         self.targets = make(makers, self.folder / "first")  # compiles, before any fork
-        print(f"ready after {time.monotonic() - begun:.1f} s", flush=True)
+        note(f"ready after {time.monotonic() - begun:.1f} s")
         self.plan = _plan(self.targets, inputs)
         words = _COUNTS + 3 * len(self.targets)
         self.pages = [
@@ -178,17 +177,13 @@ class WorkerPool:
             if time.monotonic() - reported > 10.0:
                 reported = time.monotonic()
                 done = sum(int(self._counts(me)[:, :2].sum()) for me in range(self.processes))
-                print(
-                    f"{done:9} inputs, {done / (reported - begun):.0f} a second, {len(self.findings)} findings",
-                    flush=True,
-                )
+                note(f"{done} inputs, {done / (reported - begun):.0f} a second, {len(self.findings)} findings")
             if len(self.findings) >= MOST_FINDINGS:
                 for process in pool:
                     if process is not None:
                         process.kill()
                 break
         self._collect()
-        self._print(time.monotonic() - begun)
         return not self.findings
 
     def _hangs(self, page: np.ndarray, pid: int) -> bool:
@@ -231,35 +226,32 @@ class WorkerPool:
         findings_folder.mkdir(exist_ok=True)
         file = findings_folder / f"{name}-{self.seed}-{index}"
         file.write_bytes(self.targets[k].input(self.seed, index))
-        repeat = f"python -m verify.robustness.fuzz --target {name} --seed {self.seed} --only {index}"
+        repeat = f"python -m verify fuzz --target {name} --seed {self.seed} --only {index}"
         self.findings[kind] = {"what": what, "times": 1, "file": str(file), "repeat": repeat}
-        print(f"FINDING {name} {index}: {what}\n        {repeat}\n        {file}", flush=True)
+        note(f"FINDING {name} {index}: {what}\n        {repeat}\n        {file}")
 
-    def _print(self, seconds: float) -> None:
+    def rows(self) -> Iterator[Row]:
         counts = np.sum([self._counts(me) for me in range(self.processes)], axis=0)
-        print(f"\n{'target':18} {'inputs':>9} {'accepted':>9} {'refused':>9} {'CPU ms':>9}")
         for target, (accepted, refused, us) in zip(self.targets, counts.tolist(), strict=True):
-            done = accepted + refused
-            print(f"{target.name:18} {done:9} {accepted:9} {refused:9} {us / 1e3 / max(done, 1):9.3f}")
-        total = int(counts[:, :2].sum())
-        print(f"{'all':18} {total:9}  in {seconds:.0f} s, {total / seconds:.0f} a second, seed {self.seed}")
-        print(f"{len(self.findings)} findings")
+            cost = us / 1e3 / max(accepted + refused, 1)
+            yield figure(f"{target.name}: accepted; refused; CPU ms each", f"{accepted}; {refused}; {cost:.3f}")
         for name, finding in self.findings.items():
-            print(f"  {finding['times']} x {name.split(':')[0]}: {finding['what']}\n      {finding['repeat']}")
+            again = f"{finding['what']}; {finding['repeat']}; {finding['file']}"
+            yield holds(f"{finding['times']} x {name.split(':')[0]}", False, again)
+        yield equal(f"findings of {int(counts[:, :2].sum())} inputs, seed {self.seed}", len(self.findings), 0)
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _once(name: str, data: bytes) -> int:
+def _once(name: str, data: bytes) -> Iterator[Row]:
     folder = Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
     try:
         (target,) = make([MAKERS[name]], folder / "once")
         _limit()
         begun = time.monotonic()
         accepted = target.run(data)
-        print(f"{'accepted' if accepted else 'refused'} after {time.monotonic() - begun:.3f} s")
-        return 0
+        yield holds("no finding", True, f"{'accepted' if accepted else 'refused'} in {time.monotonic() - begun:.3f} s")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -274,13 +266,12 @@ def _modules() -> tuple[list[str], list[str]]:
     return found
 
 
-def _guided(name: str, seconds: float, seed: int) -> int:
+def _guided(name: str, seconds: float, seed: int) -> None:
     """libFuzzer keeps inputs that reach new lines of ours, and changes those further; it ends at the first finding."""
     try:
         import atheris
     except ImportError:
-        print("atheris is not installed; docs/verification.md says how it can be had", file=sys.stderr)
-        return 1
+        raise NotHere("atheris is not installed; docs/verification.md says how it can be had") from None
     folder = Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
     plain, compiled = _modules()
     with atheris.instrument_imports(include=plain, exclude=compiled):
@@ -316,46 +307,40 @@ def _guided(name: str, seconds: float, seed: int) -> int:
     options += [f"-seed={seed}", "-max_len=200000", "-rss_limit_mb=4096"]
     atheris.Setup([sys.argv[0], *options, str(corpus)], run, custom_mutator=change)
     atheris.Fuzz()
-    return 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--inputs", type=int, default=100_000, help="in all")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--target", action="append", choices=list(MAKERS), help="only this one (may be given again)")
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop then, at the latest")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", type=int, help="the input of this number, alone")
-    parser.add_argument("--input", type=Path, help="a saved input, alone")
-    parser.add_argument("--engine", choices=("own", "atheris"), default="own")
-    parser.add_argument("--json", type=Path, help="write the findings here too")
-    options = parser.parse_args()
+def fuzz(
+    *,
+    inputs: Annotated[int, "in all"] = 100_000,
+    seed: int = 1,
+    target: Annotated[tuple[str, ...], "these only"] = tuple(MAKERS),
+    seconds: Annotated[float, "stop then, at the latest"] = 0.0,
+    processes: int = 2,
+    only: Annotated[int | None, "the input of this number, alone"] = None,
+    input: Annotated[Path | None, "a saved input, alone"] = None,
+    atheris: Annotated[bool, "guided by coverage, until the first finding"] = False,
+) -> Iterator[Row]:
     logging.disable()  # what cantools thinks of a file
-    names = options.target or list(MAKERS)
-    if options.only is not None or options.input is not None or options.engine == "atheris":
-        if len(names) != 1:
-            parser.error("this needs one --target")
-        if options.engine == "atheris":
-            return _guided(names[0], options.seconds, options.seed)
-        if options.input is not None:
-            return _once(names[0], options.input.read_bytes())
+    if unknown := {*target} - {*MAKERS}:
+        raise NotHere(f"no target {', '.join(unknown)}; there are {', '.join(MAKERS)}")
+    if only is not None or input is not None or atheris:
+        if len(target) != 1:
+            raise NotHere("this needs one --target")
+        if atheris:
+            _guided(target[0], seconds, seed)
+            return
+        if input is not None:
+            yield from _once(target[0], input.read_bytes())
+            return
         folder = Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
-        (target,) = make([MAKERS[names[0]]], folder / "make")
-        data = target.input(options.seed, options.only)
+        (one,) = make([MAKERS[target[0]]], folder / "make")
+        data = one.input(seed, only or 0)
         shutil.rmtree(folder, ignore_errors=True)
-        return _once(names[0], data)
-    makers = [MAKERS[name] for name in names]
-    pool = WorkerPool(makers, options.seed, options.inputs, options.seconds, options.processes)
+        yield from _once(target[0], data)
+        return
+    pool = WorkerPool([MAKERS[name] for name in target], seed, inputs, seconds, processes)
     try:
-        sound = pool.run()
+        pool.run()
+        yield from pool.rows()
     finally:
         pool.close()
-    if options.json is not None:
-        with contextlib.suppress(OSError):
-            options.json.write_text(json.dumps(pool.findings, indent=1))
-    return 0 if sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,9 +1,9 @@
 """Every number that a record may hold, replaced by others: does a step read or write beyond its arrays, or never end?
 
-    python -m verify.robustness.hostile_words                          every machine, every word, with bounds checked
-    python -m verify.robustness.hostile_words --machine wall --machine buggy
-    python -m verify.robustness.hostile_words --every 97               a sample, each word with one value in turn
-    python -m verify.robustness.hostile_words --json
+    python -m verify hostile-words                          every machine, every word, with bounds checked
+    python -m verify hostile-words --machine wall --machine buggy
+    python -m verify hostile-words --every 97               a sample, each word with one value in turn
+    python -m verify hostile-words --json
 
 A record holds a machine's parameters, the numbers of its tables, and commands. Each word in turn becomes each of VALUES
 and passes what a replay has it pass; what is accepted makes STEPS steps, fewer where they are slow (a step that does
@@ -22,23 +22,21 @@ process when it is touched. Generated code has constant addresses: tests/tandem/
 Exits with 1 if any case is of the last three kinds.
 """
 
-import argparse
 import ctypes
 import faulthandler
-import json
 import mmap
 import os
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from verify import CONFIGS
+from verify.measure import NotHere, Row, equal, figure
 
 VALUES = (float("nan"), float("inf"), float("-inf"), -1.0, 0.0, 2.0, 1e9, -1e9, 1e15, 2.0**31, 5e-324)
 STEPS = 20
@@ -339,50 +337,25 @@ def judge(subject: Subject, every: int, workers: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--machine", action="append", choices=(*MACHINES, *MECHANISMS), help="default: all")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="each N-th word, with one value each")
-    parser.add_argument("--unchecked", action="store_true", help="kernels as runs have them, arrays before a page")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
-    parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    if asked.every < 1 or asked.jobs < 1:
-        parser.error("--every and --jobs must be at least 1")
-    wanted = "0" if asked.unchecked else "1"
-    if os.environ.get("NUMBA_BOUNDSCHECK", "0") != wanted:  # numba reads it when it is imported
-        words = [sys.executable, "-P", "-m", "verify.robustness.hostile_words", *sys.argv[1:]]
-        os.execve(sys.executable, words, {**os.environ, "NUMBA_BOUNDSCHECK": wanted, "PYTHONPATH": str(CONFIGS.parent)})
+def hostile_words(
+    *,
+    machine: Annotated[tuple[str, ...], "by name"] = (*MACHINES, *MECHANISMS),
+    every: Annotated[int, "each so-many-th word, with one value each"] = 1,
+    jobs: Annotated[int, "processes"] = os.cpu_count() or 1,
+) -> Iterator[Row]:
+    if unknown := {*machine} - {*MACHINES, *MECHANISMS} or min(every, jobs) < 1:
+        raise NotHere(f"{unknown}: no machine of {', '.join((*MACHINES, *MECHANISMS))}, or --every or --jobs below 1")
+    unchecked = os.environ.get("NUMBA_BOUNDSCHECK") != "1"  # numba reads it when it is imported
     np.seterr(all="ignore")
-    rows = []
-    for name in asked.machine or (*MACHINES, *MECHANISMS):
+    for name in machine:
         if name in MECHANISMS:
-            made = [lambda name=name: mechanism_words(name, asked.unchecked)]
+            made = [lambda name=name: mechanism_words(name, unchecked)]
         else:
-            made = [lambda name=name: machine_words(name, asked.unchecked), lambda name=name: machine_commands(name)]
+            made = [lambda name=name: machine_words(name, unchecked), lambda name=name: machine_commands(name)]
         for make in made:
-            row = judge(make(), asked.every, asked.jobs)
-            rows.append(row)
-            if not asked.json:
-                print(_line(row), flush=True)
-                for fault in row["faults"][:5]:
-                    print(f"    word {fault['word']} = {fault['value']}: {fault['verdict']}", flush=True)
-    bad = sum(len(row["faults"]) for row in rows)
-    if asked.json:
-        print(json.dumps(rows))
-    else:
-        words, cases = sum(r["words"] for r in rows), sum(r["cases"] for r in rows)
-        took = sum(r["seconds"] for r in rows)
-        checked = "without bounds checked" if asked.unchecked else "with bounds checked"
-        print(f"{words} words, {cases} cases {checked} in {took:.0f} s: {bad} faults")
-    return int(bad > 0)
-
-
-def _line(row: dict[str, Any]) -> str:
-    found = ", ".join(f"{count} {verdict}" for verdict, count in sorted(row["verdicts"].items()))
-    longest = f"longest step {row['longest_step_ms']:g} ms"
-    return f"{row['subject']}: {row['words']} words, {row['cases']} cases in {row['seconds']} s: {found}; {longest}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            row = judge(make(), every, jobs)
+            found = ", ".join(f"{count} {verdict}" for verdict, count in sorted(row["verdicts"].items()))
+            faults = "; ".join(f"word {f['word']} = {f['value']}: {f['verdict']}" for f in row["faults"][:5])
+            title = f"{row['subject']}: {row['words']} words, {row['cases']} cases: {found}: faults"
+            yield equal(title + (f" ({faults})" if faults else ""), len(row["faults"]), 0)
+            yield figure(f"{row['subject']}: longest step", row["longest_step_ms"], "ms")

@@ -1,7 +1,5 @@
 """Power cuts: whenever the power fails, everything that the recorder had synced can be read.
 
-    python -m verify.robustness.power_cuts [--cuts 100] [--seconds 20]
-
 Starts the recorder as a drive does, with short parts, and old ones deleted; numbered blocks pass its rings. A library
 that is loaded before it (verify/robustness/power_cuts.c) writes down every write, sync, new name and removal. From
 that, for each of many instants, a folder is made as a power cut at that instant may leave it
@@ -13,17 +11,16 @@ Prints how many records kept the promise, and how old the newest promised block 
 without a C compiler.
 """
 
-import argparse
 import io
 import json
 import os
 import random
-import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +34,7 @@ from sync.ring.block import Channel, Layout
 from sync.ring.ring import RingWriter, push
 from sync.ring.streams import DAQ, SIM
 from verify import ROOT
+from verify.measure import Row, at_most, equal, figure, holds
 from verify.robustness.dropped_writes import FSYNC, UNLINK, WRITE, WRITE_AT, Disk, Op
 
 CONFIG = ROOT / "configs" / "drive.toml"
@@ -156,7 +154,7 @@ def fed(config: Config, recorder: "subprocess.Popen[str]", folder: Path, seconds
 
 def operations(seconds: float, work: Path) -> tuple[list[Op], dict[str, int], Path]:
     library = work / "power_cuts.so"
-    source = ROOT / "checks" / "power_cuts.c"
+    source = Path(__file__).with_suffix(".c")
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl", "-lpthread"], check=True)
     disk, log = work / "disk", work / "oplog"
     disk.mkdir()
@@ -175,38 +173,25 @@ def operations(seconds: float, work: Path) -> tuple[list[Op], dict[str, int], Pa
     return read_ops(log), counts, disk
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cuts", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    if shutil.which("cc") is None:
-        print("needs a C compiler: cc")
-        return 2
+def power_cuts(*, cuts: int = 100, seconds: float = 20.0, seed: int = 1) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="tandem") as made:
-        ops, counts, root = operations(options.seconds, Path(made))
+        ops, counts, root = operations(seconds, Path(made))
         kinds = [op.kind for op in ops]
-        print(f"{len(ops)} operations on the disk, {kinds.count(FSYNC)} syncs, {kinds.count(UNLINK)} removals")
-        chance = random.Random(options.seed)
-        cuts = [*sorted(chance.sample(range(1, len(ops)), options.cuts - 1)), len(ops)]
+        yield figure("operations on the disk", len(ops))
+        yield figure("syncs; removals", f"{kinds.count(FSYNC)}; {kinds.count(UNLINK)}")
+        chance = random.Random(seed)
+        places = [*sorted(chance.sample(range(1, len(ops)), cuts - 1)), len(ops)]
         disk, done, readable, oldest_s = Disk(root), 0, 0, 0.0
-        for seed, cut in enumerate(cuts):
+        for number, cut in enumerate(places):
             for op in ops[done:cut]:
                 disk.do(op)
             done = cut
-            wrong, newest = judged(disk, "runs/a", counts, ended=not {WRITE, WRITE_AT} & set(kinds[cut:]), seed=seed)
+            wrong, newest = judged(disk, "runs/a", counts, ended=not {WRITE, WRITE_AT} & set(kinds[cut:]), seed=number)
             at_ns = ops[cut - 1].t_ns
             late_s = (at_ns - max(newest, ops[0].t_ns)) * 1e-9 if cut < len(ops) else 0.0
             oldest_s = max(oldest_s, late_s)
-            if wrong or late_s > _LATE_S:
-                print(f"cut after operation {cut}: {wrong or f'nothing newer than {late_s:.1f} s was promised'}")
-            else:
-                readable += 1
-    print(f"{readable} of {len(cuts)} records readable up to what was promised;"
-          f" the newest promised block was at most {oldest_s:.2f} s old")  # fmt: skip
-    return int(readable < len(cuts))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            readable += not wrong
+            if wrong:
+                yield holds(f"cut after operation {cut}: readable", False, wrong)
+    yield equal(f"records readable up to what was promised, of {len(places)}", readable, len(places))
+    yield at_most("age of the newest promised block", oldest_s, _LATE_S, "s")

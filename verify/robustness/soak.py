@@ -1,17 +1,10 @@
 """Long drives in which everything that can be killed is killed, and much is stopped, filled, shifted and started again.
 
-    python -m verify.robustness.soak kills --minutes 20 --kills 200     one drive; a process is killed every few seconds
-    python -m verify.robustness.soak stops --minutes 3                  SIGSTOP and SIGCONT, the supervisor included
-    python -m verify.robustness.soak restarts --times 100               whole drives, ended and killed in every way
-    python -m verify.robustness.soak disk                               a disk that is full for a while
-    python -m verify.robustness.soak clock --minutes 2                  over tcp, the DAQ's clock hours off; with kills
-
 What is asserted is read from the record and from outside (rings, processes, files), not from what the drive reports of
 itself. CPU load and floods have programs of their own: verify/speed/cpu_load.py, verify/robustness/flood.py. Exit code
 1 if a promise is broken.
 """
 
-import argparse
 import json
 import os
 import random
@@ -23,9 +16,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -35,16 +28,13 @@ from sync.record import open_run
 from sync.ring.ring import SHM, RingReader
 from tandem.records.replay import Asked, replay_run
 from verify import ROOT
+from verify.measure import NotHere, Row, equal, figure, holds, note
 
 CONFIG = ROOT / "configs" / "drive.toml"
 ROLES = ("daq", "sim", "record", "view")
 BACK_S = 0.3  # the promise
 APART_S = 2.0  # at least this long between kills
 HARD_S = 3.0  # where the template was killed too, its spare takes over
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def free_port() -> int:
@@ -364,7 +354,7 @@ def kills(
                 problems.append(f"{role} was back after {taken:.2f} s only (kill {k + 1})")
             if k % 10 == 9:
                 memory.append(_memory_mb(name))
-                say(
+                note(
                     f"{k + 1:4d}/{count}  {time.monotonic() - begun:6.0f} s  "
                     + "  ".join(f"{r} {len(o)} x, max {max(o, default=0):.2f} s" for r, o in outages.items())
                     + f"  {memory[-1]:.0f} MB"
@@ -429,7 +419,7 @@ def stops(name: str, runs: Path, chance: random.Random, minutes: float) -> dict[
             if long:
                 taken = drive.wait_for(lambda r=role, p=pid, h=head: drive.back(r, p, h), 30, f"{role} hangs")  # type: ignore[misc]
                 replaced[role] += 1
-                say(f"{role} hung: replaced after {taken:.2f} s")
+                note(f"{role} hung: replaced after {taken:.2f} s")
                 time.sleep(6.0)
             else:
                 time.sleep(chance.uniform(0.05, 0.6))
@@ -485,7 +475,7 @@ def restarts(name: str, runs: Path, chance: random.Random, times: int) -> dict[s
                         f"{way}, start {k + 1}: exit {drive.popen.returncode}, left {drive.left()}:"
                         f" {drive.output[-800:]}"
                     )
-                    say(problems[-1])
+                    note(problems[-1])
             drive.popen.wait(30)
             end = time.monotonic() + 10
             while processes_of(name) and time.monotonic() < end:
@@ -497,7 +487,7 @@ def restarts(name: str, runs: Path, chance: random.Random, times: int) -> dict[s
             drive.close()
             shutil.rmtree(place, ignore_errors=True)
         if k % 10 == 9:
-            say(f"{k + 1:4d}/{times}  {ways}  first step at most {max(first_step_s):.1f} s")
+            note(f"{k + 1:4d}/{times}  {ways}  first step at most {max(first_step_s):.1f} s")
     last = Drive(name, runs / "last", ["view.enabled=false"])
     try:
         last.wait_for(lambda: last.steps() > 0, 120, "the last start")
@@ -561,48 +551,41 @@ def disk(name: str, runs: Path) -> dict[str, Any]:
         subprocess.run(["umount", str(runs)], check=False)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("drill", choices=["kills", "stops", "restarts", "disk", "clock"])
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--times", type=int, default=100)
-    parser.add_argument("--transport", choices=["shm", "ipc", "tcp"], default="ipc")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="one object on standard output")
-    options = parser.parse_args()
-    chance = random.Random(options.seed)
+def soak(
+    *,
+    drill: Literal["kills", "stops", "restarts", "disk", "clock"],
+    minutes: float = 20.0,
+    kill: Annotated[int, "so many times, of kills"] = 200,
+    times: Annotated[int, "of restarts"] = 100,
+    transport: Literal["shm", "ipc", "tcp"] = "ipc",
+    seed: int = 1,
+) -> Iterator[Row]:
+    chance = random.Random(seed)
     name = f"soak_{os.getpid()}"
     folder = Path(tempfile.mkdtemp(prefix="tandem-soak-"))
     try:
         runs = folder / "runs"
-        if options.drill == "kills":
-            result = kills(name, runs, chance, options.minutes, options.kills, [], options.transport)
-        elif options.drill == "stops":
-            result = stops(name, runs, chance, options.minutes)
-        elif options.drill == "restarts":
-            result = restarts(name, runs, chance, options.times)
-        elif options.drill == "disk":
+        if drill == "kills":
+            result = kills(name, runs, chance, minutes, kill, [], transport)
+        elif drill == "stops":
+            result = stops(name, runs, chance, minutes)
+        elif drill == "restarts":
+            result = restarts(name, runs, chance, times)
+        elif drill == "disk":
             result = disk(name, runs)
         else:
             ports = [f"transport.{port}={free_port()}" for port in ("daq_port", "sim_port", "clock_port")]
             wrong = ['transport.clock="estimate"', "transport.artificial_clock.offset_ms=7.2e6"]
             settings = [*ports, *wrong, "transport.artificial_clock.ppm=150.0"]
-            count = max(round(options.minutes * 8), 1)
-            result = kills(name, runs, chance, options.minutes, count, settings, "tcp")
+            count = max(round(minutes * 8), 1)
+            result = kills(name, runs, chance, minutes, count, settings, "tcp")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if options.json:
-        print(json.dumps(result))
-    else:
-        for key, value in result.items():
-            if key != "problems":
-                print(f"{key:14s} {value}")
-        for problem in result["problems"]:
-            print(f"PROBLEM: {problem}")
-        print("every promise held" if not result["problems"] else f"{len(result['problems'])} problems")
-    return 1 if result["problems"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    if "skipped" in result:
+        raise NotHere(result["skipped"])
+    for key, value in result.items():
+        if key != "problems":
+            yield figure(key, value if isinstance(value, int | float) else json.dumps(value))
+    for problem in result["problems"]:
+        yield holds("as promised", False, problem)
+    yield equal("problems", len(result["problems"]), 0)

@@ -1,18 +1,14 @@
 """A week of recording: the recorder's memory and the disk stay bounded, and `tandem info` reads a day in little memory.
 
-    python -m verify.robustness.week [--days 7] [--keep-gb 0.04]
-
 The recorder, its writer, the parts, the limits and the disk are the real ones. Only time is not: a virtual clock goes
 on by two seconds a look, and some blocks (2 of the DAQ, 1 step) are pushed into the rings meanwhile. So there are as
 many parts as in a real week (record.part_minutes = 10), and a chunk every two seconds: an index that is kept for every
 chunk, as the recorder once did, is 36 MB a day.
 
-Prints, for each day: memory of this process, parts and bytes on the disk; then the peak memory of `tandem info` on the
-last day that was kept, and on an hour of it. Exit code 1 if memory grows by more than 8 MB after the first day, the
-disk holds more than the limit, a block is missing, or `tandem info` takes 64 MB more for the day than for the hour.
+Bounded are memory of this process after the first day, bytes on the disk, and the peak memory of `tandem info` on the
+last day that was kept, beside an hour of it.
 """
 
-import argparse
 import contextlib
 import gc
 import json
@@ -22,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +31,7 @@ from sync.ring.streams import DAQ, SIM
 from sync.virtual_clock import NOW, virtual_clock
 from tandem.live.recorder.recorder import Recorder
 from verify import ROOT
+from verify.measure import Row, at_most, equal, holds
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LAYOUT = Layout((Channel("number", "i8"), Channel("noise", "i8"), Channel("steering", "f8", "rad")))
@@ -104,17 +102,12 @@ def info_mb(folder: Path) -> tuple[float, list[object]]:
     return after - before, found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--days", type=float, default=7.0)
-    parser.add_argument("--keep-gb", type=float, default=0.04)
-    options = parser.parse_args()
+def week(*, days: float = 7.0, keep_gb: float = 0.04) -> Iterator[Row]:
     settings = [
         f"name=week_{os.getpid()}", "transport.kind=shm", "sim.machine=vehicles/buggy_single_track.toml",
-        "realtime.enabled=false", "record.flush_ms=500", f"record.keep_gb={options.keep_gb}",
+        "realtime.enabled=false", "record.flush_ms=500", f"record.keep_gb={keep_gb}",
     ]  # fmt: skip
     config = load(CONFIG, settings)
-    begun, failures = time.monotonic(), []
     with tempfile.TemporaryDirectory(prefix="tandem") as made:
         folder = Path(made) / "20260101T000000Z-week"
         clock = virtual_clock()
@@ -123,7 +116,7 @@ def main() -> int:
         first_mb, most_bytes = 0.0, 0
         looks_a_day = DAY_NS // LOOK_NS
         try:
-            for look in range(1, round(options.days * looks_a_day) + 1):
+            for look in range(1, round(days * looks_a_day) + 1):
                 clock.words[NOW] += LOOK_NS
                 feed.push(int(clock.words[NOW]))
                 recorder.look()
@@ -136,41 +129,24 @@ def main() -> int:
                 if look % looks_a_day == 0:
                     mb, day = memory_mb(), look // looks_a_day
                     first_mb = first_mb or mb
-                    print(
-                        f"day {day}: {mb:.1f} MB memory, {len(parts(folder))} parts,"
-                        f" {size / 1e6:.1f} MB on the disk, {recorder.writer.part} parts begun,"
-                        f" {time.monotonic() - begun:.0f} s",
-                        flush=True,
-                    )
-                    if mb - first_mb > MOST_GROWTH_MB:
-                        failures.append(f"memory grew by {mb - first_mb:.1f} MB since day 1")
+                    what = f"day {day}, {len(parts(folder))} parts, {size / 1e6:.1f} MB on the disk"
+                    yield at_most(f"{what}: memory more than on day 1", mb - first_mb, MOST_GROWTH_MB, "MB")
         finally:
             summary = recorder.finish("the week is over", {}, supervised=True)
             feed.close()
         recorded = summary["topics"]["/daq"]["recorded"]
-        print(f"{summary['state']}; {recorded} blocks, at most {most_bytes / 1e6:.1f} MB on the disk")
-        if not summary["whole"] or recorded != feed.counts["/daq"]:
-            failures.append(f"the record is not what passed the rings: {summary}")
+        yield holds(f"the record is whole: {summary['state']}", summary["whole"])
+        yield equal("blocks recorded", recorded, feed.counts["/daq"])
         # what is stated to be deleted goes once that is synced, and the disk's seconds are not accelerated
-        if most_bytes > options.keep_gb * 1e9 * (1 + WAITING):
-            failures.append(f"{most_bytes / 1e6:.1f} MB on the disk, {options.keep_gb * 1e3:g} MB are allowed")
+        yield at_most("most on the disk", most_bytes / 1e6, keep_gb * 1e3 * (1 + WAITING), "MB")
         numbers = sorted(parts(folder))
         day_mb, day = info_mb(folder)
         for number in numbers[:-7]:
             (folder / f"run.{number}.mcap").unlink(missing_ok=True)
         hour_mb, hour = info_mb(folder)
-        print(f"tandem info: {day_mb:.1f} MB above its imports for {day[3]} parts ({day[1]} blocks, {day[2]} missing),"
-              f" {hour_mb:.1f} MB for {hour[3]}")  # fmt: skip
-        if day[0] is not True or day[2] != 0:
-            failures.append(f"tandem info finds no whole record: {day}")
-        if day_mb - hour_mb > MOST_MORE_MB:
-            failures.append(f"tandem info takes {day_mb - hour_mb:.1f} MB more for all parts than for the last seven")
+        yield holds(f"tandem info finds {day[3]} whole parts", day[0] is True)
+        yield equal(f"missing of {day[1]} blocks", day[2], 0)
+        yield at_most(
+            f"tandem info: more memory for {day[3]} parts than for {hour[3]}", day_mb - hour_mb, MOST_MORE_MB, "MB"
+        )
         shutil.rmtree(folder, ignore_errors=True)
-    for failure in failures:
-        print(failure)
-    print("bounded" if not failures else "NOT bounded")
-    return int(bool(failures))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Copies of multibody cars and chains on a GPU, by programs that were compiled where there is none.
 
-    python -m verify.speed.gpu_programs prepare FOLDER WHAT...           programs and references, without a GPU
-    python -m verify.speed.gpu_programs run FOLDER [--ptxas PATH]        with one; needs numpy and cuda-bindings
+    python -m verify gpu-prepare --folder FOLDER --what NAME...           programs and references, without a GPU
+    python -m verify gpu-programs --folder FOLDER [--ptxas PATH]        with one; needs numpy and cuda-bindings
 
 WHAT is relative, natural (the buggy in these coordinates), single_track, chain10 to chain250 (rods in natural
 coordinates) or recursion10 to recursion250 (links in relative ones, by the articulated-body recursion).
@@ -12,20 +12,19 @@ program steps a second, registers, local memory and resident threads, how far th
 long a step of one copy alone takes.
 """
 
-import argparse
 import json
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from verify import CONFIGS
+from verify.measure import NotHere, Row, figure, note
 
 VEHICLES = CONFIGS / "vehicles"
 VEHICLE, SINGLE_TRACK = VEHICLES / "buggy.toml", VEHICLES / "buggy_single_track.toml"
@@ -189,7 +188,7 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
         steps_of(of.ints, of.reals, one, work, RECURSION_STEP, CHECKED_STEPS)
     begun = time.perf_counter()
     steps_of(of.ints, of.reals, starts[0].copy(), work, RECURSION_STEP, 1000)
-    print(f"recursion, {links} links: {1e3 * (time.perf_counter() - begun):.2f} us a step on one core", flush=True)
+    note(f"recursion, {links} links: {1e3 * (time.perf_counter() - begun):.2f} us a step on one core")
     named = [Quantity(f"{k}", "", "") for k in range(n)]
     machine = Machine(
         "recursion",
@@ -220,7 +219,11 @@ def made_of(name: str) -> tuple[dict[str, Any], Any]:
     return recursion(int(name.removeprefix("recursion"))) if name.startswith("recursion") else car(name)
 
 
-def prepare(folder: Path, what: list[str]) -> None:
+def prepared(
+    *,
+    folder: Annotated[Path, "where programs and references go"],
+    what: Annotated[tuple[str, ...], "machines, recursionN, chainN"] = ("relative",),
+) -> Iterator[Row]:
     """All references first: what was compiled for a GPU can no longer be called."""
     from tandem.ensembles.gpu.compile import texts
     from tandem.multibody.code.ptx import ptx
@@ -230,12 +233,12 @@ def prepare(folder: Path, what: list[str]) -> None:
         (folder / name).mkdir(parents=True, exist_ok=True)
         data, machines[name] = made_of(name)
         np.savez_compressed(folder / name / "data.npz", **data)
-        print(f"{name}: references; {(data['fallen'] > 0).sum()} had steps of another method", flush=True)
+        yield figure(f"{name}: references that had steps of another method", int((data["fallen"] > 0).sum()))
     for name, machine in machines.items():
         made = texts(machine)
         text = ptx(**made)
         (folder / name / "program.ptx").write_text(text)
-        print(f"{name}: program, {len(text)} bytes", flush=True)
+        yield figure(f"{name}: program", len(text), "bytes")
 
 
 # ---- where there is a GPU: nothing is compiled -----------------------------------------------------------------------
@@ -286,37 +289,45 @@ def assembled(ptxas: str, folder: Path, registers: list[int], limit_s: float) ->
             if process.poll() is not None or late:
                 del running[target]
                 took = time.perf_counter() - begun
-                print(f"{target}: {'given up' if late else f'assembled in {took:.0f} s'}", flush=True)
+                note(f"{target}: {'given up' if late else f'assembled in {took:.0f} s'}")
                 if process.wait() == 0:
                     yield target
         time.sleep(0.2)
 
 
-def run(asked: argparse.Namespace) -> int:
+def gpu_programs(
+    *,
+    folder: Annotated[Path, "of what was prepared"],
+    ptxas: Annotated[str, "NVIDIA's assembler"] = shutil.which("ptxas") or "",
+    registers: Annotated[tuple[int, ...], "of a thread, at most"] = (255, 168, 128),
+    patience: Annotated[float, "s for the assembler"] = 600.0,
+    threads: Annotated[tuple[int, ...], "of a block"] = (64, 128, 512),
+    copies: Annotated[int, "on the GPU"] = 135_168,
+    seconds: Annotated[float, "of a measurement, about"] = 2.0,
+) -> Iterator[Row]:
+    """Four times what an H200 has resident with 255 registers a thread, twice that with 128: no multiprocessor is
+    idle."""
     from tandem.ensembles.gpu import device as on
 
     if why := on.available():
-        print(why)
-        return 2
+        raise NotHere(why)
     gpu = on.Device()
-    print(gpu.name, flush=True)
-    folder = asked.folder
+    note(gpu.name)
     programs = (
-        assembled(asked.ptxas, folder, asked.registers, asked.limit)
-        if asked.ptxas
-        else iter(sorted(folder.glob("**/*.cubin")) or list(limited(folder, asked.registers)))
+        assembled(ptxas, folder, list(registers), patience)
+        if ptxas
+        else iter(sorted(folder.glob("**/*.cubin")) or list(limited(folder, list(registers))))
     )
     for image in programs:
         with np.load(image.parent / "data.npz") as found:
             given = dict(found)
-        for threads in asked.threads:
+        for count in threads:
+            what = f"{image.parent.name}/{image.name}, {count} threads"
             try:
-                line = measured(on, gpu, image, given, asked.copies, asked.seconds, threads)
+                for name, value in measured(on, gpu, image, given, copies, seconds, count).items():
+                    yield figure(f"{what}: {name}", value if isinstance(value, int | float) else json.dumps(value))
             except RuntimeError as error:  # too many registers for so many threads, or too little memory
-                line = {"error": str(error)}
-            name = f"{image.parent.name}/{image.name}"
-            print(json.dumps({"program": name, "threads": threads, **line}), flush=True)
-    return 0
+                yield figure(what, str(error))
 
 
 def measured(
@@ -362,28 +373,3 @@ def measured(
     many.free()
     program.unload()
     return found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=("prepare", "run"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("what", nargs="*", default=["relative"])
-    parser.add_argument(
-        "--ptxas", default=shutil.which("ptxas") or "", help="NVIDIA's assembler (default: found, or none)"
-    )
-    parser.add_argument("--registers", type=int, nargs="*", default=[255, 168, 128], help="of a thread, at most")
-    parser.add_argument("--limit", type=float, default=600.0, help="s for the assembler (default %(default)s)")
-    parser.add_argument("--threads", type=int, nargs="*", default=[64, 128, 512], help="of a block")
-    # four times what an H200 has resident with 255 registers a thread, twice that with 128: no multiprocessor is idle
-    parser.add_argument("--copies", type=int, default=135_168, help="on the GPU (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of a measurement, about (default %(default)s)")
-    asked = parser.parse_args()
-    if asked.task == "run":
-        return run(asked)
-    prepare(asked.folder, asked.what)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

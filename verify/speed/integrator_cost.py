@@ -1,13 +1,12 @@
-"""What the integrators of the reduced system cost without the system: `python -m verify.speed.integrator_cost`.
+"""What the integrators of the reduced system cost without the system.
 
 A system of the size of a car (14 positions, one ball among them, 12 further states) whose rates cost next to nothing,
 with a full Jacobian. Printed are the factorisation, a solution with it, and whole steps, with x eliminated and without:
 least times over rounds of bursts. Newton's iteration of the trapezoidal rule makes two corrections.
 """
 
-import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 from sync.compile.jit import kernel
 from tandem.multibody.relative import integrators, ode
 from tandem.multibody.relative.integrators import factorise_shifted, solve_shifted
+from verify.measure import Row, figure
 
 POSITIONS, STATES, BALL = 14, 12, 3
 H = 5e-3
@@ -73,10 +73,7 @@ def cost_us(burst: Callable[[int], Any], rounds: int) -> float:
     return (least[1] - least[0]) / 1e5
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=300)
-    rounds = parser.parse_args().rounds
+def integrator_cost(*, rounds: int = 300) -> Iterator[Row]:
     rng = np.random.default_rng(1)
     n, N, sigma = POSITIONS, 2 * POSITIONS + STATES, 1.0 / (0.25 * H)
     J = 10.0 * rng.normal(size=(N, N))
@@ -96,8 +93,10 @@ def main() -> int:
             solve_often(layout, scratch, sigma, right, u, count)
 
         once, each = cost_us(factorisation, rounds), cost_us(solution, rounds)
-        print(f"{N} equations factorised" if dense else f"x eliminated, {n + STATES} equations factorised")
-        print(f"  factorisation {once:6.2f} us, solution {each:5.2f} us, one and six {once + 6 * each:6.2f} us")
+        what = f"{N} equations factorised" if dense else f"x eliminated, {n + STATES} equations factorised"
+        yield figure(f"{what}: factorisation", once, "us")
+        yield figure(f"{what}: solution", each, "us")
+        yield figure(f"{what}: one and six", once + 6 * each, "us")
         # J is not that of the rates: Newton makes two corrections and is not asked whether they shrink
         settings = ode.make_settings(layout, refresh=1e9)
         empty = (np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
@@ -107,9 +106,4 @@ def main() -> int:
             def steps(count: int, fixed: Any = fixed) -> None:
                 step_often(*fixed, count)
 
-            print(f"  {name + ' step':18s} {cost_us(steps, rounds):6.2f} us")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+            yield figure(f"{what}: {name} step", cost_us(steps, rounds), "us")

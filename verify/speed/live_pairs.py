@@ -1,4 +1,4 @@
-"""Two settings of the live path, in turns: `python -m verify.speed.live_pairs 'sim.rehearse=off' 'sim.rehearse=on'`.
+"""Two settings of the live path, in turns: `python -m verify live-pairs --groups 'sim.rehearse=off' 'sim.rehearse=on'`.
 
 Drives of configs/drive.toml, page and recorder with them, one with each of the two groups of settings (several keys of
 a group are separated by spaces), again and again in turns: whatever else the computer does meets both alike. A bare
@@ -7,11 +7,11 @@ together: from the block taken to the result, how late steps start, the age at u
 used, how steady results come, misses beside the bare loop's; and the time of rehearsals and of spinning.
 """
 
-import argparse
-import sys
+import io
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from rich.console import Console
@@ -19,6 +19,7 @@ from rich.table import Table
 
 from sync.config.config import load
 from tandem.reports.round_trip import ROUND_TRIP
+from verify.measure import Printed, Result, figure, note
 from verify.real_runs import ROOT, Misses, run_beside_bare
 
 _SETTLED = 400  # steps at the beginning that are left out: the lock is found, the last processes start
@@ -61,30 +62,30 @@ def counts(reports: list[dict[str, Any]], misses: list[Misses], h_ns: int) -> st
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="+", help="a group each; KEY=VALUE, several separated by spaces; '' for none")
-    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "drive.toml")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of all groups")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=15.0)
-    asked = parser.parse_args()
-    usual = ["name=live_pairs", "supervision.restart=false", *asked.set]
-    h_ns = load(asked.config, usual).step_ns
-    times: list[list[dict[str, np.ndarray]]] = [[] for _ in asked.settings]
-    reports: list[list[dict[str, Any]]] = [[] for _ in asked.settings]
-    misses: list[list[Misses]] = [[] for _ in asked.settings]
-    order = range(len(asked.settings))
-    for turn in range(asked.rounds):
+def live_pairs(
+    *,
+    groups: Annotated[tuple[str, ...], "of settings: KEY=VALUE, several separated by spaces; '' for none"],
+    config: Path = ROOT / "configs" / "drive.toml",
+    set: Annotated[tuple[str, ...], "KEY=VALUE, of all groups"] = (),
+    rounds: int = 4,
+    seconds: float = 15.0,
+) -> Iterator[Result]:
+    usual = ["name=live_pairs", "supervision.restart=false", *set]
+    h_ns = load(config, usual).step_ns
+    times: list[list[dict[str, np.ndarray]]] = [[] for _ in groups]
+    reports: list[list[dict[str, Any]]] = [[] for _ in groups]
+    misses: list[list[Misses]] = [[] for _ in groups]
+    order = range(len(groups))
+    for turn in range(rounds):
         for which in order if turn % 2 == 0 else reversed(order):
             with tempfile.TemporaryDirectory() as folder:
-                settings = [*usual, *asked.settings[which].split()]
-                report, missed, steps = run_beside_bare(asked.config, settings, asked.seconds, folder)
+                settings = [*usual, *groups[which].split()]
+                report, missed, steps = run_beside_bare(config, settings, seconds, folder)
             times[which].append(times_us(steps, h_ns))
             reports[which].append(report)
             misses[which].append(missed)
-            print(f"{turn + 1}/{asked.rounds} {asked.settings[which]!r}: {len(steps)} steps", file=sys.stderr)
-    console = Console(width=160)
+            note(f"{turn + 1}/{rounds} {groups[which]!r}: {len(steps)} steps")
+    console = Console(width=160, file=io.StringIO())
     table = Table(title="us", title_justify="left", box=None)
     for heading in ("", "", "n", *(f"p{q}" for q in _QUANTILES), "max", "std"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -100,10 +101,6 @@ def main() -> int:
             count = str(sum(each["n"] for each in of))
             table.add_row(f"effort, {hop}", str(which + 1), count, *(f"{value:.1f}" for value in shown))
     console.print(table)
-    for which, group in enumerate(asked.settings):
-        print(f"{which + 1}: {group or 'as configured'}: {counts(reports[which], misses[which], h_ns)}")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    yield Printed(console.file.getvalue())  # type: ignore[attr-defined]
+    for which, group in enumerate(groups):
+        yield figure(f"{which + 1}: {group or 'as configured'}", counts(reports[which], misses[which], h_ns))

@@ -1,22 +1,21 @@
 """How much memory a drive takes: the sum of the proportional set sizes (PSS) of all its processes.
 
-    python -m verify.speed.memory                          starts a drive with its page and its record, and measures it
-    python -m verify.speed.memory --pid PID                a drive that is running (the pid of `tandem drive`)
-
-Prints every process, the sum, and how many page faults the loop's thread had per second after the start. Exit code 1 if
-the sum is above the limit (`--most-mb`, 600).
+A drive with its page and its record is started and measured, or one that is running (`--pid`, of `tandem drive`).
+Counted besides is how many page faults the loop's thread has per second after the start.
 """
 
-import argparse
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 from verify import ROOT
+from verify.measure import Row, at_most, figure
+from verify.real_runs import end, options
 
 CONFIG = ROOT / "configs" / "drive.toml"
 
@@ -47,35 +46,32 @@ def loop_faults(pid: int) -> tuple[int, int]:
     return int(words[7]), int(words[9])
 
 
-def measure(pid: int, seconds: float) -> float:
+def of_processes(pid: int, seconds: float, most_mb: float) -> Iterator[Row]:
     there = [pid, *children(pid)]
-    total = 0.0
-    for process in there:
-        mb = pss_mb(process)
-        total += mb
-        print(f"{name_of(process) if process != pid else 'supervisor':18s} {process:8d} {mb:8.1f} MB")
-    print(f"{'sum of PSS':18s} {'':8s} {total:8.1f} MB")
+    sizes = {process: pss_mb(process) for process in there}
+    for process, mb in sizes.items():
+        yield figure(f"PSS of {name_of(process) if process != pid else 'supervisor'}", mb, "MB")
+    yield at_most("sum of PSS", sum(sizes.values()), most_mb, "MB")
     for process in there:
         if name_of(process) == "tandem-sim":
             before = loop_faults(process)
             time.sleep(seconds)
             minor, major = (now - then for now, then in zip(loop_faults(process), before, strict=True))
-            print(f"page faults of the loop in {seconds:g} s: {minor} minor, {major} major")
-    return total
+            yield figure(f"page faults of the loop in {seconds:g} s: minor; major", f"{minor}; {major}")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pid", type=int, help="of a running `tandem drive`")
-    parser.add_argument("--after-s", type=float, default=10.0, help="after the start, if it starts one")
-    parser.add_argument("--seconds", type=float, default=5.0, help="in which page faults are counted")
-    parser.add_argument("--most-mb", type=float, default=600.0)
-    options = parser.parse_args()
-    if options.pid:
-        return int(measure(options.pid, options.seconds) > options.most_mb)
+def memory(
+    *,
+    pid: Annotated[int | None, "of a running `tandem drive`"] = None,
+    after_s: Annotated[float, "after the start, if it starts one"] = 10.0,
+    seconds: Annotated[float, "in which page faults are counted"] = 5.0,
+    most_mb: float = 600.0,
+) -> Iterator[Row]:
+    if pid is not None:
+        yield from of_processes(pid, seconds, most_mb)
+        return
     with tempfile.TemporaryDirectory() as runs:
-        settings = [f"name=memory_{os.getpid()}", "view.port=0"]
-        words = [word for setting in settings for word in ("--set", setting)]
+        words = options([f"name=memory_{os.getpid()}", "view.port=0"])
         command = [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", "0", "--runs", runs, *words]
         drive = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -83,13 +79,7 @@ def main() -> int:
                 if drive.poll() is not None:
                     raise SystemExit(f"the drive ended with exit code {drive.returncode}")
                 time.sleep(0.1)
-            time.sleep(options.after_s)
-            total = measure(drive.pid, options.seconds)
+            time.sleep(after_s)
+            yield from of_processes(drive.pid, seconds, most_mb)
         finally:
-            drive.send_signal(signal.SIGINT)
-            drive.wait(60)
-    return int(total > options.most_mb)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            end(drive)

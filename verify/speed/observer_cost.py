@@ -1,5 +1,4 @@
-"""What a step of the car with its whole filter costs: `python -m verify.speed.observer_cost [--rounds 40] [--steps
-400]`.
+"""What a step of the car with its whole filter costs.
 
 The drive is the first of configs/observers/buggy.toml from its second second on. The same steps are made again and
 again from the same beginning; of every step the least time counts, printed is the median over the steps, as whatever
@@ -7,8 +6,7 @@ else the computer does meets some rounds of a step and not all. Readings come in
 every twentieth four more of the GNSS. Pieces are timed by themselves in the same rounds, what is left is the readings'.
 """
 
-import argparse
-import sys
+from collections.abc import Iterator
 
 import numpy as np
 from numba import boolean, float64, int64, types, void
@@ -25,6 +23,7 @@ from tandem.machines.observer.studies import twin
 from tandem.machines.observer.studies.settings import read_study
 from tandem.multibody.natural.views import view
 from verify import CONFIGS
+from verify.measure import Row, at_most, figure
 
 STUDY = CONFIGS / "observers" / "buggy.toml"
 PROMISED = 120.0  # us
@@ -95,14 +94,10 @@ def timed(model, memory, inputs, readings, first, steps, h, pieces, room, times,
         times[4, i] = now_ns() - began
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--steps", type=int, default=400)
-    chosen = parser.parse_args()
+def observer_cost(*, rounds: int = 40, steps: int = 400) -> Iterator[Row]:
     begin = 400
     study = read_study(STUDY)
-    study = study.model_copy(update={"seconds": (begin + chosen.steps) * study.step_ms * 1e-3, "runs": 1})
+    study = study.model_copy(update={"seconds": (begin + steps) * study.step_ms * 1e-3, "runs": 1})
     setup = twin.prepare(study, STUDY)
     truth, state = twin.run_truth(setup, 0)
     filter = twin.make_filter(setup, state, twin.FORMS["exact"], 0)
@@ -111,34 +106,26 @@ def main() -> int:
     room = np.zeros(2 * len(state) + 5 * filter.order + filter.order**2 + 64)
     readings = truth.seen.readings
 
-    def go(first: int, steps: int, pieces: bool, times: np.ndarray) -> None:
-        timed(filter.model, memory, truth.inputs, readings, first, steps, filter.h, pieces, room, times, *functions)
+    def go(first: int, count: int, pieces: bool, times: np.ndarray) -> None:
+        timed(filter.model, memory, truth.inputs, readings, first, count, filter.h, pieces, room, times, *functions)
 
     go(0, begin, False, np.zeros((len(PIECES), begin)))
     saved = [array.copy() for array in memory]
-    least = np.full((len(PIECES), chosen.steps), np.inf)
-    for turn in range(chosen.rounds):
+    least = np.full((len(PIECES), steps), np.inf)
+    for _ in range(rounds):
         for pieces in (False, True):
             for array, before in zip(memory, saved, strict=True):
                 array[:] = before
-            times = np.full((len(PIECES), chosen.steps), np.inf)
-            go(begin, chosen.steps, pieces, times)
+            times = np.full((len(PIECES), steps), np.inf)
+            go(begin, steps, pieces, times)
             if pieces:  # the whole is measured with its own memory warm
                 times[0] = np.inf
             least = np.minimum(least, times)
-        print(f"\rround {turn + 1} of {chosen.rounds}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
     us = {name: float(np.median(row)) * 1e-3 for name, row in zip(PIECES, least, strict=True)}
     whole = us["all"]
-    holds = "holds" if whole <= PROMISED else "DOES NOT HOLD"
-    print(f"step with the whole filter   {whole:6.1f} us   <= {PROMISED:g}: {holds}")
-    print(f"  p95 over the steps         {np.percentile(least[0], 95) * 1e-3:6.1f}")
+    yield at_most("a step with the whole filter", whole, PROMISED, "us")
+    yield figure("p95 over the steps", np.percentile(least[0], 95) * 1e-3, "us")
     for name in PIECES[1:]:
-        print(f"  {name:26s} {us[name]:6.1f}")
+        yield figure(name, us[name], "us")
     left = whole - us["car and its linearisation"] - us["covariance"] - us["correction"]
-    print(f"  {'readings and the rest':26s} {left:6.1f}")
-    return 0 if whole <= PROMISED else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    yield figure("readings and the rest", left, "us")

@@ -1,8 +1,6 @@
 """What a block costs the recorder: CDR with an index behind every write, the same without one, and msgpack as format 1
 had it, in one run.
 
-    python -m verify.speed.record_cost [--rounds 400] [--minutes 0]
-
 All write the same blocks through the same sink; format 1 as it was: a kernel composes the messages, the mcap package's
 writer takes them one by one. A flush has what a drive brings in 200 ms: 200 blocks of /daq, 200 of /received, 40 of
 /step. The three take turns flush by flush, and the next flush begins when the last is in the file, as in a run: then
@@ -12,11 +10,11 @@ among the cheaper half of their kind, which leaves out what other processes did.
 so old already: its index is as long as that makes it.
 """
 
-import argparse
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from mcap.writer import CompressionType, Writer
@@ -28,6 +26,7 @@ from sync.record import RunWriter, Sink
 from sync.record.schema import ENCODING, MESSAGES, NAME, to_schema
 from sync.ring.block import PUSHED, RECEIVED, Channel, Layout, T
 from sync.transport.message_form import Form, write_message
+from verify.measure import Row, figure
 
 DAQ = Layout((Channel("brake", "i2"), Channel("throttle", "i2"), Channel("steering", "i4")))
 STEP = Layout((*STEP_CHANNELS, *(Channel(f"q{k}", "f8") for k in range(43))))
@@ -116,11 +115,11 @@ def cheaper_half(found: list[tuple[float, float]]) -> np.ndarray:
     return mean
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=400, help="flushes of each kind")
-    parser.add_argument("--minutes", type=float, default=0.0, help="age of the part when they begin")
-    asked = parser.parse_args()
+def record_cost(
+    *,
+    rounds: Annotated[int, "flushes of each kind"] = 400,
+    minutes: Annotated[float, "age of the part when they begin"] = 0.0,
+) -> Iterator[Row]:
     random = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:
         places = {name: Path(folder) / name for name in ("msgpack", "CDR", "CDR, index")}
@@ -130,28 +129,22 @@ def main() -> None:
         kinds |= {"CDR": Now(places["CDR"], False), "CDR, index": Now(places["CDR, index"])}
         words = {t: np.cumsum(random.integers(0, 1000, (n, layout.words)), 0) for t, (layout, n) in FLUSH.items()}
         first = 0
-        for _ in range(max(5, round(asked.minutes * FLUSHES_A_MINUTE))):
+        for _ in range(max(5, round(minutes * FLUSHES_A_MINUTE))):
             first += BLOCKS
             for name in ("CDR", "CDR, index"):
                 kinds[name].flush(words, first)
         for writer in kinds.values():
             written(writer.sink)
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
-        for _ in range(asked.rounds):
+        for _ in range(rounds):
             first += BLOCKS
             for name, writer in kinds.items():
                 found[name].append(one_flush(writer, words, first))
         for writer in kinds.values():
             writer.sink.close()
     means = {name: cheaper_half(each) for name, each in found.items()}
-    print(f"us a block, {asked.rounds} flushes of {BLOCKS} blocks, a part {asked.minutes:g} min old")
-    print("                recorder  writing   both   of msgpack   of CDR without an index")
     for name, (own, wrote, both) in means.items():
-        print(
-            f"{name:14}  {own:8.3f}  {wrote:7.3f}  {both:5.3f}  {both / means['msgpack'][2]:11.2f}"
-            f"  {both / means['CDR'][2]:11.2f}"
-        )
-
-
-if __name__ == "__main__":
-    main()
+        yield figure(f"{name}: a block, recorder; writing", f"{own:.3f}; {wrote:.3f}", "us")
+        yield figure(f"{name}: a block, both", both, "us")
+        yield figure(f"{name}: of msgpack", both / means["msgpack"][2])
+        yield figure(f"{name}: of CDR without an index", both / means["CDR"][2])

@@ -1,4 +1,4 @@
-"""What the generated code of the buggy costs: `python -m verify.speed.relative_cost [--rounds 200] [--cold]`.
+"""What the generated code of the buggy costs.
 
 Operations of every function; times to make it (with --cold in an empty cache, and of what that consists: a tree, the
 graph, machine code); to get it from the cache in a new process, the least of some, and of what that consists; and with
@@ -8,12 +8,12 @@ At the end, with forces in them, the least time of the car's rates with their Ja
 but the first line and generation is the processor's time: beside other programs the clock shows theirs too.
 """
 
-import argparse
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numba import float64, int64, types, void
@@ -37,6 +37,7 @@ from tandem.multibody.relative.port_jacobian import jacobian
 from tandem.multibody.relative.spanning import make_tree
 from tandem.multibody.relative.system import P as Own
 from verify import CONFIGS
+from verify.measure import Row, at_most, figure
 
 BUGGY = CONFIGS / "vehicles" / "buggy.toml"
 BURST = 50
@@ -226,50 +227,35 @@ def from_cache(folder: Path, processes: int = 3) -> float:
     return float(built)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--cold", action="store_true", help="compile anew")
-    options = parser.parse_args()
+def relative_cost(*, rounds: int = 200, cold: Annotated[bool, "compile again"] = False) -> Iterator[Row]:
     mechanism = buggy()
     with tempfile.TemporaryDirectory() as empty:
-        folder = Path(empty) if options.cold else store.folder()
+        folder = Path(empty) if cold else store.folder()
         begun, used = time.perf_counter(), time.thread_time()
         generated, code = build(mechanism, folder=folder)
-        cold = time.thread_time() - used
-        size = code.code_size // 1024
-        print(f"built in {time.perf_counter() - begun:.2f} s, {cold:.2f} s of the processor; {size} KiB")
-        if options.cold:
+        built = time.thread_time() - used
+        yield figure("built by the clock", time.perf_counter() - begun, "s")
+        yield figure("size", code.code_size // 1024, "KiB")
+        if cold:
+            yield at_most("generation and compilation, cold", built, COLD_S, "s of the processor")
             begun = time.perf_counter()
             tree = make_tree(mechanism)
             spanned = time.perf_counter()
             generate(mechanism, tree=tree)
-            print(f"of which tree {spanned - begun:.2f} s, graph {time.perf_counter() - spanned:.2f} s")
+            yield figure("of which tree", spanned - begun, "s")
+            yield figure("of which graph", time.perf_counter() - spanned, "s")
         cached = from_cache(folder)
-    natural = natural_us(mechanism, options.rounds)
-    print(f"{'natural':10s} {'':8s}            {natural:8.2f} us")
+    natural = natural_us(mechanism, rounds)
+    yield figure("natural", natural, "us")
     arrays = Arrays(generated, code)
     for name, operations in generated.operations.items():
         entries = code.functions[name].entries
         entries = entries[:2] if name == "slopes" else entries
-        cost = arrays.cost_us(name, entries, options.rounds)
-        print(f"{name:10s} {operations:8d} operations {cost:8.2f} us  {cost / natural:8.4f} of natural")
-    alone = evaluation_us(generated, arrays, options.rounds)
-    print(f"{'evaluation without forces':30s} {alone:8.2f} us  {alone / natural:8.4f} of natural")
-    cost = jacobian_us(generated, arrays, options.rounds)
-    print(f"{'jacobian':10s} {'':8s}            {cost:8.2f} us  {cost / natural:8.4f} of natural")
-    whole = car_us(options.rounds)
-    promises = [
-        ("one evaluation without forces", alone, EVALUATION_US, "us"),
-        ("rates of the whole car with their exact Jacobian", whole, JACOBIAN_US, "us"),
-        ("from the cache", cached, CACHED_S, "s of the processor"),
-    ]
-    if options.cold:
-        promises.insert(0, ("generation and compilation, cold", cold, COLD_S, "s of the processor"))
-    for what, figure, limit, unit in promises:
-        print(f"{what}: {figure:.3g} {unit}, {limit:g} at most: {'met' if figure <= limit else 'MISSED'}")
-    return 0 if all(figure <= limit for _, figure, limit, _ in promises) else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+        cost = arrays.cost_us(name, entries, rounds)
+        yield figure(f"{name}: {operations} operations; of natural", f"{cost:.2f}; {cost / natural:.4f}", "us")
+    cost = jacobian_us(generated, arrays, rounds)
+    yield figure("jacobian; of natural", f"{cost:.2f}; {cost / natural:.4f}", "us")
+    alone = evaluation_us(generated, arrays, rounds)
+    yield at_most("one evaluation without forces", alone, EVALUATION_US, "us")
+    yield at_most("rates of the whole car with their exact Jacobian", car_us(rounds), JACOBIAN_US, "us")
+    yield at_most("from the cache", cached, CACHED_S, "s of the processor")

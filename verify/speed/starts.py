@@ -1,16 +1,12 @@
 """How long a drive takes to its first step: cold, warm, and after one file was edited.
 
-    python -m verify.speed.starts --times 5
-
 The sources are copied to a folder of their own, with an empty cache of compiled code: what is there stays as it is. The
 first start compiles everything a drive needs and must say how far it is; the next ones find it; then one file at a time
 is edited, every function in it (of a file of names alone: a text), and the next start compiles what is another kernel
-for that. The page is served, as usual. Prints the seconds from the start of the process to the first step, as the run
-itself reports them; exit code 1 if one is beyond its limit, of the warm ones the slowest. `--edit` adds files, without
-a limit.
+for that. The page is served, as usual. Seconds are from the start of the process to the first step, as the run itself
+reports them. `--edit` adds files, without a limit.
 """
 
-import argparse
 import ast
 import json
 import os
@@ -20,9 +16,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 from verify import ROOT
+from verify.measure import NotHere, Row, at_least, at_most, figure, holds
 
 COLD_S, WARM_S, EDITED_S = 45.0, 2.0, 5.0
 LEAST_STAGES = 3
@@ -53,7 +52,7 @@ def first_step_s(tree: Path) -> tuple[float, str]:
     return float(json.loads(done.stdout)["first_step_s"]), done.stderr
 
 
-def edit(file: Path) -> None:
+def change(file: Path) -> None:
     """Change every function of a file, kernels and others; where there are none, a text."""
     lines = file.read_text().splitlines(keepends=True)
     tree = ast.parse("".join(lines))
@@ -70,48 +69,28 @@ def edit(file: Path) -> None:
     file.write_text("".join(lines))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--times", type=int, default=5, help="warm starts (default %(default)s)")
-    parser.add_argument("--edit", nargs="*", default=[], metavar="FILE", help="files to edit as well, told only")
-    given = parser.parse_args()
-    times = given.times
-    for file in given.edit:
+def starts(
+    *,
+    times: Annotated[int, "warm starts"] = 5,
+    edit: Annotated[tuple[str, ...], "files to edit as well, without a limit"] = (),
+) -> Iterator[Row]:
+    for file in edit:
         if not (ROOT / file).is_file() or Path(file).parts[0] not in PACKAGES:
-            parser.error(f"--edit {file}: no file of {', '.join(PACKAGES)} in {ROOT}")
-    beyond = 0
-
-    def told(what: str, found: float, limit: float | None = None) -> None:
-        nonlocal beyond
-        missed = limit is not None and found > limit
-        beyond += missed
-        of = "" if limit is None else f" of {limit:g}"
-        print(f"{what:54s} {found:6.2f} s{of}{'  MISSED' if missed else ''}", flush=True)
-
-    def edited(file: str) -> float:
-        edit(tree / file)
-        return first_step_s(tree)[0]
-
+            raise NotHere(f"--edit {file}: no file of {', '.join(PACKAGES)}")
     with tempfile.TemporaryDirectory(prefix="tandem") as folder:
         tree = Path(folder)
         for package in PACKAGES:
             shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", tree)
         cold, said = first_step_s(tree)
-        told("cold, with an empty cache", cold, COLD_S)
+        yield at_most("cold, with an empty cache", cold, COLD_S, "s")
         stages = [int(k) for k in re.findall(r"compiling (\d+) of \d+", said)]
-        print(f"{'said meanwhile':54s} how far it was, {len(set(stages))} times")
-        if len(set(stages)) < LEAST_STAGES or stages != sorted(stages):
-            print("it did not say how far it was while it compiled: MISSED")
-            beyond += 1
+        yield at_least("said meanwhile how far it was, times", len(set(stages)), LEAST_STAGES)
+        yield holds("in order", stages == sorted(stages))
         warm = [first_step_s(tree)[0] for _ in range(times)]
-        told(f"warm, slowest of {times}, median {statistics.median(warm):.2f} s", max(warm), WARM_S)
-        for file in EDITED:
-            told(f"after an edit of {file}", edited(file), EDITED_S)
-        for file in given.edit:
-            told(f"after an edit of {file}", edited(file))
-    return 1 if beyond else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield figure(f"warm, median of {times}", statistics.median(warm), "s")
+        yield at_most(f"warm, slowest of {times}", max(warm), WARM_S, "s")
+        for file in (*EDITED, *edit):
+            change(tree / file)
+            found = f"after an edit of {file}", first_step_s(tree)[0]
+            yield at_most(*found, EDITED_S, "s") if file in EDITED else figure(*found, "s")

@@ -1,7 +1,7 @@
 """Whether stops of the loop are ours: drives interleaved with a bare loop that does nothing but sleep.
 
-    python -m verify.speed.stops --drives 20 --seconds 10
-    python -m verify.speed.stops --drives 20 --seconds 10 --cold
+    python -m verify stops --drives 20 --seconds 10
+    python -m verify stops --drives 20 --seconds 10 --cold
 
 Both have the same period, priority and core, for the same time, in turn. A stop is a step (or a wake-up) that began
 more than 2 ms after its instant, or several in a row. Steps are judged by what they recorded themselves: when each was
@@ -19,7 +19,6 @@ compiled code and of compiled Python; then also nothing may be compiled after it
 drive.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -27,8 +26,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numba import int64, types
@@ -41,6 +42,7 @@ from sync.config.config import Config, load
 from sync.process import realtime
 from sync.record import open_run
 from verify import ROOT
+from verify.measure import Row, at_most, equal, figure, holds, note
 from verify.real_runs import more_than_chance
 
 CONFIG = ROOT / "configs" / "drive.toml"
@@ -207,42 +209,34 @@ class Sum:
         )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--drives", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--stop-ms", type=float, default=2.0)
-    parser.add_argument("--cold", action="store_true", help="every drive with empty caches, as the first on a machine")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
-    options = parser.parse_args()
-    config = load(CONFIG, options.set)
+def stops(
+    *,
+    drives: int = 20,
+    seconds: float = 10.0,
+    stop_ms: float = 2.0,
+    cold: Annotated[bool, "every drive with empty caches, as the first on a machine"] = False,
+    set: Annotated[tuple[str, ...], "KEY=VALUE: override a setting"] = (),
+) -> Iterator[Row]:
+    config = load(CONFIG, list(set))
     sums = {what: Sum() for what in ("drive", "bare loop")}
     compiled_late: list[str] = []
-    for k in range(options.drives):
+    for k in range(drives):
         with Witness() as during_drive:
-            drive = driven(f"stops_{os.getpid()}", options.seconds, options.set, options.cold, config.step_ns)
+            drive = driven(f"stops_{os.getpid()}", seconds, list(set), cold, config.step_ns)
         compiled_late += drive.compiled_late
         with Witness() as during_bare:
-            instants, late = bare(config, options.seconds)
+            instants, late = bare(config, seconds)
         for what, seen in (
-            ("drive", Sum.of(drive.instants, drive.late, drive.missed, during_drive, config, options.stop_ms)),
-            ("bare loop", Sum.of(instants, late, late // config.step_ns, during_bare, config, options.stop_ms)),
+            ("drive", Sum.of(drive.instants, drive.late, drive.missed, during_drive, config, stop_ms)),
+            ("bare loop", Sum.of(instants, late, late // config.step_ns, during_bare, config, stop_ms)),
         ):
-            print(f"{k + 1:3d}/{options.drives} {what:10s} {seen}", flush=True)
+            note(f"{k + 1}/{drives} {what}: {seen}")
             sums[what] += seen
     for what, total in sums.items():
-        print(f"{what:10s} {total}")
-    drives, bares = sums["drive"], sums["bare loop"]
-    if compiled_late:
-        print(f"compiled after the first step: {', '.join(compiled_late)}")
+        yield figure(what, str(total))
+    ours, bares = sums["drive"], sums["bare loop"]
     # how many are late in one stop is not up to a coin
-    return int(
-        more_than_chance(drives.stops, bares.stops)
-        or more_than_chance(drives.misses, bares.misses)
-        or bool(compiled_late)
-        or drives.late > 2 * bares.late + options.drives
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    yield holds("stops are not more than chance explains", not more_than_chance(ours.stops, bares.stops))
+    yield holds("misses are not more than chance explains", not more_than_chance(ours.misses, bares.misses))
+    yield equal("compiled after the first step", len(compiled_late), 0)
+    yield at_most("late steps", ours.late, 2 * bares.late + drives)

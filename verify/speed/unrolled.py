@@ -1,18 +1,16 @@
-"""What unrolled code gains over index tables: `python -m verify.speed.unrolled [--rounds 8] [--replay RUN]`.
+"""What unrolled code gains over index tables.
 
 The buggy in natural coordinates, by tables and by code, in turns within one run: a step warm, a step after 32 MB were
 read, a future of the look ahead, a lane change of a sweep, and the replay of a run with reading. Every pair must agree
 to the bit. First of all the code is compiled from nothing, and its processor time told. Exits with 1 if bits differ.
 """
 
-import argparse
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from unittest import mock
 
 import numpy as np
@@ -28,6 +26,7 @@ from tandem.machines.car.buggy.slots import HEAD
 from tandem.multibody.natural import straight
 from tandem.records.replay import Asked, replay_run
 from verify import CONFIGS
+from verify.measure import Row, equal, figure
 
 STEPS, FLUSHED, FUTURES, H = 2000, 200, 10, 5e-3
 _EVICT = np.zeros(4_000_000)
@@ -89,13 +88,11 @@ def replayed(run: Path, code: str) -> tuple[np.ndarray, bytes]:
     return np.array([1e-3 * (time.perf_counter_ns() - begun)]), done.results.tobytes()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--replay", type=Path, metavar="RUN", help="a recorded run of the buggy to replay")
-    asked = parser.parse_args()
+def unrolled(
+    *, rounds: int = 8, replay: Annotated[Path | None, "a recorded run of the buggy to replay"] = None
+) -> Iterator[Row]:
     plain, params = load_machine(CONFIGS / "vehicles" / "buggy.toml")
-    print(f"compiled from nothing in {compiled_from_nothing(plain):.1f} s of one core")
+    yield figure("compiled from nothing", compiled_from_nothing(plain), "s of one core")
     coded = for_many_steps(plain, WORTH_WAITING)
     settings = load(CONFIGS / "drive.toml", ["look_ahead.enabled=true"])
     ahead = [Predictor(settings, plain, params) for _ in range(2)]
@@ -110,24 +107,14 @@ def main() -> int:
         "future of the look ahead, us": tuple(lambda p=p: futures(p, plain, params) for p in ahead),
         "lane change of a sweep, us": tuple(lambda w=w: lane_change(w, study.values[0]) for w in workers),
     }  # type: ignore[assignment]
-    if asked.replay:
+    if replay:
         pairs["replay with reading, us"] = tuple(
-            lambda code=code: replayed(asked.replay, code) for code in ("tables", "unrolled")
+            lambda code=code: replayed(replay, code) for code in ("tables", "unrolled")
         )  # type: ignore[assignment]
-    same = True
-    print(f"{'median':30}{'tables':>12}{'unrolled':>12}{'ratio':>8}   bits")
     for name, pair in pairs.items():
-        found = [[run() for run in pair] for _ in range(asked.rounds)]
-        equal = len({bits for round_ in found for _, bits in round_}) == 1
-        tables, code = (np.concatenate([round_[k][0] for round_ in found]) for k in range(2))
+        found = [[run() for run in pair] for _ in range(rounds)]
+        tables, code = (np.median(np.concatenate([round_[k][0] for round_ in found])) for k in range(2))
         ratios = [np.median(round_[1][0]) / np.median(round_[0][0]) for round_ in found]
-        same &= equal
-        print(
-            f"{name:30}{np.median(tables):12.1f}{np.median(code):12.1f}{np.median(ratios):8.3f}"
-            f"   {'identical' if equal else 'DIFFER'}"
-        )
-    return 0 if same else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield figure(f"{name}: by tables; unrolled", f"{tables:.1f}; {code:.1f}")
+        yield figure(f"{name}: ratio", np.median(ratios))
+        yield equal(f"{name}: different results", len({bits for round_ in found for _, bits in round_}), 1)

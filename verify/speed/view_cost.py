@@ -5,12 +5,9 @@ again, as many rounds as asked for. A page here is a client that speaks viser's 
 browser gets: ten real ones that draw in software would load the machine with what a laptop beside it does. `--tabs`
 adds real ones. Lateness is `started_ns - t_ns` of every step of the record.
 
-    python -m verify.speed.view_cost --seconds 60 --pages 10
-
 Exit code 1 if the 99.9th percentile with pages is above 1.5 times that without.
 """
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -20,12 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from tests.sim_service.pages import session
 
 from sync.clock import now_ns
 from sync.config.config import load
@@ -34,7 +31,9 @@ from sync.files.token import new_token
 from sync.record import open_run
 from sync.ring.ring import RingReader
 from tests.system.browser import browser
+from tests.tandem.view.pages import session
 from verify import ROOT
+from verify.measure import Row, at_most, figure, holds
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LIMIT = 1.5
@@ -65,7 +64,7 @@ async def _page(port: int, path: str, cookie: str, version: str, got: dict[str, 
             got["bytes"] += len(data)
 
 
-def be_pages(port: int, pages: int) -> int:
+def be_pages(port: int, pages: int) -> None:
     """A process: so many pages, until it is stopped; then what they got, as JSON."""
     import viser
 
@@ -84,7 +83,6 @@ def be_pages(port: int, pages: int) -> int:
 
     asyncio.run(all_of_them())
     print(json.dumps(got))
-    return 0
 
 
 class View:
@@ -103,9 +101,10 @@ class View:
         self._view.stdin.write(json.dumps({"token": token}) + "\n")
         self._view.stdin.flush()
         where = self._address()
+        port = urlsplit(where).port
         self._pages = subprocess.Popen(
-            [sys.executable, "-m", "verify.speed.view_cost", "--be-pages", str(urlsplit(where).port),
-             "--pages", str(pages)],
+            [sys.executable, "-c", f"from verify.speed.view_cost import be_pages; be_pages({port}, {pages})"],
+            cwd=ROOT,
             stdout=subprocess.PIPE, text=True, env={**os.environ, "VIEW_COST_TOKEN": token},
         )  # fmt: skip
         if tabs:
@@ -176,9 +175,20 @@ def _wait_for_steps(name: str, drive: subprocess.Popen[str]) -> None:
         time.sleep(0.1)
 
 
-def measure(options: argparse.Namespace, runs: Path) -> dict[str, Any]:
+def view_cost(
+    *,
+    seconds: Annotated[float, "with the view, and as long without"] = 60.0,
+    rounds: Annotated[int, "that these are divided into"] = 2,
+    pages: int = 10,
+    tabs: Annotated[int, "of a real browser, besides"] = 0,
+) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield from measure(seconds, rounds, pages, tabs, Path(folder))
+
+
+def measure(seconds: float, rounds: int, pages: int, tabs: int, runs: Path) -> Iterator[Row]:
     name = f"view_cost_{os.getpid()}"
-    settings = [f"name={name}", f"view.port={options.port}"]
+    settings = [f"name={name}", f"view.port={0}"]
     words = [word for setting in [*settings, "view.enabled=false"] for word in ("--set", setting)]
     drive = subprocess.Popen(
         [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", "0", "--json", "--runs", str(runs), *words],
@@ -189,15 +199,15 @@ def measure(options: argparse.Namespace, runs: Path) -> dict[str, Any]:
     view: View | None = None
     try:
         _wait_for_steps(name, drive)
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             time.sleep(_SETTLE_S)
             begun = now_ns()
-            time.sleep(options.seconds / options.rounds)
+            time.sleep(seconds / rounds)
             spans["without"].append((begun, now_ns()))
-            view = View(settings, options.pages, options.tabs)
+            view = View(settings, pages, tabs)
             view.watch(_SETTLE_S)
             begun = now_ns()
-            view.watch(options.seconds / options.rounds)
+            view.watch(seconds / rounds)
             spans["with"].append((begun, now_ns()))
             got = {key: got.get(key, 0) + value for key, value in view.close().items()}
         drive.send_signal(signal.SIGINT)
@@ -210,50 +220,18 @@ def measure(options: argparse.Namespace, runs: Path) -> dict[str, Any]:
             drive.wait(60)
     steps = open_run(Path(result["record"]["file"])).topics["/step"].blocks
     late_us = (steps["started_ns"] - steps["t_ns"]) * 1e-3
-    found: dict[str, Any] = {"pages": options.pages, "tabs": options.tabs, "got": got}
+    tails = {}
     for what, parts in spans.items():
         inside = np.zeros(len(steps), bool)
         for begin, end in parts:
             inside |= (steps["t_ns"] >= begin) & (steps["t_ns"] < end)
         late = late_us[inside]
-        p50, p99, p999 = np.percentile(late, [50, 99, 99.9])
-        found[what] = {
-            "steps": int(inside.sum()), "p50_us": round(float(p50), 1), "p99_us": round(float(p99), 1),
-            "p999_us": round(float(p999), 1), "max_us": round(float(late.max()), 1),
-        }  # fmt: skip
-    found["ratio"] = round(found["with"]["p999_us"] / found["without"]["p999_us"], 3)
-    found["record_whole"] = result["record"]["whole"]
-    return found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0, help="with the view, and as long without")
-    parser.add_argument("--rounds", type=int, default=2, help="that these are divided into")
-    parser.add_argument("--pages", type=int, default=10)
-    parser.add_argument("--tabs", type=int, default=0, help="of a real browser, besides")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--be-pages", type=int, metavar="PORT", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.be_pages:
-        return be_pages(options.be_pages, options.pages)
-    with tempfile.TemporaryDirectory() as runs:
-        found = measure(options, Path(runs))
-    for what in ("without", "with"):
-        f = found[what]
-        print(
-            f"{what:>8} the view: {f['steps']} steps started late by {f['p50_us']} us (median), {f['p99_us']} us (p99),"
-            f" {f['p999_us']} us (p99.9), at most {f['max_us']} us"
-        )
-    got = found["got"]
-    print(
-        f"{options.pages} pages and {options.tabs} tabs: {got['frames']} frames shown, {got['messages']} messages,"
-        f" {got['bytes'] / 1e6:.1f} MB"
-    )
-    print(f"ratio of p99.9: {found['ratio']} (at most {LIMIT})")
-    print(json.dumps(found))
-    return int(found["ratio"] > LIMIT)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        tails[what] = float(np.percentile(late, 99.9))
+        yield figure(f"{what} the view: steps", int(inside.sum()))
+        for name, q in (("p50", 50), ("p99", 99), ("p99.9", 99.9), ("most", 100)):
+            yield figure(f"{what} the view: started late, {name}", np.percentile(late, q), "us")
+    for name in ("frames", "messages"):
+        yield figure(f"{name} to {pages} pages and {tabs} tabs", got[name])
+    yield figure("sent to pages", got["bytes"] / 1e6, "MB")
+    yield at_most("p99.9 with the view, of that without", tails["with"] / tails["without"], LIMIT)
+    yield holds("the record is whole", result["record"]["whole"])

@@ -1,7 +1,5 @@
 """The image is really built, a drive runs in it, and the unit runs under a real systemd: no Docker engine, no registry.
 
-    python -m verify.tree.image [--seconds 5] [--folder FOLDER] [--keep]
-
 As root, with buildah, mmdebstrap and systemd-container installed. A base is made from the packages of this host's own
 distribution and mirrors; wheels are fetched by this host's pip, from wherever it is configured to take them, and handed
 to the build as a folder. docker/Dockerfile is built on that base, and
@@ -12,21 +10,19 @@ to the build as a folder. docker/Dockerfile is built on that base, and
     unit        deploy/tandem.service verified by systemd-analyze, then booted in the image by systemd-nspawn: it gets
                 ready, its supervisor is killed and comes back, it stops in order; both records open
 
-The unit is changed in one word, for there is no device in a container: drive.toml instead of onboard.toml. Prints a
-line for each. Exit code 1 if something is not as promised; 2 without a tool or without root.
+The unit is changed in one word, for there is no device in a container: drive.toml instead of onboard.toml.
 """
 
-import argparse
-import os
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated
 
 from sync.record import open_run
 from verify import ROOT
+from verify.measure import Row, holds
 from verify.tree.debian_root import (
     PYTHON_VERSION,
     Broken,
@@ -37,11 +33,6 @@ from verify.tree.debian_root import (
     ran,
 )
 
-TOOLS = {
-    "buildah": "buildah",
-    "mmdebstrap": "mmdebstrap",
-    "systemd-nspawn": "systemd-container",
-}
 # what the image needs, and a systemd to boot
 INCLUDED = "python3,python3-venv,systemd,systemd-sysv,dbus"
 BASE, IMAGE = "localhost/tandem-base", "localhost/tandem"
@@ -188,43 +179,30 @@ def unit(images: Images, seconds: float) -> str:
     return f"verified; ready, killed after {killed}, restarted, stopped in order after {stopped}"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each drive (default: 5)")
-    parser.add_argument("--folder", type=Path, help="for storage, 4 GB (default: a temporary one)")
-    parser.add_argument(
-        "--keep", action="store_true", help="leave the folder, and take base and image from it next time"
-    )
-    asked = parser.parse_args()
-    missing = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
-    if missing or os.geteuid():
-        how = f"apt-get install {' '.join(missing)}" if missing else "run it as root"
-        print(f"not checked: {'needs ' + ', '.join(missing) if missing else 'needs root'}; {how}", file=sys.stderr)
-        return 2
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="tandem-image-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    images = Images(folder)
-    there = images("images", "--quiet") if asked.keep else ""
+def image(
+    *,
+    seconds: Annotated[float, "of each drive"] = 5.0,
+    folder: Annotated[Path | None, "for storage, 4 GB; else a temporary one"] = None,
+    keep: Annotated[bool, "leave the folder, and take base and image from it next time"] = False,
+) -> Iterator[Row]:
+    place = folder or Path(tempfile.mkdtemp(prefix="tandem-image-"))
+    place.mkdir(parents=True, exist_ok=True)
+    images = Images(place)
     steps: list[tuple[str, Callable[[], str]]] = [
-        ("drive", lambda: drive(images, asked.seconds)),
+        ("drive", lambda: drive(images, seconds)),
         ("compose", compose),
-        ("unit", lambda: unit(images, asked.seconds)),
+        ("unit", lambda: unit(images, seconds)),
     ]
     try:
-        if not there:
-            make_base(images, folder)
-            steps.insert(0, ("image", lambda: build(images, wheels_of_base(images, folder))))
+        if not (images("images", "--quiet") if keep else ""):
+            make_base(images, place)
+            steps.insert(0, ("image", lambda: build(images, wheels_of_base(images, place))))
         for name, step in steps:
-            begin = time.monotonic()
-            print(f"{name:8} {step()} ({time.monotonic() - begin:.0f} s)", flush=True)
-    except Broken as error:
-        print(f"BROKEN   {error}", file=sys.stderr)
-        return 1
+            try:
+                yield holds(name, True, step())
+            except Broken as error:
+                yield holds(name, False, error)
+                return
     finally:
-        if not asked.keep:
-            shutil.rmtree(folder, ignore_errors=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if not keep:
+            shutil.rmtree(place, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Write the hashes of every pinned package into requirements.txt and requirements-dev.txt.
 
-    python -m verify.tree.pins            after a version in one of the files was changed
-    python -m verify.tree.pins --check    exit 1 if the files are not what would be written
+    python -m verify pins --write    after a version in one of the files was changed
+    python -m verify pins            whether the files are what would be written
 
 `make drive` and `make test` install with --require-hashes: a file that is not named here is refused, whichever index it
 comes from. Hashes are those that the configured package index states; named are the wheels for Linux on x86_64 and
@@ -9,12 +9,10 @@ aarch64 and the versions of Python below, and the source archive where one of th
 one needs a compiler where it is installed. The versions stay as they are in the files: this script chooses none.
 """
 
-import argparse
 import itertools
 import re
-import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 from pip._internal.commands import create_command
 from pip._internal.index.collector import LinkCollector, parse_links
@@ -24,6 +22,7 @@ from pip._vendor.packaging.utils import canonicalize_name, parse_sdist_filename,
 from pip._vendor.packaging.version import Version
 
 from verify import ROOT
+from verify.measure import Row, holds
 
 FILES = ("requirements.txt", "requirements-dev.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
@@ -96,14 +95,10 @@ def pinned(text: str) -> Iterator[str | tuple[str, str, str]]:
             yield line
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if something would be changed")
-    asked = parser.parse_args()
+def pins(*, write: Annotated[bool, "write what differs"] = False) -> Iterator[Row]:
     command: Any = create_command("download")
     options, _ = command.parse_args(["nothing"])  # pip's own settings: index, certificates, proxy
     served = served_tags()
-    differ = 0
     with command.main_context():
         collector = LinkCollector.create(command.get_default_session(options), options=options)
         for file in (ROOT / name for name in FILES):
@@ -118,12 +113,6 @@ def main() -> int:
                 lines.append(" \\\n".join(stated))
             text = "\n".join(lines) + "\n"
             changed = text != file.read_text()
-            differ += changed
-            if changed and not asked.check:
+            if changed and write:
                 file.write_text(text)
-            print(f"{file.name}: {text.count('--hash')} hashes{', changed' * changed}")
-    return int(asked.check and differ > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            yield holds(f"{file.name}: {text.count('--hash')} hashes are those of the index", not changed or write)

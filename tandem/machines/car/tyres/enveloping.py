@@ -9,7 +9,7 @@ is the energy of the tyre, and its force is the gradient of V with respect to th
 neither makes nor takes energy, whatever the road: a kerb slows the car down by what it lifts it. On a plane d is the
 deflection, and the force that of the linear spring, to a hundredth; on an edge the tyre is softer, as tyres are; where
 it touches in two places it is stiffer. The exponent is that with which steps of up to 5 cm take the force they take by
-two elliptical cams in tandem (`python -m verify.physics.kerbs`). The force acts along its own line towards the centre:
+two elliptical cams in tandem (`python -m verify kerbs`). The force acts along its own line towards the centre:
 slip is counted in the plane square to it. (Why so and not otherwise: docs/decisions/0037.)
 
 The integral is a sum over `SAMPLES` points which move along with the wheel, and the force the gradient of that sum, so

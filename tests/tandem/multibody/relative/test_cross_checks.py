@@ -1,6 +1,6 @@
 """Two formulations, one mechanism: at any state both say the same, and derivatives are those of the complex step.
 
-`python -m verify.physics.formulations` asks the same of many more states.
+`python -m verify formulations` asks the same of many more states.
 """
 
 import numpy as np

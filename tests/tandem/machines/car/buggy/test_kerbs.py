@@ -1,5 +1,4 @@
-"""Kerbs: what lifts the car slows it down, whatever the time step; the whole grid is `python -m
-verify.physics.kerbs`."""
+"""Kerbs: what lifts the car slows it down, whatever the time step; the whole grid is `python -m verify kerbs`."""
 
 import math
 from pathlib import Path
@@ -106,7 +105,7 @@ def test_on_a_plane_it_is_the_spring_of_the_file(deflection: float) -> None:
 
 @pytest.mark.parametrize("height", [0.02, 0.05, 0.11])
 def test_an_edge_takes_what_tandem_cams_take_and_more_where_the_wheel_is_lifted(height: float, tmp_path: Path) -> None:
-    """Pushed slowly up, without jumps of the force; all heights are `python -m verify.physics.kerbs`."""
+    """Pushed slowly up, without jumps of the force; all heights are `python -m verify kerbs`."""
     load, tyre = FRONT_LOAD, {"UNLOADED_RADIUS": R, "VERTICAL_STIFFNESS": K}
     forces = slowly_up(make_road(kerb_file(tmp_path, height, RAMP, "bump")), tyre, load)
     cams, rigid = load * tandem_slope(R, height), load * rigid_slope(R - load / K, height)

@@ -1,4 +1,4 @@
-"""A car that rolls over lies there, finite, and says so; many more are `python -m verify.physics.roll_overs`."""
+"""A car that rolls over lies there, finite, and says so; many more are `python -m verify roll-overs`."""
 
 import itertools
 from pathlib import Path
@@ -169,7 +169,7 @@ def test_a_point_in_a_ramp_is_as_deep_as_it_is_away_from_its_plane(slope: float)
 @pytest.mark.filterwarnings("ignore::tandem.multibody.ground.sharpness.TooSharp")
 def test_a_body_that_runs_into_a_step_of_the_road_makes_no_energy_in_any_step(case: Case, tmp_path: Path) -> None:
     """At 30 m/s it comes 15 cm farther in a step, through the whole face; the third makes 218 J unless the energy of
-    its contacts is looked at. More: `python -m verify.physics.roll_overs --impacts`."""
+    its contacts is looked at. More: `python -m verify impacts`."""
     result = run_impact(case, tmp_path)
     assert result.touched and result.in_parts > 0
     assert result.good, result

@@ -1,5 +1,4 @@
-"""Kernels and publication side by side, over all coefficient sets: for the tests and for `python -m
-verify.physics.tyres`."""
+"""Kernels and publication side by side, over all coefficient sets: for the tests and for `python -m verify tyres`."""
 
 import math
 

@@ -1,5 +1,5 @@
-"""Kernels and publication of MF 6.1 and 6.2 side by side, over random states: for the tests and for `python -m
-verify.physics.tyres`.
+"""Kernels and publication of MF 6.1 and 6.2 side by side, over random states: for the tests and for `python -m verify
+tyres`.
 
 Loads from an eighth of the nominal one, so that neither the smallest sine nor the smallest relaxation length is met.
 """
