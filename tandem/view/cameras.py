@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.scene import Camera
+from tandem.view import shapes
 
 FREE = "free"
 _LAG_S = 0.3  # of a camera behind the heading of what it follows
@@ -24,8 +25,12 @@ class Subject:
 
 
 class Cameras:
-    def __init__(self, server: Any, cameras: tuple[Camera, ...]):
-        self._server = server
+    """Of all pages. The frame `moves` goes to each of them with its camera, in one message: by the way of what all
+    pages get it comes sooner or later than that, and on a slow page the machine leaves the picture."""
+
+    def __init__(self, server: Any, cameras: tuple[Camera, ...], moves: str):
+        self._server, self._moves = server, moves
+        self._frames: dict[int, Any] = {}
         self.cameras = {camera.name: camera for camera in cameras}
         self._kinds: dict[int, str] = {}
         self._fresh: set[int] = set()
@@ -39,6 +44,7 @@ class Cameras:
             "camera", (*self.cameras, FREE), order=-100.0, hint="free: move it by hand"
         )
         with self._lock:
+            self._frames[client.client_id] = client.scene.add_frame(self._moves, show_axes=False)
             self._kinds[client.client_id] = next(iter(self.cameras), FREE)
             self._fresh.add(client.client_id)
 
@@ -49,6 +55,7 @@ class Cameras:
     def _left(self, client: Any) -> None:
         with self._lock:
             self._kinds.pop(client.client_id, None)
+            self._frames.pop(client.client_id, None)
             self._fresh.discard(client.client_id)
 
     def choose(self, client: int, kind: str) -> None:
@@ -60,7 +67,7 @@ class Cameras:
 
     def follow(self, subject: Subject, t_ns: int) -> None:
         with self._lock:
-            kinds = dict(self._kinds)
+            kinds, frames = dict(self._kinds), dict(self._frames)
             fresh, self._fresh = self._fresh, set()
         ahead = subject.axes[:, 0]
         heading = math.atan2(ahead[1], ahead[0])
@@ -72,11 +79,13 @@ class Cameras:
             off = math.remainder(heading - self._heading, 2.0 * math.pi)
             self._heading += off * (1.0 - math.exp(-passed / _LAG_S))
         for number, client in self._server.get_clients().items():
-            kind = kinds.get(number, FREE)
-            with contextlib.suppress(AssertionError, ValueError):  # a page that has not sent its camera yet
-                self._put(client.camera, kind, number in fresh, subject, client)
+            kind, frame = kinds.get(number, FREE), frames.get(number)
+            with client.atomic(), contextlib.suppress(AssertionError, ValueError):  # no camera of the page came yet
+                if frame is not None:
+                    frame.position, frame.wxyz = subject.position, shapes.quaternion(subject.axes)
+                self._put(client.camera, kind, number in fresh, subject)
 
-    def _put(self, camera: Any, kind: str, fresh: bool, subject: Subject, client: Any) -> None:
+    def _put(self, camera: Any, kind: str, fresh: bool, subject: Subject) -> None:
         chosen = self.cameras.get(kind)
         if chosen is None:
             if fresh:
@@ -92,9 +101,8 @@ class Cameras:
             level = chosen.at[0] or chosen.at[1]
             up = _UP if level else _NORTH  # one that looks straight down has no other
         position, target = (subject.position + axes @ np.array(place) for place in (chosen.at, chosen.to))
-        with client.atomic():
-            if fresh:
-                camera.fov, camera.near = chosen.field_of_view, chosen.near
-            camera.up_direction = up
-            camera.position = position
-            camera.look_at = target
+        if fresh:
+            camera.fov, camera.near = chosen.field_of_view, chosen.near
+        camera.up_direction = up
+        camera.position = position
+        camera.look_at = target

@@ -5,13 +5,14 @@ Nothing here waits: what is asked for goes to the simulator by the commander, va
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgpack
 import numpy as np
 import zmq
 
+from sim_service.contract.display import Tile
 from sync.config.config import Config
 from sync.config.hand_controls import HandControl, Move, hand_controls
 from tandem.reports.html.markup import Markup, markup, show
@@ -172,11 +173,17 @@ class HandSender:
 
 
 class HandSlider:
-    """The slider of one control; `value` is in its row's unit, whichever way round the slider is."""
+    """The slider of one control, in the unit of its tile; `value` is in its row's, whichever way round the slider
+    is."""
 
-    def __init__(self, gui: Any, name: str, control: HandControl, touched: Callable[[Any], None]):
-        self.control, self._sign = control, -1.0 if control.settings.reversed else 1.0
-        unit = "" if control.row.unit == "1" else f" [{control.row.unit}]"
+    def __init__(
+        self, gui: Any, name: str, control: HandControl, touched: Callable[[Any], None], tile: Tile | None = None
+    ):
+        self.control = control
+        row_unit = "" if control.row.unit == "1" else control.row.unit
+        self.unit, self.factor = (tile.unit, tile.factor) if tile is not None and tile.unit else (row_unit, 1.0)
+        self._sign = self.factor * (-1.0 if control.settings.reversed else 1.0)
+        unit = f" [{self.unit}]" if self.unit else ""
         ends = sorted((self._sign * control.least, self._sign * control.most))
         self._slider = gui.add_slider(
             f"{name.replace('_', ' ')}{unit}", *ends, nice((ends[1] - ends[0]) * 1e-3), self._sign * control.at_rest,
@@ -186,7 +193,7 @@ class HandSlider:
 
     @property
     def value(self) -> float:
-        return self._sign * float(self._slider.value)
+        return float(self._slider.value) / self._sign
 
     @value.setter
     def value(self, value: float) -> None:
@@ -196,11 +203,12 @@ class HandSlider:
 class HandControls:
     """Sliders, keys and buttons for the rows that are moved by hand. The last page that closes lets go."""
 
-    def __init__(self, gui: Any, config: Config, watched: Callable[[], bool]):
+    def __init__(self, gui: Any, config: Config, watched: Callable[[], bool], tiles: Sequence[Tile] = ()):
         self._watched, self._touched = watched, False
-        self._sliders = {
-            row: HandSlider(gui, row, control, self._touch) for row, control in hand_controls(config, "").items()
-        }
+        self._sliders = {}
+        for row, control in hand_controls(config, "").items():
+            tile = next((t for t in tiles if t.channel in control.row.to), None)
+            self._sliders[row] = HandSlider(gui, row, control, self._touch, tile)
         self._keys = self._moves("keys")
         self._buttons = self._moves("buttons") or {"at rest": self._all_at_rest()}
         gui.add_button_group("hand", tuple(self._buttons)).on_click(
@@ -208,7 +216,7 @@ class HandControls:
         )
         show(gui.add_html(""), note(self._help()))
         for key, moves in self._keys.items():
-            gui.add_command(_in_words(moves), hotkey=key).on_trigger(lambda _, moves=moves: self._press(moves))
+            gui.add_command(self._in_words(moves), hotkey=key).on_trigger(lambda _, moves=moves: self._press(moves))
         self._sender = HandSender(config, self.values)
 
     def _moves(self, kind: str) -> dict[str, dict[str, Move]]:
@@ -223,11 +231,22 @@ class HandControls:
         return {row: Move(to=slider.control.at_rest) for row, slider in self._sliders.items()}
 
     def _help(self) -> str:
-        keys = "; ".join(f"{key}: {_in_words(moves)}" for key, moves in self._keys.items())
+        keys = "; ".join(f"{key}: {self._in_words(moves)}" for key, moves in self._keys.items())
         back = [row for row, slider in self._sliders.items() if slider.control.settings.springs_back]
         text = f"Keys, after a click into the scene: {keys}. " if keys else ""
         # a tab or a box that was clicked last keeps the space for itself
-        return text + (f"When the page is closed, {' and '.join(back)} spring back." if back else "")
+        springs = "springs" if len(back) == 1 else "spring"
+        return text + (f"When the page is closed, {' and '.join(back)} {springs} back." if back else "")
+
+    def _in_words(self, moves: dict[str, Move]) -> str:
+        """Such as `handle +5 mm, lamp to 1`."""
+        return ", ".join(
+            f"{row} to {m.to * s.factor:g}{f' {s.unit}' * bool(s.unit)}"
+            if m.to is not None
+            else f"{row} {(m.by or 0.0) * s.factor:+g}{f' {s.unit}' * bool(s.unit)}"
+            for row, m in moves.items()
+            for s in (self._sliders[row],)
+        )
 
     def _touch(self, event: Any) -> None:
         if event.client_id is not None:  # a person, not we
@@ -254,8 +273,3 @@ class HandControls:
 
     def close(self) -> None:
         self._sender.close()
-
-
-def _in_words(moves: dict[str, Move]) -> str:
-    """Such as `handle +0.005, lamp to 1`."""
-    return ", ".join(f"{row} to {m.to:g}" if m.to is not None else f"{row} {m.by:+g}" for row, m in moves.items())

@@ -10,15 +10,16 @@ import numpy as np
 from sim_service.contract.display import Curve
 from tandem.reports.html.markup import Markup, joined, markup, show
 from tandem.view.history import History
+from tandem.view.plots import span
 
 SECONDS = 4.0
 _MOST = 400  # points
 _W, _H, _LEFT, _BELOW = 400, 220, 44, 30
 
 
-def _span(values: np.ndarray) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
-    margin = max(0.05 * (high - low), 1e-9 + 1e-6 * max(abs(low), abs(high)))
+def _span(values: np.ndarray, unit: str) -> tuple[float, float]:
+    low, high = span([values], unit) or (float(values.min()), float(values.max()))
+    margin = 0.05 * (high - low)
     return low - margin, high + margin
 
 
@@ -28,7 +29,7 @@ def picture(curve: Curve, x: np.ndarray, y: np.ndarray) -> Markup:
     if len(x) < 2:
         return markup('<div style="font-size:.8rem;margin:.2rem .8rem">{}: nothing yet</div>', curve.title)
     x, y = x[:: -(-len(x) // _MOST)], y[:: -(-len(y) // _MOST)]
-    (x0, x1), (y0, y1) = _span(x), _span(y)
+    (x0, x1), (y0, y1) = _span(x, curve.x_unit), _span(y, curve.y_unit)
     across = _LEFT + (x - x0) / (x1 - x0) * (_W - _LEFT - 8)
     down = (_H - _BELOW) - (y - y0) / (y1 - y0) * (_H - _BELOW - 8)
     points = [f"{a:.1f},{b:.1f}" for a, b in zip(across, down, strict=True)]
@@ -42,8 +43,8 @@ def picture(curve: Curve, x: np.ndarray, y: np.ndarray) -> Markup:
     ends = joined(
         markup('<text x="{}" y="{}" font-size="11" fill="currentColor" text-anchor="{}">{}</text>', *each)
         for each in (
-            (_LEFT, _H - 16, "start", f"{x0:.3g}"), (_W - 8, _H - 16, "end", f"{x1:.3g} {curve.x_unit}"),
-            (_LEFT - 4, _H - _BELOW, "end", f"{y0:.3g}"), (_LEFT - 4, 14, "end", f"{y1:.3g}"),
+            (_LEFT, _H - 16, "start", f"{x0:.4g}"), (_W - 8, _H - 16, "end", f"{x1:.4g} {curve.x_unit}"),
+            (_LEFT - 4, _H - _BELOW, "end", f"{y0:.4g}"), (_LEFT - 4, 14, "end", f"{y1:.4g}"),
             (_LEFT + 4, 14, "start", f"{curve.y_unit}   {curve.title}"),
         )
     )  # fmt: skip

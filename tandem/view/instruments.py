@@ -16,8 +16,11 @@ from tandem.reports.html.markup import Markup, joined, markup
 from tandem.view.history import Balance, Pace
 
 SILENT_S = 0.3  # without a step
-RED, _AMBER, _BLUE, _QUIET = "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
+GREEN, RED, _AMBER, _BLUE, _QUIET = "#2f9e44", "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
 _FAINT = "opacity:.62"
+RUNNING = "running"
+LOST_S = 6.0  # without a word from the view
+_LOST = Markup("{0%,99%{visibility:hidden}100%{visibility:visible}}")
 
 
 _GENERIC = 12  # figures of a machine that names none
@@ -99,14 +102,31 @@ def trouble(h: Health) -> tuple[str, str] | None:
     return None
 
 
-def banner(found: tuple[str, str] | None) -> Markup:
-    """Always as high as itself, so that nothing below jumps when it lights up."""
-    colour, text = found or (_QUIET, "running")
+def at_its_end(time_s: float, manoeuvre_s: float, first: str) -> str:
+    """The state of a run without trouble, in words: `first` is the machine's first figure, as it is shown."""
+    if time_s < manoeuvre_s:
+        return RUNNING
+    stands = not first.strip("-0.")
+    return "parked at the end of its manoeuvre" if stands else "at the end of its manoeuvre: its inputs are held"
+
+
+def banner(found: tuple[str, str] | None, quiet: str = RUNNING, beat: int | None = None) -> Markup:
+    """Always as high as itself, so that nothing below jumps when it lights up. A page whose `beat` is not renewed has
+    lost its connection, and says so: by an animation of its own, which every beat starts again."""
+    colour, text = found or (_QUIET, quiet)
     face = "color:#fff;font-weight:700" if found else _FAINT
+    lost = markup("")
+    if beat is not None:
+        lost = markup(
+            '<style>@keyframes lost {}</style><div data-beat="{}" style="position:absolute;inset:0;padding:.45em .7em;'
+            'background:{};color:#fff;font-weight:700;border-radius:4px;visibility:hidden;animation:lost {}s forwards">'
+            "connection lost: this is what came last</div>",
+            _LOST, beat, RED, LOST_S,
+        )  # fmt: skip
     return markup(
-        '<div style="background:{};{};font-size:1.1rem;line-height:1.3;min-height:1.3em;'
-        'padding:.45em .7em;margin:.3em .6em .5em;border-radius:4px">{}</div>',
-        colour, face, text,
+        '<div style="position:relative;background:{};font-size:1.1rem;line-height:1.3;min-height:1.3em;'
+        'padding:.45em .7em;margin:.3em .6em .5em;border-radius:4px"><span style="{}">{}</span>{}</div>',
+        colour, face, text, lost,
     )  # fmt: skip
 
 
@@ -117,20 +137,23 @@ _BOX = "border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:.3rem .
 _BIG = "font-size:1.35rem;font-weight:600;line-height:1.2;font-variant-numeric:tabular-nums;white-space:nowrap"
 
 
-def _figure(tile: Tile, value: float) -> str:
+def figure(tile: Tile, value: float) -> str:
     if tile.words and math.isfinite(value) and 0 <= round(value) < len(tile.words):
         return tile.words[round(value)]
     return number(value * tile.factor, tile.digits)
 
 
-_WORD = "font-size:1rem;font-weight:600;line-height:1.62;overflow:hidden;text-overflow:ellipsis;white-space:nowrap"
+_WORD = "font-size:1rem;font-weight:600;line-height:1.62;white-space:nowrap"
+_WIDE = ";grid-column:span 2"  # of words that one column would cut off
+_MOST_LETTERS = 9  # of one
 
 
 def _tile(tile: Tile, value: float) -> Markup:
     return markup(
         '<div style="{}"><div style="font-size:.72rem;{}">{}</div><div style="{}">{}'
         '<span style="font-size:.72rem;font-weight:400;{}"> {}</span></div></div>',
-        _BOX, _FAINT, tile.label, _WORD if tile.words else _BIG, _figure(tile, value), _FAINT, tile.unit,
+        _BOX + _WIDE * any(len(word) > _MOST_LETTERS for word in tile.words), _FAINT, tile.label,
+        _WORD if tile.words else _BIG, figure(tile, value), _FAINT, tile.unit,
     )  # fmt: skip
 
 
@@ -220,15 +243,15 @@ def books(step: Any, pace: Pace | None, balance: Balance, seconds: float, waitin
 
 
 def dash(
-    title: str, trouble_now: tuple[str, str] | None, figure: tuple[Tile, float] | None, pace: Pace | None, misses: int
+    title: str, state: tuple[str, str], first: tuple[Tile, float] | None, pace: Pace | None, misses: int
 ) -> Markup:
     """A page by itself, for a tablet in the car: the machine's first figure, the age of the inputs, deadlines missed,
     and a warning, as big as there is room. It has no script."""
-    colour, text = trouble_now or ("#2f9e44", "running")
+    colour, text = state
     tiles: list[tuple[str, str]] = []
-    if figure is not None:
-        tile, value = figure
-        tiles.append((f"{tile.label}, {tile.unit}" if tile.unit else tile.label, _figure(tile, value)))
+    if first is not None:
+        tile, value = first
+        tiles.append((f"{tile.label}, {tile.unit}" if tile.unit else tile.label, figure(tile, value)))
     tiles.append(("age at use", duration(pace.age_median) if pace is not None else "–"))
     tiles.append(("deadlines missed, last 20 s", str(misses)))
     return markup(

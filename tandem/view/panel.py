@@ -4,6 +4,7 @@ A banner above all of it when something is not right; below it the tabs `control
 the scene asks for. Figures are replaced some times a second, plots a little less often, nothing while no page is open.
 """
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,19 @@ _FIGURES_NS = 125_000_000
 _PLOTS_NS = 250_000_000
 _OLD_NS = 500_000_000  # of a prediction that still warns
 _WIDTH_PX = 430
+_BEAT_NS = 2_000_000_000  # shorter than `instruments.LOST_S`
+
+
+def _beat(now: int) -> int:
+    return now // _BEAT_NS
+
+
+def manoeuvre_seconds(files: dict[str, bytes]) -> float:
+    """How long the course of the run's source takes; without end where it has none."""
+    try:
+        return float(tomllib.loads(files["manoeuvre.toml"].decode())["seconds"])
+    except (LookupError, ValueError, TypeError):
+        return np.inf
 
 
 class Panel:
@@ -48,6 +62,7 @@ class Panel:
         self._daq_seen = False
         self._figures_due = self._plots_due = 0
         self._newest_ns: int | None = None
+        self._manoeuvre_s = manoeuvre_seconds(feed.files)
         self._hands, self._figures = instruments.tiles(feed.model)
 
         self._banner = gui.add_html("")
@@ -56,7 +71,7 @@ class Panel:
             self._dials = gui.add_html("")
             if feed.live and feed.config.source.get("kind") == "page":
                 with gui.add_folder("by hand"):
-                    self._by_hand = HandControls(gui, feed.config, self._watched)
+                    self._by_hand = HandControls(gui, feed.config, self._watched, self._hands)
             self._curves = Curves(gui, feed.model.shown.display.curves)
             self._sounds = Sounds(gui, feed.model, feed.params)
             if self.commander is not None:
@@ -91,7 +106,7 @@ class Panel:
         try:
             self._look(frame, now_ns())
         except Exception as error:  # whatever a ring of another program holds, the page stays
-            show(self._banner, instruments.banner((instruments.RED, f"cannot be shown: {error}")))
+            show(self._banner, instruments.banner((instruments.RED, f"cannot be shown: {error}"), beat=_beat(now_ns())))
 
     def _look(self, frame: Frame | None, now: int) -> None:
         if frame is not None:
@@ -116,20 +131,27 @@ class Panel:
     def _show_figures(self, frame: Frame | None, now: int) -> None:
         pace = self._history.pace()
         trouble = instruments.trouble(self._health(now, pace)) if self._feed.live else None
-        if self._feed.live:
-            show(self._banner, instruments.banner(trouble))
-        if frame is None:
-            return
-        there = frame.step.dtype.names or ()
+        there = () if frame is None else frame.step.dtype.names or ()
 
         def value(channel: str) -> float:
-            return float(frame.step[channel]) if channel in there else np.nan
+            return float(frame.step[channel]) if frame is not None and channel in there else np.nan
 
+        quiet = "a record"
+        if self._feed.live:
+            shown = "".join(instruments.figure(t, value(t.channel)) for t in self._figures[:1])
+            quiet = instruments.at_its_end(value("time"), self._manoeuvre_s, shown)
+        show(self._banner, instruments.banner(trouble, quiet, _beat(now)))
+        if frame is None:
+            return
         if self._dash_is_read:
             first = [(tile, value(tile.channel)) for tile in self._figures[:1]]
             missed = self._history.missed()
             title = f"tandem: {self._feed.title}"
-            self._door.dash = str(instruments.dash(title, trouble, first[0] if first else None, pace, missed))
+            self._door.dash = str(
+                instruments.dash(
+                    title, trouble or (instruments.GREEN, quiet), first[0] if first else None, pace, missed
+                )
+            )
         show(
             self._dials,
             instruments.dials(self._hands, self._figures, value, self._feed.config.inputs),
@@ -164,6 +186,7 @@ class Panel:
         return "" if old else predicted.in_words(held, config.horizon_s)
 
     def close(self) -> None:
+        show(self._banner, instruments.banner(None, "ended: this is the last step"))
         if self._by_hand is not None:
             self._by_hand.close()
         if self.commander is not None:

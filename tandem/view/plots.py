@@ -40,6 +40,7 @@ _LEAST = {
 }  # fmt: skip
 _USUAL_LEAST = 1e-3
 _READABLE = 0.01  # uPlot writes no more than three decimals: on a smaller span its ticks would read the same
+_OF_ALL = 1e-6  # of the largest value: less is a matter of rounding
 _PREFIXES = {0: "", -3: "m", -6: "µ", -9: "n"}
 _WITH_PREFIX = re.compile(r"(m|s|N|rad|W|J|V|A|Pa)(?![a-zA-Z])")
 
@@ -122,15 +123,17 @@ def prefixed(unit: str, to: int) -> str:
     return "" if unit == "1" else _PREFIXES[to] + unit
 
 
-def span(columns: list[np.ndarray], unit: str) -> tuple[float, float] | None:
-    """The ends of an axis where what is drawn spans too little, in the unit; None: what is drawn says."""
+def span(columns: list[np.ndarray], unit: str, always: bool = False) -> tuple[float, float] | None:
+    """The ends of an axis where what is drawn spans too little, in the unit, or `always`; None: what is drawn says."""
     finite = np.concatenate([column[np.isfinite(column)] for column in columns] or [np.zeros(0)])
     least = _LEAST.get(unit, _USUAL_LEAST)
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     # relative to a large value, too: 3.7281 to 3.7284 reads 3.728 at every tick
-    least = max(least, _READABLE * 10.0 ** power(max(abs(low), abs(high), least), 0, unit))
+    most = max(abs(low), abs(high), least)
+    least = max(least, _READABLE * 10.0 ** power(most, 0, unit), _OF_ALL * most)
     if high - low >= least:
-        return None
+        step = 10.0 ** math.floor(math.log10(high - low))  # so coarse that the ends stay
+        return (step * math.floor(low / step), step * math.ceil(high / step)) if always else None
     middle = least * round(0.5 * (low + high) / least)  # where it stays while the curve trembles
     return middle - least, middle + least
 
@@ -144,9 +147,11 @@ def layout(
     picked: list[Choice],
     powers: dict[str, int],
     spans: dict[str, tuple[float, float] | None] | None = None,
-    seconds: float | None = None,
+    whole: bool = False,
+    dotted: bool = False,
 ) -> dict[str, Any]:
-    """series, scales and axes of a chart: of the last seconds, or of a record as long as `seconds`."""
+    """series, scales and axes of a chart: of the last seconds, or of a whole record. The axis of time is what the
+    points span: one with a range of its own loses its ticks in viser's chart when that is made again."""
     axes_of = units(picked)
     series: list[dict[str, Any]] = [{"label": "s"}]
     strokes: dict[str, list[str]] = {}
@@ -156,13 +161,13 @@ def layout(
             scale = f"y{axes_of.index(c.unit)}"
             colour = _COLOURS[(len(series) - 1) % len(_COLOURS)]
             strokes.setdefault(c.unit, []).append(colour)
-            series.append({"label": label, "stroke": colour, "width": 1.5, "scale": scale, "points": {"show": False}})
-    ends = (-SECONDS, 0.0) if seconds is None else (0.0, seconds)
-    # of a record without a range: what is dragged over stays zoomed in
-    x: dict[str, Any] = {"time": False, **({"range": ends} if seconds is None else {})}
-    scales: dict[str, Any] = {"x": x}
+            points = {"show": dotted, "size": 2.5, "width": 0, "fill": colour}
+            series.append(
+                {"label": label, "stroke": colour, "width": 0 if dotted else 1.5, "scale": scale, "points": points}
+            )
+    scales: dict[str, Any] = {"x": {"time": False}}
     axes: list[dict[str, Any]] = [
-        {"label": "s before now" if seconds is None else "s", "labelSize": 18, "size": 28, "stroke": _INK}
+        {"label": "s of the record" if whole else "s before now", "labelSize": 18, "size": 28, "stroke": _INK}
     ]
     for number, unit in enumerate(axes_of):
         ends_of = (spans or {}).get(unit)
@@ -188,7 +193,7 @@ class _Chart:
         self._two.on_update(self._change)
         self._powers: dict[str, int] = {}
         self._spans: dict[str, tuple[float, float] | None] = {}
-        self._whole = False
+        self._whole = self._dotted = False
         shape = layout(self.picked, self._powers)
         count = len(shape["series"])
         self._chart = gui.add_uplot(
@@ -217,17 +222,21 @@ class _Chart:
         of = [c.unit for c in picked for _ in c.names]
         if self._changed or self._whole != (whole is not None):
             self._powers, self._changed = {}, True
+        # uPlot joins what is on both sides of a point that is none, and finds no scale where there is one: the curve is
+        # dotted then, on an axis with ends
+        dotted = not all(np.isfinite(column).all() for column in columns)
         powers, spans = {}, {}
         for unit in units(picked):
             drawn = [c for c, u in zip(columns, of, strict=True) if u == unit]
             size, least = np.abs(np.concatenate(drawn)), _LEAST.get(unit, _USUAL_LEAST)
             most = float(np.max(size, initial=least, where=np.isfinite(size)))
             powers[unit] = power(most, self._powers.get(unit, 0), unit)
-            ends = span(drawn, unit)
+            ends = span(drawn, unit, dotted)
             spans[unit] = None if ends is None else (ends[0] * 10.0 ** -powers[unit], ends[1] * 10.0 ** -powers[unit])
-        if self._changed or powers != self._powers or spans != self._spans:
-            self._changed, self._powers, self._spans, self._whole = False, powers, spans, whole is not None
-            for name, value in layout(picked, powers, spans, None if whole is None else float(t[-1])).items():
+        if self._changed or powers != self._powers or spans != self._spans or dotted != self._dotted:
+            self._changed, self._powers, self._spans = False, powers, spans
+            self._whole, self._dotted = whole is not None, dotted
+            for name, value in layout(picked, powers, spans, self._whole, dotted).items():
                 setattr(self._chart, name, value)
         self._chart.data = (t, *(c * 10.0 ** -powers[u] for c, u in zip(columns, of, strict=True)))
 

@@ -29,6 +29,7 @@ from tandem.view.listen import close_page, open_page
 _IDLE_S = 0.1  # between looks while nobody watches
 _MOST_FAULTS = 20  # reported, each once
 _NICE = 10
+_LAST_WORD_S = 0.1  # for the state in words to reach the pages before their connection ends
 
 Say = Callable[[str], None]
 
@@ -112,6 +113,8 @@ class Page:
 
     def close(self) -> None:
         self.panel.close()
+        self.server.flush()
+        time.sleep(_LAST_WORD_S)
         close_page(self.server)
 
 

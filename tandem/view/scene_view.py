@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.scene import Scene, usual_cameras
+from tandem.reports.html.markup import Markup, markup, paragraphs, show
 from tandem.view import looks, shapes
 from tandem.view.cameras import Cameras, Subject
 from tandem.view.data_source import DataSource, Frame
@@ -34,6 +35,7 @@ _STRIDE = 0.8  # m between points of the path
 _CHUNK, _CHUNKS = 48, 20  # points of the path in a node, and nodes: some 750 m
 _FASTEST, _UNSEEN_S = 100.0, 1.5  # m/s and s; what moves faster, or was not seen for longer, was put there
 _ABOVE = 0.02  # m, lines over the ground
+_BELOW = 0.02  # sizes of the machine, below the floor
 
 
 class SceneView:
@@ -59,7 +61,7 @@ class SceneView:
             self._make_arrows()
             self._make_path()
             self._predicted = PredictedPaths(server, feed, self.ground, self._prefix)
-        self.cameras = None if ghost else Cameras(server, self.scene.cameras or usual_cameras(self.scene.size))
+        self.cameras = None if ghost else self._make_cameras()
         if not ghost:
             self._make_toggles()
 
@@ -80,6 +82,7 @@ class SceneView:
         self._predicted.show(frame, origin)
         if not self._ghost:
             self._renew_ground(origin)
+            self._see_below()
         if self.cameras is not None:
             self.cameras.follow(Subject(origin, rotation), frame.t_ns)
 
@@ -224,7 +227,7 @@ class SceneView:
     def _move_arrows(self, step: Any, origin: np.ndarray, rotation: np.ndarray) -> None:
         if self._loads is None or self._forces is None or not self._loads.visible:
             return
-        scale = _LONG / (self.scene.load or 2000.0)
+        scale = 1.0 / max(float(self._n_per_m.value), 1.0)
         ends = np.zeros((2, len(self.scene.arrows), 2, 3))
         for k, arrow in enumerate(self.scene.arrows):
             wheel = self.scene.wheels[arrow.wheel]
@@ -293,16 +296,29 @@ class SceneView:
         scene.world_axes.visible = False
         scene.set_background_image(_sky(), format="png")
         scene.configure_fog(60.0, 320.0, color=_SKY)
+        self._grid: Any = None
+        self._floor = scene.add_frame(self._name("floor"), show_axes=False)
         if not self.ground.flat:
             return
         # cells of a metre tell nothing beside a machine of some decimetres
         cell = 1.0 if self.scene.size >= 1.0 else 0.1
-        scene.add_grid(
-            self._name("ground"), infinite_grid=True, cell_size=cell, section_size=10.0 * cell,
+        self._grid = scene.add_grid(
+            self._name("floor/grid"), infinite_grid=True, cell_size=cell, section_size=10.0 * cell,
             cell_color=(190, 194, 197), section_color=(158, 163, 168), cell_thickness=0.8, section_thickness=1.2,
             fade_distance=160.0 * cell,
             plane_color=(206, 210, 213), plane_opacity=1.0, shadow_opacity=0.2,
         )  # fmt: skip
+
+    def _see_below(self) -> None:
+        """A floor with something of the machine below it is seen through."""
+        if self._grid is None or self._grid.plane_opacity < 1.0 or not self.scene.solids:
+            return
+        frames = self._motion.poses[[solid.frame for solid in self.scene.solids]]
+        low, high = (np.array([getattr(solid, end) for solid in self.scene.solids]) for end in ("low", "high"))
+        upward = frames[:, 1:, 2]  # of each axis
+        lowest = frames[:, 0, 2] + np.minimum(low * upward, high * upward).sum(axis=1)
+        if lowest.min() < -_BELOW * self.scene.size:
+            self._grid.plane_opacity = 0.25
 
     def _renew_ground(self, origin: np.ndarray) -> None:
         if self._renewed is not None and (self._whole or np.linalg.norm(origin[:2] - self._renewed) < _RENEW):
@@ -316,7 +332,7 @@ class SceneView:
             self._ground_nodes.pop(name).remove()
         for name, mesh in meshes.items():  # one of the same name takes the place of the one before
             self._ground_nodes[name] = self._server.scene.add_mesh_simple(
-                self._name(f"surface/{name}"), *mesh, color=looks.GROUND[name], side="double", cast_shadow=False
+                self._name(f"floor/{name}"), *mesh, color=looks.GROUND[name], side="double", cast_shadow=False
             )
 
     def _make_way(self, files: dict[str, bytes]) -> None:
@@ -346,10 +362,15 @@ class SceneView:
 
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
+    def _make_cameras(self) -> Cameras:
+        return Cameras(self._server, self.scene.cameras or usual_cameras(self.scene.size), self._name("machine"))
+
     def _make_toggles(self) -> None:
         gui = self._server.gui
+        forces = [h for h in (self._loads, self._forces) if h is not None]
         things = {
-            "forces of the ground": [h for h in (self._loads, self._forces) if h is not None],
+            "floor": [self._floor],
+            "forces of the ground": forces,
             "path behind it": [self._path_root],
             "course": [self._way] if self._way is not None else [],
             "body": self._shells,
@@ -361,6 +382,17 @@ class SceneView:
                 box = gui.add_checkbox(text, True)
                 self._toggles[text] = box
                 box.on_update(lambda _, box=box, handles=handles: _set_visible(handles, box.value))
+            if forces:
+                self._n_per_m = gui.add_number(
+                    "arrow: N per m", round((self.scene.load or 2000.0) / _LONG), min=1, step=100, hint="their scale"
+                )
+                show(gui.add_html(""), legend((("load of a wheel", _LOAD), ("force along the ground", _FORCE))))
+
+
+def legend(entries: tuple[tuple[str, Colour], ...]) -> Markup:
+    return paragraphs([
+        markup('<span style="color:rgb{};font-size:1.1em">&#8593;</span> {}', colour, text) for text, colour in entries
+    ])  # fmt: skip
 
 
 def _light(colour: Colour) -> Colour:

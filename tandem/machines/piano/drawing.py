@@ -10,6 +10,7 @@ from tandem.machines.piano import action, geometry
 PER_KEY = 6  # frames: the ground beside it, key, whippen, jack, lever, hammer
 _HEAD = 0.02  # m, of the hammer above its shank
 _WIDTH = 0.0235  # m, from key to key
+_CHECK = ((0.1995, 0.0, 0.0482), (0.2095, 0.0, 0.0682))  # ends of the back-check, on the key
 GROUND, KEY, WHIPPEN, JACK, LEVER, HAMMER = range(PER_KEY)
 
 
@@ -28,6 +29,8 @@ def _bars(at: int) -> tuple[Bar, ...]:
         Bar("toe", Point(jack), Point(jack, (-geometry.TOE, 0.0, 0.0)), "arm", 0.003),
         Bar("lever", Point(lever), Point(lever, (-geometry.LEVER, 0.0, 0.0)), "link", 0.003),
         Bar("post", Point(whippen, (-geometry.LEVER_BACK, 0.0, 0.0)), Point(lever), "strut", 0.003),
+        Bar("back-check wire", Point(key, (0.19, 0.0, 0.0)), Point(key, _CHECK[0]), "rod", 0.0015),
+        Bar("back-check", Point(key, _CHECK[0]), Point(key, _CHECK[1]), "upright", 0.004),
         Bar("shank", Point(hammer), Point(hammer, (geometry.SHANK, 0.0, 0.0)), "rod", 0.003),
         Bar(
             "knuckle",
@@ -45,7 +48,7 @@ def _solids(at: int) -> tuple[Solid, ...]:
         box("key", at + KEY, (-geometry.FRONT, -0.011, -0.02), (0.2, 0.011, 0.0)),
         box("hammer", at + HAMMER, (geometry.SHANK - 0.006, -0.005, -0.005), (geometry.SHANK + 0.006, 0.005, _HEAD)),
         box("let-off button", at + GROUND, (0.02, -0.005, geometry.BUTTON), (0.06, 0.005, geometry.BUTTON + 0.004)),
-        box("string", at + GROUND, (-0.05, -0.001, string), (0.35, 0.001, string + 0.001)),
+        box("string", at + GROUND, (0.1, -0.001, string), (0.35, 0.001, string + 0.001)),
     )
 
 

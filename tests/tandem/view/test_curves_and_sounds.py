@@ -81,10 +81,10 @@ def test_force_over_travel_is_drawn_and_nothing_hostile_breaks_it() -> None:
 
 def test_phases_are_shown_in_words_and_regulation_has_its_sliders_first() -> None:
     phase = next(tile for tile in tiles(MACHINE)[1] if tile.channel == "phase")
-    from tandem.view.instruments import _figure
+    from tandem.view.instruments import figure
 
-    assert [_figure(phase, v) for v in (0.0, 1.0, 3.0, 7.0)] == ["acceleration", "let-off", "reset", "7"]
-    assert _figure(phase, np.nan) == "–"
+    assert [figure(phase, v) for v in (0.0, 1.0, 3.0, 7.0)] == ["acceleration", "let-off", "reset", "7"]
+    assert figure(phase, np.nan) == "–"
     for name in ("piano_phases", "piano_multibody"):
         machine, _ = load_machine(name)
         groups = grouped(p for p in machine.parameters if p.live)

@@ -22,7 +22,8 @@ from tandem.view.commander import Commander, Conflator
 from tandem.view.controls import Controls, ForkLine, HandControls, HandSlider
 from tandem.view.data_source import Frame
 from tandem.view.history import MOST_POINTS, MOST_STEPS, History, Pace, decimated
-from tandem.view.panel import Panel
+from tandem.view.instruments import at_its_end, banner
+from tandem.view.panel import Panel, manoeuvre_seconds
 from tests.sync.actors import PATIENCE_S
 from tests.tandem.view.seen import Gui, Handle, Seen
 
@@ -726,7 +727,7 @@ def test_controls_ask_the_simulator() -> None:
 class Still:
     """A feed that shows what it is given."""
 
-    title, live, measured = "still", True, {}
+    title, live, measured, files = "still", True, {}, {}
 
     def __init__(self, *overrides: str) -> None:
         self.model, self.params = MACHINE, np.array([p.value for p in MACHINE.parameters])
@@ -832,3 +833,42 @@ def test_hands_on_a_machine_that_is_no_car() -> None:
         assert hands.values() == {"handle": 0.0} and not any(label.startswith("key ") for label in gui.by_label)
     finally:
         hands.close()
+
+
+def test_a_slider_has_the_unit_of_its_tile() -> None:
+    config = load(CONFIGS / "piano_page.toml")
+    model, _ = configured_machine(config, CONFIGS)
+    (tile,) = model.shown.display.hands
+    (control,) = hand_controls(config, "").values()
+    gui = Gui()
+    slider = HandSlider(gui, "key", control, lambda _: None, tile)
+    slider.value = 0.0024
+    assert slider.unit == tile.unit == "mm" and slider._slider.value == pytest.approx(2.4)
+    assert slider.value == pytest.approx(0.0024)
+
+
+def test_a_curve_with_an_outage_is_dotted_on_an_axis_with_ends() -> None:
+    history = History(5e-3)
+    history.add(steps(0, 400))
+    late = steps(400, 400)
+    late["t_ns"] += 2_000_000_000
+    history.add(late)
+    _, (column,) = plots.curves(history, [plots.choices(MACHINE)["timing / step cost"]])
+    assert np.isnan(column).sum() == 1
+    shape = plots.layout([plots.choices(MACHINE)["timing / step cost"]], {}, {"m/s": (0.0, 1.0)}, dotted=True)
+    assert shape["series"][1]["width"] == 0 and shape["series"][1]["points"]["show"]
+    # such a curve leaves a chart without a scale unless its axis has ends, which stay while it goes on
+    ends = plots.span([np.array([0.31, np.nan, 7.4])], "m/s", always=True)
+    assert ends == (0.0, 8.0) == plots.span([np.array([0.33, np.nan, 7.6])], "m/s", always=True)
+
+
+def test_a_run_says_in_words_what_it_does() -> None:
+    assert manoeuvre_seconds({"manoeuvre.toml": b"title = 'x'\nseconds = 60.0\n"}) == 60.0
+    assert manoeuvre_seconds({}) == manoeuvre_seconds({"manoeuvre.toml": b"\xff"}) == math.inf
+    assert at_its_end(59.0, 60.0, "0.0") == "running"
+    assert at_its_end(61.0, 60.0, "-0.0") == "parked at the end of its manoeuvre"
+    assert at_its_end(61.0, 60.0, "22.7") == "at the end of its manoeuvre: its inputs are held"
+    # a page that hears nothing more says so by itself; every beat puts that off
+    one, next_one = banner(None, beat=1), banner(None, beat=2)
+    assert "connection lost" in one and one != next_one and "{0%" in one
+    assert "connection lost" not in banner(None, "ended")

@@ -1,14 +1,17 @@
 """What models look like, against what is known of them otherwise; and the stage, without a browser."""
 
+import contextlib
 import importlib
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sim_service.contract.scene import Bar, Point, Scene, poses
+from sim_service.contract.scene import Bar, Point, Scene, poses, usual_cameras
 from sim_service.registry import MACHINES, gather, make_machine
 from sim_service.step_record import output_layout
 from sync.config.config import load
@@ -22,6 +25,7 @@ from tandem.view import shapes
 from tandem.view.data_source import Frame
 from tandem.view.ground import Ground, way_of
 from tests.tandem.machines.car.buggy.conftest import Car
+from tests.tandem.view.seen import Seen
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 WHEELS = ("fl", "fr", "rl", "rr")
@@ -383,6 +387,78 @@ def test_no_numbers_and_strange_states_end_nothing(server: Any) -> None:
     for name in ("load_fl", "force_x_fr", "steering_angle"):
         broken[name] = np.nan
     stage.show(Frame(3, broken[0], frame.state))
+
+
+def test_arrows_have_a_legend_and_the_floor_can_be_hidden(server: Any) -> None:
+    from tandem.view.scene_view import SceneView
+
+    feed, page = _DataSource("buggy.toml"), Seen(server)
+    stage = SceneView(server, feed)
+    stage.show(feed.look())
+    assert "load of a wheel" in page.text and "force along the ground" in page.text
+    load = stage._loads.points[:, 1] - stage._loads.points[:, 0]
+    page["arrow: N per m"] = 2 * page["arrow: N per m"]
+    stage.show(feed.look())
+    np.testing.assert_allclose(stage._loads.points[:, 1] - stage._loads.points[:, 0], 0.5 * load, atol=1e-5)
+    assert page.node("/floor/grid").plane_opacity == 1.0
+    page["floor"] = False
+    assert not page.node("/floor").visible
+
+
+def test_what_lies_below_the_floor_is_seen_through_it(server: Any) -> None:
+    from tandem.view.scene_view import SceneView
+
+    feed, page = _DataSource("buggy.toml"), Seen(server)
+    stage = SceneView(server, feed)
+    lower = feed.look().state.copy()
+    lower[[k for k, q in enumerate(feed.model.states) if q.name.endswith(".z") and " of " not in q.name]] -= 1.0
+    stage.show(Frame(0, feed.look().step, lower))
+    assert page.node("/floor/grid").plane_opacity < 1.0
+
+
+def test_the_machine_goes_to_a_page_with_its_camera(server: Any) -> None:
+    """By one way: what comes by two comes at two times, and a slow page looks where the machine is not."""
+    from tandem.view.cameras import Cameras, Subject
+
+    sent: list[str] = []
+
+    class Noting:
+        def __init__(self, what: str):
+            self.__dict__["_what"] = what
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            sent.append(f"{self._what} {name}")
+
+    class Page:
+        client_id, camera = 1, Noting("camera")
+
+        class scene:  # noqa: N801
+            @staticmethod
+            def add_frame(name: str, **_: Any) -> Any:
+                return Noting(name)
+
+        class gui:  # noqa: N801
+            add_button_group = staticmethod(lambda *_, **__: SimpleNamespace(on_click=lambda act: act))
+
+        @staticmethod
+        @contextlib.contextmanager
+        def atomic() -> Iterator[None]:
+            sent.append("begin")
+            yield
+            sent.append("end")
+
+    class Server:
+        def __init__(self) -> None:
+            self.on_client_connect = self.on_client_disconnect = lambda act: None
+
+        def get_clients(self) -> dict[int, Any]:
+            return {1: Page}
+
+    cameras = Cameras(Server(), usual_cameras(2.0), "/machine")
+    cameras._arrived(Page)
+    cameras.follow(Subject(np.zeros(3), np.eye(3)), 0)
+    assert sent[0] == "begin" and sent[-1] == "end"
+    assert {"/machine position", "/machine wxyz", "camera position", "camera look_at"} < set(sent)
 
 
 def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: Any) -> None:
