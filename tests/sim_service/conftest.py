@@ -58,8 +58,8 @@ class World:
         if self.config.sim.rehearse == "on":
             self.simulation.settings = self.simulation.settings._replace(rehearses=1)
         self.daq = RingWriter(self.config.ring("daq"), self.config.daq.layout, self.config.daq.ring_blocks)
-        self._daq = RingReader(self.config.ring("daq"))
-        self._out = RingWriter(self.config.ring("sim"), self.simulation.layout, self.config.sim.ring_blocks)
+        self.blocks = RingReader(self.config.ring("daq"))
+        self.steps = RingWriter(self.config.ring("sim"), self.simulation.layout, self.config.sim.ring_blocks)
         self.results = RingReader(self.config.ring("sim"), self.simulation.layout)
         self.ended: int | None = None
         self._thread: threading.Thread | None = None
@@ -116,9 +116,9 @@ class World:
     def renew_daq(self) -> None:
         """The DAQ is gone and another one comes: a new ring under the same name."""
         self.daq.close()
-        self._daq.close()
+        self.blocks.close()
         self.daq = RingWriter(self.config.ring("daq"), self.config.daq.layout, self.config.daq.ring_blocks)
-        self._daq = RingReader(self.config.ring("daq"))
+        self.blocks = RingReader(self.config.ring("daq"))
 
     # the loop
 
@@ -138,7 +138,7 @@ class World:
         return self.simulation.busy(BUSY) if self.simulation.model.name == "puppet" else np.zeros(1)
 
     def _run(self) -> None:
-        self.ended = self.simulation.run(self._daq.words, self._out.words, self._clock)
+        self.ended = self.simulation.run(self.blocks.words, self.steps.words, self._clock)
 
     def ask(self, stop: int) -> None:
         self.simulation.control[step_record.STOP] = stop
@@ -176,7 +176,7 @@ class World:
         store_word(self._words, LIMIT, FOREVER)
         if self._thread is not None:
             self._thread.join()
-        for ring in (self.results, self._daq, self._out, self.daq):
+        for ring in (self.results, self.blocks, self.steps, self.daq):
             ring.close()
 
 

@@ -125,23 +125,23 @@ nested = st.recursive(
 )
 
 
-@settings(max_examples=few(60), deadline=None)
-@given(st.binary(max_size=200) | nested.map(msgpack.packb) | nested.map(lambda v: msgpack.packb({"set": v})))
-def test_whatever_comes_is_answered_and_nothing_is_obeyed(data: bytes) -> None:
-    """The server alone, without its socket: a bad request must never end its thread."""
-    server = CommandServer.__new__(CommandServer)
-    world = World()
-    try:
-        ring = RingWriter(world.config.ring("command"), LAYOUT, 16)
-        server._ring, server._model = ring, world.simulation.model
-        server._places = {p.name: i for i, p in enumerate(world.simulation.model.parameters)}
-        server._obeyed = lambda: 0
-        request = understood([data])
-        assert request is None or server._take(request) != ""
-        assert ring.head == 0
-        ring.close()
-    finally:
-        world.close()
+def test_whatever_comes_is_answered_and_nothing_is_obeyed(commanded: Commanded) -> None:
+    """A bad request never ends the thread of the server."""
+
+    @settings(max_examples=few(60), deadline=None)
+    @given(st.binary(max_size=200) | nested.map(msgpack.packb) | nested.map(lambda v: msgpack.packb({"set": v})))
+    def asked(data: bytes) -> None:
+        socket.send(data)
+        answer = msgpack.unpackb(socket.recv())
+        assert answer["ok"] == (understood([data]) is not None and not answer["error"])
+        assert commanded.ring.head == 0
+
+    with commanded.context.socket(zmq.REQ) as socket:
+        socket.set(zmq.LINGER, 0)
+        socket.set(zmq.RCVTIMEO, int(1000 * PATIENCE_S))
+        socket.connect(commanded.world.config.command_endpoint)
+        asked()
+    assert commanded.client.ask()["ok"]
 
 
 def test_whoever_else_answers_is_told_from_a_simulator() -> None:

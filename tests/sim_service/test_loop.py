@@ -524,7 +524,7 @@ def test_loop_allocates_nothing(world: Make) -> None:
     for steps in (10, 10, 1000):
         lean.simulation.counters[:] = 0
         lean.simulation.settings = lean.simulation.settings._replace(most_steps=steps)
-        used.append(pieces(lambda: lean.simulation.run(lean._daq.words, lean._out.words)))
+        used.append(pieces(lambda: lean.simulation.run(lean.blocks.words, lean.steps.words)))
         assert lean.count(step_record.STEPS) == steps
     assert used[0] == used[1] == used[2]
 

@@ -223,10 +223,10 @@ class Person:
     at_once = False
 
     def __init__(self, one: Car, *script: str | tuple[dict[str, Any], str]):
-        self._car, self._script = one, list(script)
+        self._car, self.script = one, list(script)
 
     def typed(self, wait_s: float) -> str:
-        moved = self._script.pop(0)
+        moved = self.script.pop(0)
         values, answer = ({}, moved) if isinstance(moved, str) else moved
         self._car.hold(**values)
         return answer + "\n"
@@ -236,7 +236,7 @@ def talk(one: Car, *script: str | tuple[dict[str, Any], str], channels: tuple[st
     found = Calibration(calibratable(one.config.inputs), frozenset({"steering", "throttle"}))
     person, doubts = Person(one, *script), known.get("doubts", lambda: 0)
     Dialogue(one.readings, found, channels, person, Screen(), lambda: None, doubts).run()  # type: ignore[arg-type]
-    assert person._script == []
+    assert person.script == []
     return found
 
 

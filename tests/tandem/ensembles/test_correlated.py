@@ -1,11 +1,11 @@
 """Intervals of an identification whose residuals are correlated, its windows, and what it says of a wrong model."""
 
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 
 import tandem
 from sync.errors import ConfigError
@@ -22,7 +22,7 @@ STEPS = 1500
 
 def coloured(random: np.random.Generator, count: int) -> np.ndarray:
     white = random.standard_normal(count + 500) * np.sqrt(1.0 - COLOUR**2)
-    return np.asarray(lfilter([1.0], [1.0, -COLOUR], white)[500:])
+    return np.fromiter(accumulate(white, lambda last, new: COLOUR * last + new), float)[500:]
 
 
 def columns(seed: int, steps: int = STEPS, colour: bool = True, **hidden: float) -> dict[str, np.ndarray]:

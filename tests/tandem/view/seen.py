@@ -20,16 +20,16 @@ class Seen:
     def __init__(self, server: Any):
         self.controls: dict[str, Any] = {}
         self._nodes: dict[str, Any] = {}
-        self._texts: list[Any] = []
+        self._unnamed: dict[str, list[Any]] = {"add_html": [], "add_uplot": []}
         for api, found in ((server.gui, self.controls), (server.scene, self._nodes)):
             for name in [each for each in dir(api) if each.startswith("add_")]:
-                setattr(api, name, self._noted(getattr(api, name), found, name == "add_html"))
+                setattr(api, name, self._noted(getattr(api, name), found, self._unnamed.get(name)))
 
-    def _noted(self, add: Callable[..., Any], found: dict[str, Any], is_text: bool) -> Callable[..., Any]:
+    def _noted(self, add: Callable[..., Any], found: dict[str, Any], unnamed: list[Any] | None) -> Callable[..., Any]:
         def noted(*arguments: Any, **options: Any) -> Any:
             made = add(*arguments, **options)
-            if is_text:
-                self._texts.append(made)
+            if unnamed is not None:
+                unnamed.append(made)
             elif arguments and isinstance(arguments[0], str):
                 found[arguments[0]] = made
             return made
@@ -55,8 +55,12 @@ class Seen:
             act(None)
 
     @property
+    def charts(self) -> list[Any]:
+        return [each for each in self._unnamed["add_uplot"] if not each._impl.removed]
+
+    @property
     def text(self) -> str:
-        return "\n".join(each.content for each in self._texts)
+        return "\n".join(each.content for each in self._unnamed["add_html"])
 
 
 class Handle:

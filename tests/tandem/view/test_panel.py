@@ -307,20 +307,21 @@ def test_what_is_compared_has_one_unit() -> None:
 
 def test_there_are_up_to_six_charts_and_a_record_is_shown_whole(server: Any) -> None:
     made = steps(0, 8000)
+    seen = Seen(server)
     shown = plots.Plots(server.gui, MACHINE, made)
     history = History(0.005)
     history.add(made)
-    shown._count.value = shown._count.options[-1]
+    seen.controls["charts"].value = seen.controls["charts"].options[-1]
     shown.show(history)
-    assert len(shown._charts) == min(plots.MOST_CHARTS, len(plots.choices(MACHINE)))
-    shown._span.value = plots.WHOLE
+    assert len(seen.charts) == min(plots.MOST_CHARTS, len(plots.choices(MACHINE)))
+    seen.controls["shown"].value = plots.WHOLE
     shown.show(history)
-    data = shown._charts[0]._chart.data
+    data = seen.charts[0].data
     assert data[0][0] == 0.0 and data[0][-1] > 39.0  # not the last twenty seconds
-    assert len({str(chart._chart.cursor) for chart in shown._charts}) == 1  # one cursor
-    shown._count.value = "1"
+    assert len({str(chart.cursor) for chart in seen.charts}) == 1  # one cursor
+    seen.controls["charts"].value = "1"
     shown.show(history)
-    assert len(shown._charts) == 1
+    assert len(seen.charts) == 1
 
 
 def test_axles_go_together_too() -> None:

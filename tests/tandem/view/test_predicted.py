@@ -14,6 +14,7 @@ from tandem.view import instruments
 from tandem.view.data_source import Frame, LiveData, RecordData
 from tandem.view.ground import Ground
 from tandem.view.predicted import PredictedPaths, in_words
+from tests.tandem.view.seen import Seen
 
 DRIVE = Path(__file__).resolve().parents[3] / "configs" / "drive.toml"
 PARAMS = np.array([p.value for p in MACHINE.parameters])
@@ -39,13 +40,14 @@ def feed(*predictions: np.ndarray) -> RecordData:
 
 def test_a_path_is_drawn_from_the_machine_on_and_not_when_it_is_old(server: Any) -> None:
     data = feed(prediction(HELD, 900_000_000), prediction(MOVING, 950_000_000))
+    seen = Seen(server)
     paths = PredictedPaths(server, data, Ground.of({}, False))
-    lines = paths._lines
     for at, shown in ((0, True), (1, True), (2, False)):
         data.show(at)
         paths.show(Frame(int(data.recorded["t_ns"][at]), data.recorded[at], None), np.array([12.5, 0.0, 0.0]))
-        assert [lines[name].visible for name in ("held", "moving", "warning")] == [shown, shown, False]
-    points = lines["held"].points
+        visible = [seen.node(f"/predicted/{name}").visible for name in ("held", "moving", "warning")]
+        assert visible == [shown, shown, False]
+    points = seen.node("/predicted/held").points
     assert points.shape == (POINTS, 2, 3)
     np.testing.assert_allclose(points[0, 0, :2], [12.5, 0.0])
     np.testing.assert_allclose(points[-1, 1, :2], [30.0, 0.0])
@@ -55,9 +57,10 @@ def test_a_path_is_drawn_from_the_machine_on_and_not_when_it_is_old(server: Any)
 def test_a_warning_is_drawn_in_its_own_colour_and_said(server: Any) -> None:
     lost = prediction(HELD, 900_000_000, LOST | WARN_LOSS, time_to_loss=0.8)
     data = feed(prediction(HELD, 800_000_000), lost)
+    seen = Seen(server)
     paths = PredictedPaths(server, data, Ground.of({}, False))
     paths.show(Frame(1_000_000_000, data.recorded[0], None), np.zeros(3))
-    assert [paths._lines[name].visible for name in ("held", "warning")] == [False, True]
+    assert [seen.node(f"/predicted/{name}").visible for name in ("held", "warning")] == [False, True]
     assert in_words(data.predicted()[HELD], 2.0) == "look ahead: control is lost in 0.8 s with the hands as they are"
     used = prediction(HELD, 0, WARN_USE, time_to_loss=2.0, use_most=0.93)[0]
     assert in_words(used, 2.0) == "look ahead: 93 % of the grip will be used"
@@ -69,7 +72,9 @@ def test_a_warning_is_drawn_in_its_own_colour_and_said(server: Any) -> None:
 def test_without_a_look_ahead_nothing_is_made(server: Any) -> None:
     data = feed(prediction(HELD, 0))
     data.config = load(DRIVE)
-    assert PredictedPaths(server, data, Ground.of({}, False))._lines == {}
+    seen = Seen(server)
+    PredictedPaths(server, data, Ground.of({}, False)).show(Frame(0, data.recorded[0], None), np.zeros(3))
+    assert seen.node("/predicted/held") is None
 
 
 def test_a_live_page_has_the_newest_of_each_kind(request: pytest.FixtureRequest) -> None:

@@ -24,6 +24,7 @@ from tandem.multibody.natural.drawn import scene_of
 from tandem.view import shapes
 from tandem.view.data_source import Frame
 from tandem.view.ground import Ground, way_of
+from tandem.view.motion import Motion
 from tests.tandem.machines.car.buggy.conftest import Car
 from tests.tandem.view.seen import Seen
 
@@ -225,22 +226,21 @@ def test_the_single_track_car_stands_on_four_wheels_where_its_state_has_it() -> 
     assert {c for w in scene.wheels for c in (w.steer, w.rate) if c} <= set(names)
 
 
-def test_wheels_turn_with_the_channels_that_their_scene_names(server: Any) -> None:
-    from tandem.view.scene_view import SceneView
-
+def test_wheels_turn_with_the_channels_that_their_scene_names() -> None:
     feed = _DataSource("buggy_single_track.toml")
     feed.state[2] = 0.5
     feed.record["road_wheel_angle"], feed.record["time"] = 0.2, 1.0
-    stage = SceneView(server, feed)
-    stage.show(feed.look())
-    axles = [axes[:, 1] for axes in stage._motion.axes]
+    motion = Motion(feed.model, feed.params)
+    assert motion.move(feed.state, feed.record[0])
+    axles = [axes[:, 1] for axes in motion.axes]
     np.testing.assert_allclose(axles[0], [-np.sin(0.7), np.cos(0.7), 0.0], atol=1e-12)
     np.testing.assert_allclose(axles[2], [-np.sin(0.5), np.cos(0.5), 0.0], atol=1e-12)
     feed.record["wheel_speed_rear"], feed.record["time"] = 10.0, 1.05
-    stage.show(feed.look())
-    np.testing.assert_allclose(stage._motion._spins, [0.0, 0.0, 0.5, 0.5], atol=1e-9)
-    np.testing.assert_allclose(stage._motion.axes[2][:, 1], axles[2], atol=1e-12)
-    assert stage._motion.axes[2][:, 0] @ [np.cos(0.5), np.sin(0.5), 0.0] == pytest.approx(np.cos(0.5))
+    assert motion.move(feed.state, feed.record[0])
+    np.testing.assert_allclose([axes[:, 1] for axes in motion.axes], axles, atol=1e-12)
+    for axes, yaw, spin in zip(motion.axes, (0.7, 0.7, 0.5, 0.5), (0.0, 0.0, 0.5, 0.5), strict=True):
+        ahead = np.array([np.cos(yaw), np.sin(yaw), 0.0])
+        np.testing.assert_allclose(axes[:, 0], np.cos(spin) * ahead - [0.0, 0.0, np.sin(spin)], atol=1e-9)
 
 
 def test_rollers_and_points_of_contact_are_where_the_machine_has_them(server: Any) -> None:
@@ -248,12 +248,13 @@ def test_rollers_and_points_of_contact_are_where_the_machine_has_them(server: An
 
     feed = _DataSource("../omni/three_wheels.toml")
     feed.state[0], feed.state[2] = 0.4, 0.05
+    seen = Seen(server)
     stage = SceneView(server, feed)
     stage.show(feed.look())
-    places = {s.name: h.position for s, h in zip(stage.scene.solids, stage._solids, strict=True)}
+    places = {s.name: seen.node(f"/machine/{s.name}").position for s in stage.scene.solids[1:]}
     assert len([name for name in places if "roller" in name]) == 30
     assert places["contact1"][2] == pytest.approx(-0.05, abs=1e-9)  # from the axles, which the first solid moves with
-    np.testing.assert_allclose(stage._root.position, [0.4, 0.0, 0.05], atol=1e-6)
+    np.testing.assert_allclose(seen.node("/machine").position, [0.4, 0.0, 0.05], atol=1e-6)
 
 
 def test_a_machine_without_a_scene_has_a_page_too(server: Any) -> None:
@@ -376,13 +377,14 @@ def test_no_numbers_and_strange_states_end_nothing(server: Any) -> None:
     from tandem.view.scene_view import SceneView
 
     feed = _DataSource("buggy.toml")
+    seen = Seen(server)
     stage = SceneView(server, feed)
     frame = feed.look()
     stage.show(frame)
-    kept = stage._root.position.copy()
+    kept = seen.node("/machine").position.copy()
     stage.show(Frame(1, frame.step, np.full_like(frame.state, np.nan)))
     stage.show(Frame(2, frame.step, frame.state[:5]))
-    np.testing.assert_array_equal(stage._root.position, kept)
+    np.testing.assert_array_equal(seen.node("/machine").position, kept)
     broken = feed.record.copy()
     for name in ("load_fl", "force_x_fr", "steering_angle"):
         broken[name] = np.nan
@@ -465,7 +467,8 @@ def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: A
     from tandem.view.scene_view import SceneView
 
     feed = _DataSource("buggy.toml", "mu_split.toml")
-    stage = SceneView(server, feed)
+    seen = Seen(server)
+    stage, motion = SceneView(server, feed), Motion(feed.model, feed.params)
     frame = feed.look()
     columns = [k for k, q in enumerate(feed.model.states) if q.name.endswith(".x") and " of " not in q.name]
     points = [k for k in columns if not feed.model.states[k].name.startswith(("ahead", "left", "up"))]
@@ -474,8 +477,9 @@ def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: A
         moved = frame.state.copy()
         moved[points] += x
         stage.show(Frame(k, frame.step, moved))
-        assert stage._root.position[0] == pytest.approx(stage._motion.poses[stage.scene.solids[0].frame, 0, 0])
-        assert ("slippery" in stage._ground_nodes) == (x > -600.0)
+        assert motion.move(moved, frame.step)
+        np.testing.assert_allclose(seen.node("/machine").position, motion.machine()[0])
+        assert (seen.node("/surface/slippery") is not None) == (x > -600.0)
 
 
 @pytest.mark.parametrize("name", sorted(MACHINES))

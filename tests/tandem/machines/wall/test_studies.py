@@ -80,7 +80,11 @@ def test_w8_the_worst_crossing(
 
 
 def exit_time(rate: np.ndarray, x: np.ndarray, within: float) -> float:
-    return theory._halving(lambda t: bool((theory.exponential(rate * t) @ x)[0] < 0.0), 0.0, within)
+    inside, outside = 0.0, within
+    for _ in range(100):
+        middle = 0.5 * (inside + outside)
+        inside, outside = (middle, outside) if (theory.exponential(rate * middle) @ x)[0] < 0.0 else (inside, middle)
+    return inside
 
 
 def sampled_switching(v: float, strikes: int, stiffness: float, gravity: float, period: float) -> list[float]:
