@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sync.compile.array_copy import copy
 from sync.compile.jit import kernel
 from tandem.machines.car.buggy.brake_parameters import MEMORY, OPEN_BAR, PARAMETERS, STATES, M, P, S
 from tandem.machines.car.buggy.brakes import brake, control, friction_limit
@@ -22,11 +23,10 @@ def parameters(**changed: float) -> np.ndarray:
 PAR = parameters()
 
 
-@kernel(allocates=True)
-def turn(par, limit, load, spring, states, motion, h):
+@kernel()
+def turn(par, limit, load, spring, states, after, motion, h):
     """One implicit step of a wheel under a constant torque, on a spring to the ground; motion: angle, speed,
     acceleration. Returns the iterations of Newton's rule."""
-    after = np.empty_like(states)
     w = motion[1]
     count = 0
     for _ in range(30):
@@ -42,39 +42,37 @@ def turn(par, limit, load, spring, states, motion, h):
     T, slope = brake(par, limit, states, after, 0, h, w, J)
     motion[1] = w
     motion[2] = (T + load - spring * motion[0]) / J
-    states[:] = after
+    copy(states, after)
     return count
 
 
 class Wheel:
     def __init__(self, speed: float = 0.0, par: np.ndarray = PAR) -> None:
         self.par = par
-        self.states = np.zeros(len(STATES))
+        self.states, self.after = np.zeros((2, len(STATES)))
         self.states[S.wheel_speed] = speed
         self.motion = np.array([0.0, speed, 0.0])
         self.iterations = 0
 
     def run(self, seconds: float, limit: float, load: float = 0.0, spring: float = 0.0, h: float = H) -> np.ndarray:
         """Rows of angle, speed, acceleration."""
-        now = np.empty(len(STATES))
-        T, _ = brake(self.par, limit, self.states, now, 0, 0.0, self.motion[1], J)
+        T, _ = brake(self.par, limit, self.states, self.after, 0, 0.0, self.motion[1], J)
         self.motion[2] = (T + load - spring * self.motion[0]) / J
         record = np.empty((round(seconds / h), 3))
         for row in record:
-            count = turn(self.par, limit, load, spring, self.states, self.motion, h)
+            count = turn(self.par, limit, load, spring, self.states, self.after, self.motion, h)
             self.iterations = max(self.iterations, count)
             row[:] = self.motion
         return record
 
 
-@kernel(allocates=True)
-def quarter_car(par, line_bar, mu, speed, record):
+@kernel()
+def quarter_car(par, line_bar, mu, speed, states, after, memory, record):
     """A quarter of a car braked to rest on a tyre with peak friction mu. Control every 5 ms, motion in 20 parts of it.
 
     record: a row per step of speed, slip, wheel pressure. Returns steps and distance.
     """
     m = 200.0
-    states, after, memory = np.zeros(2), np.zeros(2), np.zeros(2)
     memory[M.valve_bar] = OPEN_BAR
     v, w, lagged, x = speed, speed / RADIUS, 0.0, 0.0
     states[S.wheel_speed] = w
@@ -92,7 +90,7 @@ def quarter_car(par, line_bar, mu, speed, record):
                 T, slope = brake(par, limit, states, after, 0, dt, w1, J)
                 w1 -= (J * (w1 - w) - dt * (T + RADIUS * F)) / (J + dt * slope)
             brake(par, limit, states, after, 0, dt, w1, J)
-            states[:] = after
+            copy(states, after)
             w = w1
             v -= dt * F / m
             x += dt * v
@@ -161,7 +159,7 @@ def test_held_in_second_order() -> None:
         wheel = Wheel()
         for i in range(round(0.05 / h)):
             load = 100.0 * np.sin(20.0 * (i + 1) * h) ** 2
-            turn(PAR, 441.0, load, 2e4, wheel.states, wheel.motion, h)
+            turn(PAR, 441.0, load, 2e4, wheel.states, wheel.after, wheel.motion, h)
         ends.append(wheel.motion[0])
     ratios = [(ends[i] - ends[i + 1]) / (ends[i + 1] - ends[i + 2]) for i in range(2)]
     assert ratios == pytest.approx([4.0, 4.0], rel=0.1)
@@ -221,9 +219,9 @@ def test_without_control_pressure_passes() -> None:
 def test_anti_lock_keeps_the_wheel_turning_and_the_way_short(mu: float, line_bar: float, speed: float) -> None:
     ideal = speed**2 / (2.0 * mu * G)
     record = np.zeros((4000, 3))
-    steps, locked_way = quarter_car(PAR, line_bar, mu, speed, record)
+    steps, locked_way = quarter_car(PAR, line_bar, mu, speed, *np.zeros((3, 2)), record)
     assert record[steps // 2, 1] > 0.99 and locked_way > 1.2 * ideal
-    steps, way = quarter_car(parameters(abs=1.0), line_bar, mu, speed, record)
+    steps, way = quarter_car(parameters(abs=1.0), line_bar, mu, speed, *np.zeros((3, 2)), record)
     controlled = record[:steps][record[:steps, 0] > 2.5]
     assert controlled[:, 1].max() < 0.5
     assert ideal < way < 1.15 * ideal

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sync.compile.array_copy import copy
 from sync.compile.jit import kernel
 from tandem.machines.car.buggy.driveline import FREE, RPM, converter, driveline, engine, gears, shift, start
 from tandem.machines.car.buggy.driveline_parameters import MEMORY, PARAMETERS, STATES, M, P, S
@@ -30,10 +31,9 @@ def resistance(w, grade):
     return T, 2.0 * DRAG * abs(v) * RADIUS * RADIUS + roll * 0.1 / (turn * turn)
 
 
-@kernel(allocates=True)
-def advance(par, memory, states, motion, throttle, brake, grade, h):
+@kernel()
+def advance(par, memory, states, after, motion, throttle, brake, grade, h):
     """One step of the car on its wheels, as the mechanism does it; motion is axle speed and acceleration."""
-    after = np.empty_like(states)
     ratio = shift(par, memory, throttle, motion[0], h)
     w = motion[0]
     torque = 0.0
@@ -50,15 +50,15 @@ def advance(par, memory, states, motion, throttle, brake, grade, h):
     torque, slope = driveline(par, throttle, 0.0, ratio, states, after, 0, h, w)
     motion[1] = 2.0 * (w - motion[0]) / h - motion[1]
     motion[0] = w
-    states[:] = after
+    copy(states, after)
     return torque
 
 
 @kernel()
-def journey(par, memory, states, motion, throttle, brake, grade, h, steps, record):
+def journey(par, memory, states, after, motion, throttle, brake, grade, h, steps, record):
     """record: a row per step of axle speed, torque, engine speed, gear, ratio."""
     for i in range(steps):
-        torque = advance(par, memory, states, motion, throttle, brake, grade, h)
+        torque = advance(par, memory, states, after, motion, throttle, brake, grade, h)
         record[i, 0] = motion[0]
         record[i, 1] = torque
         record[i, 2] = states[S.engine_speed]
@@ -71,7 +71,7 @@ class Car:
 
     def __init__(self, speed: float = 0.0, **changed: float) -> None:
         self.par = parameters(**changed)
-        self.memory, self.states = np.zeros(len(MEMORY)), np.zeros(len(STATES))
+        self.memory, (self.states, self.after) = np.zeros(len(MEMORY)), np.zeros((2, len(STATES)))
         self.motion = np.array([speed / RADIUS, 0.0])
         start(self.par, self.states, 0, self.memory, self.motion[0])
 
@@ -84,7 +84,9 @@ class Car:
         )
         against, _ = resistance(self.motion[0], grade)
         self.motion[1] = (torque - against - brake * self.motion[0] / (1.0 + abs(self.motion[0]))) / INERTIA
-        journey(self.par, self.memory, self.states, self.motion, throttle, brake, grade, h, len(record), record)
+        journey(
+            self.par, self.memory, self.states, self.after, self.motion, throttle, brake, grade, h, len(record), record
+        )
         return record
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sync.compile.array_copy import copy
 from sync.compile.jit import kernel
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import capacity, steady, steady_turning
@@ -407,19 +408,20 @@ def test_friction_opposes_sliding_at_standstill(direction, speed):
     assert 0.64 * LOAD < size < LOAD
 
 
-@kernel(allocates=True)
-def work_of(p, course, h, ends):
+@kernel()
+def work_of(p, course, h, ends, states, after, out):
     """Work done on the tyre by a rim whose velocities go from row to row of `course`, in `ends` steps each."""
-    states, after, out = np.zeros(STATES), np.zeros(STATES), np.zeros(OUTPUTS)
     tyre(p, states, states, 0, 0.0, 1940.0, 0.0, 0.0, 0.0, 0.287, 0.0, 1.0, 1.0, False, 0.0, out)
     work = 0.0
     power0 = 0.0
     for i in range(len(course) - 1):
         for k in range(ends):
             s = (k + 1.0) / ends
-            vx, vy, u = course[i] * (1.0 - s) + course[i + 1] * s
+            vx = course[i, 0] * (1.0 - s) + course[i + 1, 0] * s
+            vy = course[i, 1] * (1.0 - s) + course[i + 1, 1] * s
+            u = course[i, 2] * (1.0 - s) + course[i + 1, 2] * s
             tyre(p, states, after, 0, h, 1940.0, vx, vy, u / 0.287, 0.287, 0.0, 1.0, 1.0, False, 0.0, out)
-            states[:] = after
+            copy(states, after)
             power = -(out[0] * (vx - u) + out[1] * vy)
             work += 0.5 * h * (power + power0)
             power0 = power
@@ -435,7 +437,9 @@ def work_of(p, course, h, ends):
 def test_a_tyre_gives_back_less_than_it_took(course, speed, ends):
     """From rest to rest by any course: what goes in is not less than what comes out, but for the error of the sum."""
     rows = np.array([(0.0, 0.0, 0.0), *course, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)]) * speed
-    assert work_of(TYRE, rows, 1e-3, ends) > -0.02  # J; a deflection to the friction limit holds some 20
+    assert (
+        work_of(TYRE, rows, 1e-3, ends, np.zeros(STATES), np.zeros(STATES), np.zeros(OUTPUTS)) > -0.02
+    )  # J; a deflection to the friction limit holds some 20
 
 
 # turn slip
