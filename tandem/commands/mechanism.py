@@ -1,20 +1,16 @@
-"""The commands `tandem mechanism` and `tandem bench multibody`: options, progress, tables, files.
+"""The commands `tandem mechanism` and `tandem bench multibody`: options and progress.
 
 Heavy imports wait until a command runs, so that `tandem --help` stays quick.
 """
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from tandem.console.config_argument import MechanismFile
-from tandem.console.terminal import AsJson, Runs, errors, output, progress, report, run_folder, status
-
-DIVERGED = 3
-UNCONVERGED = 0.1  # share of the steps of a run
+from tandem.console.present import give
+from tandem.console.terminal import AsJson, Runs, errors, progress, run_folder, status
 
 
 def mechanism(
@@ -43,7 +39,6 @@ def mechanism(
         build.ensure_for("tandem.mechanism.run")
         with status("reading"), compiling("mechanism"):
             from tandem.mechanism import run as work
-            from tandem.reports.html.page import json_ready
 
             chosen = {
                 "seconds": seconds,
@@ -55,20 +50,8 @@ def mechanism(
             described, state = work.load(file, **chosen)
         with progress(described.file.name) as update:
             simulated = work.simulate(described, state, lambda share, figures: update(figures, share))
-    if as_json:
-        print(json.dumps(json_ready(simulated.figures), allow_nan=False), flush=True)
-    else:
-        work.print_figures(output(), simulated.figures)
-    report(run_folder(runs, described.file.name), lambda folder: work.write_run(folder, simulated))
-    if simulated.figures["locked"]:
-        print(f"tandem: {file}: no freedom is left and no motion is prescribed: nothing can move", file=sys.stderr)
-    if simulated.figures["energy_warning"]:
-        print(f"tandem: {file}: {simulated.figures['energy_warning']}", file=sys.stderr)
-    if simulated.figures["ended"] != "finished":
-        print(f"tandem: {file}: {simulated.figures['ended']}; try a smaller step", file=sys.stderr)
-        # a few steps in singular positions do no harm; a tenth of all is a run that solved something else
-        if not simulated.record.finite or simulated.record.capped > UNCONVERGED * simulated.record.steps:
-            raise typer.Exit(DIVERGED)
+    folder = run_folder(runs, described.file.name)
+    give(work.report(simulated), as_json, folder, also=lambda place: work.save_record(place, simulated))
 
 
 def bench_multibody(
@@ -83,17 +66,7 @@ def bench_multibody(
     build.ensure_for("tandem.mechanism.bench.multibody")
     with compiling("mechanism"):
         from tandem.mechanism.bench import multibody
-    from tandem.reports.html.page import json_ready
-    from tandem.reports.html.plain import write_plain
 
     with errors(), progress("bench multibody") as update:
         result = multibody.measure(quick, update)
-    if as_json:
-        print(json.dumps(json_ready(result)), flush=True)
-    else:
-        multibody.print_bench(output(), result)
-    headline, pieces = multibody.headline(result), multibody.page_sections(result)
-    report(
-        run_folder(runs, "bench_multibody"),
-        lambda folder: write_plain(folder, "tandem bench multibody", headline, pieces, result)[0],
-    )
+    give(multibody.report(result), as_json, run_folder(runs, "bench_multibody"))

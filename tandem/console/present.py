@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import typer
@@ -19,9 +20,15 @@ from tandem.reports.report import Line, Report, Section, Table, is_figure, shown
 _STYLES = {"": "", "good": "green", "warn": "yellow", "bad": "bold red"}
 
 
-def give(report: Report, as_json: bool, folder: Path | None = None, page: Path | None = None) -> None:
-    """Print it, write its page into a folder, or as the one file that `--out` named, say what is wrong, and leave with
-    its exit code."""
+def give(
+    report: Report,
+    as_json: bool,
+    folder: Path | None = None,
+    page: Path | None = None,
+    also: Callable[[Path], object] = lambda _: None,
+) -> None:
+    """Print it, write its page into a folder (and what `also` writes there), or as the one file that `--out` named, say
+    what is wrong, and leave with its exit code."""
     from tandem.reports.html.page import json_ready
 
     if as_json:
@@ -29,7 +36,7 @@ def give(report: Report, as_json: bool, folder: Path | None = None, page: Path |
     else:
         print_report(output(), report)
     with errors():
-        _write_pages(report, folder, page)
+        _write_pages(report, folder, page, also)
     code = report.exit_code
     what = f"{report.title.removeprefix('tandem ')}: {report.headline}"
     for line in report.complaints or ([what] if code else []):
@@ -38,11 +45,17 @@ def give(report: Report, as_json: bool, folder: Path | None = None, page: Path |
         raise typer.Exit(code)
 
 
-def _write_pages(report: Report, folder: Path | None, page: Path | None) -> None:
+def _write_pages(report: Report, folder: Path | None, page: Path | None, also: Callable[[Path], object]) -> None:
     from tandem.reports.html.report_page import write_page, write_report_page
 
     if folder is not None:
-        write_into(folder, lambda place: write_report_page(place, report))
+
+        def write(place: Path) -> Path:
+            html = write_report_page(place, report)
+            also(place)
+            return html
+
+        write_into(folder, write)
     if page is not None:
         try:
             print(f"report: {write_page(page, report)}", file=sys.stderr)
@@ -72,8 +85,10 @@ def print_section(console: Console, section: Section) -> None:
         _print(console, section.title, "bold")
     for line in section.lead.split("\n") if section.lead else ():
         console.print(_text(line))
-    for part in parts:
+    for k, part in enumerate(parts):
         if isinstance(part, Table):
+            if k and isinstance(parts[k - 1], Table):
+                console.print()
             print_table(console, part)
         else:
             print_line(console, part)

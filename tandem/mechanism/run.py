@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from sync.clock import now_ns
 from sync.config.toml import check, parse_toml
@@ -47,13 +45,15 @@ from tandem.multibody.natural.api import (
 from tandem.multibody.natural.tables import CONTACT
 from tandem.multibody.sections import Run
 from tandem.reports.html.chart import Series, curves, paths
-from tandem.reports.html.plain import write_plain
-from tandem.reports.html.sections import section, table
+from tandem.reports.html.report_page import write_report_page
+from tandem.reports.report import Report, Section, Table
 
 MOST_COUNTED = 600  # coordinates; beyond, freedoms are not counted, nor equilibria and modes looked for
 MOST_RECORDED = 4000  # states of a run
 CHUNKS = 50  # a run is made in so many pieces, between which progress is shown
 LISTED = 8  # open constraints in a message
+DIVERGED = 3  # exit code
+UNCONVERGED = 0.1  # share of the steps of a run
 INSTANTS_DRAWN = 6  # besides the start
 MOST_ENERGY = 1e-3  # share of what moves by which the energy of a closed run may change without a word
 ROUNDING = 1e-10  # share of the energy there is
@@ -355,24 +355,6 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
     }
 
 
-def print_figures(console: Console, figures: dict[str, Any]) -> None:
-    shown = Table(
-        title=f"{figures['name']}, {figures['formulation']} coordinates, {figures['scheme']}",
-        title_justify="left",
-        show_header=False,
-    )
-    for name, value in figure_rows(figures):
-        shown.add_row(name, value)
-    console.print(shown)
-    if "modes" in figures:
-        listed = Table(title=f"modes about {figures['modes']['about']}", title_justify="left")
-        for head in MODE_HEADS:
-            listed.add_column(head)
-        for row in mode_rows(figures):
-            listed.add_row(*row)
-        console.print(listed)
-
-
 MODE_HEADS = ("mode", "frequency", "damping ratio", "moves most")
 
 
@@ -444,16 +426,59 @@ def _sticks(record: Record, first: int, second: int) -> list[list[tuple[np.ndarr
     return [[(x[:, k], y[:, k]) for x, y in lines] for k in at.tolist()]
 
 
-def _modes(figures: dict[str, Any]) -> str:
-    lead = f"About {figures['modes']['about']}, lowest first; shapes are in report.json."
-    return section("modes", "Natural modes", lead, table(MODE_HEADS, mode_rows(figures), "modes"))
-
-
 def write_run(folder: Path, simulated: Simulated) -> Path:
     """The folder of a run: report.html, report.json, and the record like that of any run."""
-    described, record, figures = simulated.described, simulated.record, simulated.figures
+    html = write_report_page(folder, report(simulated))
+    save_record(folder, simulated)
+    return html
+
+
+def save_record(folder: Path, simulated: Simulated) -> None:
+    described = simulated.described
+    write_record(folder, described, simulated.record, simulated.figures, Path(described.path).read_bytes())
+
+
+def report(simulated: Simulated) -> Report:
+    described, figures = simulated.described, simulated.figures
+    file, record = described.file, simulated.record
+    title = f"{figures['name']}, {figures['formulation']} coordinates, {figures['scheme']}"
+    sections = [Section(title, [Table(("", ""), figure_rows(figures))], key="figures")]
+    if "modes" in figures:
+        lead = f"About {figures['modes']['about']}, lowest first; shapes are in report.json."
+        sections.append(Section("Natural modes", [Table(MODE_HEADS, mode_rows(figures))], lead, key="modes"))
+    sections += _pictures(simulated)
+    complaints = ["no freedom is left and no motion is prescribed: nothing can move"] if figures["locked"] else []
+    complaints += [figures["energy_warning"]] if figures["energy_warning"] else []
+    code = 0
+    if figures["ended"] != "finished":
+        complaints.append(f"{figures['ended']}; try a smaller step")
+        # a few steps in singular positions do no harm; a tenth of all is a run that solved something else
+        if not record.finite or record.capped > UNCONVERGED * record.steps:
+            code = DIVERGED
+    said = [f"{described.path}: {line}" for line in complaints]
+    return Report(file.title or file.name, _headline(simulated), figures, sections, complaints=said, code=code,
+                  stored={"figures": figures})  # fmt: skip
+
+
+def _headline(simulated: Simulated) -> str:
+    figures = simulated.figures
+    text = (
+        f"{figures['steps']} steps of {figures['step_ms']:g} ms at {figures['real_time_factor']:.0f} times real time;"
+        f" constraints kept to {figures['phi_max']:.0e} m"
+        + ("." if figures["energy_worked_on_by"] else f", energy to {figures['energy_change']:.1e} J.")
+    )
+    if figures["energy_warning"]:
+        text += f" The {figures['energy_warning']}."
+    if figures["ended"] != "finished":
+        text = f"The run {figures['ended']}. {text}" if simulated.record.finite else f"The run {figures['ended']}."
+    return text
+
+
+def _pictures(simulated: Simulated) -> list[Section]:
+    described, record = simulated.described, simulated.record
     file = described.file
-    first, second = ("xyz".index(axis) for axis in (file.show.plane if file.dimension == 3 else "xy"))
+    axes = file.show.plane if file.dimension == 3 else "xy"
+    first, second = ("xyz".index(axis) for axis in axes)
     places = {name: record[name] for name in described.shown}
     drawn = [Series(name, place[:, first], place[:, second]) for name, place in places.items()]
     over_time = [
@@ -466,7 +491,7 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
     ]
     steps_s = 1e-3 * file.run.step_ms * np.arange(1, len(record.diagnostics) + 1)
     energy = energies(record)
-    charts = [
+    quality = [
         curves(
             "constraints left after each step, m and m/s",
             [Series("|Φ|", steps_s, record["phi_error"]), Series("|dΦ/dt|", steps_s, record["phid_error"])],
@@ -475,26 +500,10 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
         curves("energy against the start, J", [Series("kinetic + potential", record.t, energy - energy[0])]),
         curves("iterations", [Series("iterations", steps_s, record["iterations"])], height=170),
     ]
-    axes = file.show.plane if file.dimension == 3 else "xy"
     lead = "At true scale; dots are where points begin. The bodies as they start, and fainter at some instants later."
-    pieces = [
-        section(
-            "figures", "Figures", "Everything below is of this run.", table(("", ""), figure_rows(figures), "figures")
-        ),
-        *([_modes(figures)] if "modes" in figures else []),
-        section("paths", "Paths", lead, paths(f"{axes[1]} over {axes[0]}, m", drawn, _sticks(record, first, second))),
-        section("motion", "Motion over time", "Coordinates of the points shown.", *over_time),
-        section("quality", "How well it was solved", "After every step, and energy at the kept instants.", *charts),
+    in_plane = paths(f"{axes[1]} over {axes[0]}, m", drawn, _sticks(record, first, second))
+    return [
+        Section("Paths", [in_plane], lead),
+        Section("Motion over time", over_time, "Coordinates of the points shown.", key="motion"),
+        Section("How well it was solved", quality, "After every step, and energy at the kept instants.", key="quality"),
     ]
-    headline = (
-        f"{figures['steps']} steps of {figures['step_ms']:g} ms at {figures['real_time_factor']:.0f} times real time;"
-        f" constraints kept to {figures['phi_max']:.0e} m"
-        + ("." if figures["energy_worked_on_by"] else f", energy to {figures['energy_change']:.1e} J.")
-    )
-    if figures["energy_warning"]:
-        headline += f" The {figures['energy_warning']}."
-    if figures["ended"] != "finished":
-        headline = f"The run {figures['ended']}. {headline}" if record.finite else f"The run {figures['ended']}."
-    html, _ = write_plain(folder, file.title or file.name, headline, pieces, {"figures": figures})
-    write_record(folder, described, record, figures, Path(described.path).read_bytes())
-    return html

@@ -80,6 +80,7 @@ class Report:
     notes: Sequence[Line] = ()
     complaints: Sequence[str] = ()  # why the exit code is not 0: on standard error too
     code: int | None = None  # of the exit; None: by the verdicts of the tables
+    stored: Mapping[str, Any] | None = None  # what report.json has, where that is not `data`
 
     @property
     def exit_code(self) -> int:

@@ -14,9 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from sync.child_python import python_command, python_environment
 from sync.config.extras import install_extra
@@ -38,7 +35,8 @@ from tandem.mechanism.bench.trial import (
 from tandem.mechanism.bench.work_precision import Contestant, distance, in_relative, natural
 from tandem.multibody.natural.api import run
 from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.sections import section, table
+from tandem.reports.html.markup import Markup
+from tandem.reports.report import Report, Section, Table
 
 Say = Callable[[str, float], None]  # what is being done, and which share of all is
 
@@ -325,54 +323,15 @@ def _plain_number(value: float) -> str:
     return f"{value:.3g}" if not math.isfinite(value) or value < 100 else f"{value:.0f}"
 
 
-def print_bench(console: Console, result: dict[str, Any]) -> None:
-    console.print(headline(result), markup=False, soft_wrap=True)
-    for problem in dict.fromkeys(row["problem"] for row in result["rows"]):
-        mine = [row for row in result["rows"] if row["problem"] == problem]
-        first = mine[0]
-        title = (
-            f"{problem}: {first['coordinates']} coordinates, {first['constraints']} constraints, {first['seconds']:g} s"
-        )
-        shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-        for k, heading in enumerate(HEADINGS):
-            shown.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
-        for row in mine:
-            shown.add_row(*cells(row))
-        console.print(shown)
-    if result["equal_accuracy"]:
-        title = "At equal or better accuracy; s/s: seconds of computing a simulated second"
-        shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-        for k, heading in enumerate(EQUAL):
-            shown.add_column(heading, justify="left" if k in (0, 1, 5) else "right", no_wrap=True)
-        for row in result["equal_accuracy"]:
-            shown.add_row(*equal_cells(row))
-        console.print(shown)
-    for title, headings, rows in extra_tables(result):
-        shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-        for k, heading in enumerate(headings):
-            shown.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
-        for row in rows:
-            shown.add_row(*row)
-        console.print(shown)
-    absent = [name for name in ("exudyn", "mujoco") if name not in result["other_codes"]]
-    absent += [] if result["pinocchio"] else ["pin"]
-    if absent:
-        hint = install_extra("compare")
-        console.print(f"not installed, so not compared: {', '.join(absent)} ({hint})", markup=False, soft_wrap=True)
-    for line in closing(result):
-        console.print(line)
-
-
 FORWARD = ("tree", "freedoms", "generated, µs", "Pinocchio, µs", "times ours", "largest difference")
 
 
-def extra_tables(result: dict[str, Any]) -> list[tuple[str, tuple[str, ...], list[list[str]]]]:
-    """Title, headings and rows of what the terminal and the page both have."""
-    found: list[tuple[str, tuple[str, ...], list[list[str]]]] = []
+def _other_tables(result: dict[str, Any]) -> list[Section]:
+    found = []
     if result["cheapest"]:
         cheapest = [work_precision.cells(row) for row in result["cheapest"]]
         title = "The cheapest way to an accuracy; µs of computing a simulated second (+ changes of coordinates)"
-        found.append((title, work_precision.HEADINGS, cheapest))
+        found.append(Section(title, [Table(work_precision.HEADINGS, cheapest)], key="cheapest"))
     if result["forward_dynamics"]:
         rows = []
         for row in result["forward_dynamics"]:
@@ -380,7 +339,7 @@ def extra_tables(result: dict[str, Any]) -> list[tuple[str, tuple[str, ...], lis
             if row["pinocchio_us"] is not None:
                 theirs = [f"{row['pinocchio_us']:.2f}", f"{row['ratio']:.1f}", f"{row['difference']:.0e}"]
             rows.append([row["problem"], str(row["freedoms"]), f"{row['ours_us']:.3f}", *theirs])
-        found.append(("Accelerations of trees; µs an evaluation", FORWARD, rows))
+        found.append(Section("Accelerations of trees; µs an evaluation", [Table(FORWARD, rows)], key="forward"))
     return found
 
 
@@ -427,12 +386,45 @@ def closing(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-def page_sections(result: dict[str, Any]) -> list[str]:
-    """The report: the stabilisation picture first, then the tables."""
-    picture = result["stabilisation"]
+def report(result: dict[str, Any]) -> Report:
+    """The stabilisation picture first, then the tables."""
+    found = [_stabilisation(result["stabilisation"])]
+    problems = dict.fromkeys(p["problem"] for p in result["work_precision"])
+    if problems:
+        lead = (
+            "Error over what a simulated second costs, a point a step: left and low is better. Time of relative"
+            " coordinates is that of the steps; of the others, of a whole run."
+        )
+        charts = [_cost_chart(problem, result) for problem in problems]
+        found.append(Section("Work and precision", charts, lead))
+    for problem in dict.fromkeys(row["problem"] for row in result["rows"]):
+        mine = [row for row in result["rows"] if row["problem"] == problem]
+        lead = f"{mine[0]['coordinates']} coordinates, {mine[0]['constraints']} constraints, {mine[0]['seconds']:g} s."
+        found.append(Section(problem, [Table(HEADINGS, [cells(row) for row in mine])], lead))
+    if result["equal_accuracy"]:
+        table = Table(EQUAL, [equal_cells(row) for row in result["equal_accuracy"]])
+        lead = (
+            "Our coarsest step (halving) that is at least as accurate as the other code at its own; s/s: seconds of"
+            " computing a simulated second."
+        )
+        found.append(Section("Beside other codes, at equal accuracy", [table], lead, key="equal"))
+    found += _other_tables(result)
+    series = [
+        Series(grown["formulation"], np.array(grown["rods"], float), np.array(grown["us_per_step"]))
+        for grown in result["chains"]
+    ]
+    growth = curves("µs per step over the number of rods", series, x_label="")
+    found.append(Section("Chains, and compilation", [*closing(result), growth], key="growth"))
+    absent = [name for name in ("exudyn", "mujoco") if name not in result["other_codes"]]
+    absent += [] if result["pinocchio"] else ["pin"]
+    hint = f"not installed, so not compared: {', '.join(absent)} ({install_extra('compare')})"
+    return Report("tandem bench multibody", _headline(result), result, found, [hint] if absent else [])
+
+
+def _stabilisation(picture: dict[str, Any]) -> Section:
     t = np.array(picture["t"])
 
-    def chart(key: str, title: str) -> str:
+    def chart(key: str, title: str) -> Markup:
         series = [Series(c["label"], t, np.array(c[key], float)) for c in picture["curves"]]
         return curves(title, series, logarithmic=True, height=300)
 
@@ -440,46 +432,14 @@ def page_sections(result: dict[str, Any]) -> list[str]:
         f"A slider-crank, left alone, steps of {1e3 * picture['h']:g} ms. Without stabilisation the accelerations are"
         " right but the loop opens; Baumgarte pulls it together again; projections and I3AL keep it closed."
     )
-    found = [
-        section(
-            "stabilisation",
-            "Stabilisation of constraints",
-            lead,
-            chart("open_by", "distance of the slider from where the angle of the crank would have it, m"),
-            chart("error", "distance of the slider from its true place, m"),
-        )
+    charts = [
+        chart("open_by", "distance of the slider from where the angle of the crank would have it, m"),
+        chart("error", "distance of the slider from its true place, m"),
     ]
-    if result["work_precision"]:
-        lead = (
-            "Error over what a simulated second costs, a point a step: left and low is better. Time of relative"
-            " coordinates is that of the steps; of the others, of a whole run."
-        )
-        charts = [
-            _cost_chart(problem, result) for problem in dict.fromkeys(p["problem"] for p in result["work_precision"])
-        ]
-        found.append(section("work-precision", "Work and precision", lead, *charts))
-    for k, (title, headings, rows) in enumerate(extra_tables(result)):
-        found.append(section(f"table{k}", title, "", table(headings, rows, "figures")))
-    for problem in dict.fromkeys(row["problem"] for row in result["rows"]):
-        mine = [row for row in result["rows"] if row["problem"] == problem]
-        lead = f"{mine[0]['coordinates']} coordinates, {mine[0]['constraints']} constraints, {mine[0]['seconds']:g} s."
-        found.append(section(_key(problem), problem, lead, table(HEADINGS, [cells(row) for row in mine], "figures")))
-    if result["equal_accuracy"]:
-        rows = [equal_cells(row) for row in result["equal_accuracy"]]
-        lead = (
-            "Our coarsest step (halving) that is at least as accurate as the other code at its own; s per simulated s."
-        )
-        found.append(section("equal", "Beside other codes, at equal accuracy", lead, table(EQUAL, rows, "figures")))
-    series = [
-        Series(grown["formulation"], np.array(grown["rods"], float), np.array(grown["us_per_step"]))
-        for grown in result["chains"]
-    ]
-    chart_of_growth = curves("µs per step over the number of rods", series, x_label="")
-    found.append(section("growth", "Chains, and compilation", "\n".join(closing(result)), chart_of_growth))
-    return found
+    return Section("Stabilisation of constraints", charts, lead, key="stabilisation")
 
 
-def _cost_chart(problem: str, result: dict[str, Any]) -> str:
+def _cost_chart(problem: str, result: dict[str, Any]) -> Markup:
     series = []
     points = [p for p in result["work_precision"] if p["problem"] == problem]
     for method in dict.fromkeys(p["method"] for p in points):
@@ -490,11 +450,7 @@ def _cost_chart(problem: str, result: dict[str, Any]) -> str:
     return curves(title, series, x_label="µs", logarithmic=True, height=420, logarithmic_x=True)
 
 
-def _key(problem: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in problem)
-
-
-def headline(result: dict[str, Any]) -> str:
+def _headline(result: dict[str, Any]) -> str:
     ours = [r for r in result["rows"] if r["formulation"] == FORMULATIONS[0].key]
     worst = max(r["phi"] for r in ours)
     text = f"I3AL on {len(ours)} mechanisms: constraints kept to {worst:.0e} m after every step"

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from sync.files.private import make_folder, rewrite
 from sync.record.utc import wall_clock
@@ -16,8 +15,8 @@ from tandem.reports.report import Line, Part, Report, Section, Table, bad, is_fi
 def write_report_page(folder: Path, report: Report) -> Path:
     """Both files, into a folder which is made if need be; returns the page's path."""
     html = write_page(folder / "report.html", report)
-    more: dict[str, Any] = report.data if isinstance(report.data, dict) else {"figures": report.data}
-    content = json_ready({"title": report.title, "headline": report.headline, **more})
+    figures = report.data if report.stored is None else report.stored
+    content = json_ready({"title": report.title, "headline": report.headline, **figures})
     rewrite(folder / "report.json", (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
     return html
 

@@ -86,7 +86,10 @@ def _headline(found: dict[str, Any]) -> str:
 
 def _rows(figures: dict[str, Any]) -> list[tuple[Cell, ...]]:
     keys = (*_PARTS, "at_outage_end", "limit")
-    return [(name, row["unit"], *(row[key] for key in keys), row["holds"]) for name, row in figures["watched"].items()]
+    return [
+        (name, row["unit"], *(row[key] for key in keys), "" if row["holds"] is None else row["holds"])
+        for name, row in figures["watched"].items()
+    ]
 
 
 def _sensor_rows(figures: dict[str, Any]) -> list[tuple[str, ...]]:
