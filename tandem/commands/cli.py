@@ -34,6 +34,7 @@ from tandem.commands.runs import runs as list_runs
 from tandem.commands.view import view
 from tandem.console.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
 from tandem.console.help_text import HERE, MACHINES, PARTS, RECORDS, RUN, Brought, Commands, flowing
+from tandem.console.present import give
 from tandem.console.terminal import (
     AsJson,
     Overrides,
@@ -296,7 +297,7 @@ def replay(
         find(run)  # a run that is not there is reported before anything is compiled
         build.ensure_for("tandem.records.replay")
         with compiling("replay"):
-            from tandem.records.replay import Asked, all_identical, print_replay, replay_run
+            from tandem.records.replay import Asked, replay_run, report
             from tandem.records.replay_save import save as save_replay
         asked = Asked(
             mode or ("ideal" if delay_ms or jitter_ms or halved else "exact"), delay_ms, jitter_ms, seed, factor,
@@ -308,13 +309,8 @@ def replay(
             from sync.record.utc import wall_clock
 
             print(f"saved: {save_replay(done, out, {'utc': wall_clock()})}", file=sys.stderr)
-        if as_json:
-            print(json.dumps(done.figures), flush=True)
-        else:
-            print_replay(output(), done.figures)
-    _report_damage(done.run.losses)  # first: what is missing of a record cannot be identical
-    if asked.mode == "exact" and not asked.changed and not all_identical(done.figures):
-        raise typer.Exit(1)
+    exact = asked.mode == "exact" and not asked.changed
+    give(report(done.figures, done.run.losses, must_be_identical=exact), as_json)
 
 
 def _report_damage(losses: list[str]) -> None:
@@ -350,11 +346,10 @@ def export_run(
 ) -> None:
     """Write a run for other programs: every block and step, exact, with units and sample instants."""
     with errors(), progress("export") as update:
-        from tandem.records.exchange.exporter import export, print_export
+        from tandem.records.exchange.exporter import export, report
 
         done = export(run, to, out, update, lambda text: print(f"export: {on_one_line(text)}", file=sys.stderr))
-    print(json.dumps(done), flush=True) if as_json else print_export(output(), done)
-    _report_damage(done["damage"])
+    give(report(done), as_json)
 
 
 @app.command("import", rich_help_panel=RECORDS)
@@ -385,14 +380,14 @@ def import_run(
 ) -> None:
     """Make a run that can be replayed from a measurement with named columns and units, or from an exported run."""
     with errors(), progress("import") as update:
-        from tandem.records.exchange.importer import Asked, import_file, print_import
+        from tandem.records.exchange.importer import Asked, import_file, report
 
         asked = Asked(
             file, config or DEFAULT, config is not None, list(maps or []), list(measured or []), time, rate_hz,
             list(overrides or []), runs, dbc,
         )  # fmt: skip
         done = import_file(asked, update)
-    print(json.dumps(done), flush=True) if as_json else print_import(output(), done)
+    give(report(done), as_json)
 
 
 @app.command(rich_help_panel=RECORDS)
@@ -401,32 +396,23 @@ def info(run: RunPath, as_json: AsJson = False) -> None:
     from sync.compile.jit import compiling
 
     with compiling("record"):
-        from tandem.records.inspect.info import info_of, print_info
+        from tandem.records.inspect.info import info_of, report
 
-    with errors():
-        with progress("reading") as update:
-            found = info_of(run, lambda share: update("reading", share))
-        if as_json:
-            print(json.dumps(found), flush=True)
-        else:
-            print_info(output(), found)
-    _report_damage(found["damage"])
+    with errors(), progress("reading") as update:
+        found = info_of(run, lambda share: update("reading", share))
+    give(report(found), as_json)
 
 
 @app.command(rich_help_panel=RECORDS)
 def compare(run: RunPath, other: OtherRunPath, as_json: AsJson = False) -> None:
     """Which channels of two records differ, by how much, where first; and what that is in metres."""
     from tandem.records.inspect.compare import compare as look
-    from tandem.records.inspect.compare import print_compare
+    from tandem.records.inspect.compare import report
 
     with errors():
         records = [_read(run), _read(other)]
         found = look(*records)
-        if as_json:
-            print(json.dumps(found), flush=True)
-        else:
-            print_compare(output(), found)
-    _report_damage([loss for record in records for loss in record.losses])
+    give(report(found, [loss for record in records for loss in record.losses]), as_json)
 
 
 @app.command(rich_help_panel=RECORDS)

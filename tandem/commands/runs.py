@@ -1,17 +1,17 @@
 """`tandem runs`: which runs a folder has, the latest first, without reading them."""
 
-import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from sync.errors import ConfigError
 from sync.files.given import open_given
-from tandem.console.terminal import AsJson, errors, output, single_lines
+from tandem.console.present import give
+from tandem.console.terminal import AsJson, errors
+from tandem.reports.report import Report, Section, Table
 
 _SHOWN = 20
 
@@ -98,27 +98,15 @@ def runs(
     """List the runs of a folder, the latest first: when, how long, how large, whether its record is whole."""
     with errors():
         found = listed(folder)
-    if as_json:
-        print(json.dumps([asdict(run) for run in found]), flush=True)
-        return
-    console = output()
-    plural = "run" if len(found) == 1 else "runs"
-    console.print(f"{len(found)} {plural} in {folder}", markup=False, soft_wrap=True)
     shown = found if everything else found[:_SHOWN]
-    table = Table("run", "begun, UTC", "s", "MB", "topics", "")
-    for row in single_lines([asdict(run) for run in shown]):
-        seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
-        topics = ", ".join(f"{count} {topic}" for topic, count in sorted(row["topics"].items()))
-        state = "" if row["whole"] else "being recorded" if row["recording"] else row["unreadable"] or "cut short"
-        table.add_row(
-            Path(row["run"]).name,
-            row["begun_utc"][:19].replace("T", " "),
-            seconds,
-            f"{row['megabytes']:.1f}",
-            topics,
-            state,
-        )
-    if shown:
-        console.print(table)
-    if len(shown) < len(found):
-        console.print(f"{len(found) - len(shown)} older ones: --all", markup=False)
+    rows = []
+    for run in shown:
+        topics = ", ".join(f"{count} {topic}" for topic, count in sorted(run.topics.items()))
+        state = "" if run.whole else "being recorded" if run.recording else run.unreadable or "cut short"
+        seconds = "" if run.seconds is None else f"{run.seconds:.1f}"
+        begun = run.begun_utc[:19].replace("T", " ")
+        rows.append((Path(run.run).name, begun, seconds, f"{run.megabytes:.1f}", topics, state))
+    headline = f"{len(found)} {'run' if len(found) == 1 else 'runs'} in {folder}"
+    older = [f"{len(found) - len(shown)} older ones: --all"] if len(shown) < len(found) else []
+    table = Section("", [Table(("run", "begun, UTC", "s", "MB", "topics", ""), rows)])
+    give(Report("tandem runs", headline, [asdict(run) for run in found], [table], older), as_json)

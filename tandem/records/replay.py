@@ -7,15 +7,12 @@ ideal     every step gets the newest block by sample instant, as if there were n
 Times of steps are those of the record; a record without steps (an imported one) gets them at its own rhythm.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from sim_service import replay as replay_flags
 from sim_service import step_record
@@ -41,7 +38,6 @@ from sync.ring.memory import refuse_too_large
 from sync.ring.ring import RingWriter, push
 from sync.ring.streams import LOOK_AHEAD
 from tandem.console.compiled import compile_machine, machine_name
-from tandem.console.terminal import single_lines
 from tandem.records import replay_look_ahead
 from tandem.records.provenance import other_facts
 from tandem.records.replay_efforts import efforts_again, in_words
@@ -49,6 +45,8 @@ from tandem.records.replay_look_ahead import PredictionsAgain
 from tandem.reports.beside_measured import beside_measured
 from tandem.reports.beside_measured import in_words as in_words_of_measured
 from tandem.reports.deviation import deviation, sentence
+from tandem.reports.outcome import DAMAGED
+from tandem.reports.report import Line, Report, Section, Table, bad, warn
 
 MODES = ("exact", "ideal")
 _MOST_DELAY_MS = 3.6e6  # an hour
@@ -483,67 +481,75 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
 # ---- saying it -------------------------------------------------------------------------------------------
 
 
-def print_replay(console: Console, figures: dict[str, Any]) -> None:
-    figures = single_lines(figures)
-    console.print(
+def report(figures: dict[str, Any], damage: Sequence[str] = (), must_be_identical: bool = False) -> Report:
+    """Exit code 10 where a part of the record is damaged (what is missing cannot be identical), 1 where an exact replay
+    with nothing changed is not identical."""
+    code = DAMAGED if damage else int(must_be_identical and not all_identical(figures))
+    rows = [(row["channel"], f"{row['max']:.6g}") for row in figures["differing_channels"]]
+    sections = [Section("Channels that differ from the record", [Table(("channel", "at most"), rows)] if rows else [])]
+    notes = [*_said(figures), *_left_out(figures), *_beside(figures)]
+    return Report("tandem replay", _headline(figures), figures, sections, notes, damage, code)
+
+
+def _headline(figures: dict[str, Any]) -> str:
+    if figures["identical"]:
+        return "identical to the record: every input and every output of every step, to the bit"
+    if first := figures["first_difference"]:
+        return (
+            f"differs from the record from step {first['step']} on: {first['channel']} was {first['recorded']!r}, is"
+            f" {first['replayed']!r}"
+        )
+    on_board = figures.get("against", {}).get("on_board")
+    return f"this replay against the run on board: {sentence(on_board)}" if on_board else "replayed"
+
+
+def _said(figures: dict[str, Any]) -> Iterator[Line]:
+    yield (
         f"{figures['steps']} steps, {figures['simulated_s']:.2f} s, in {figures['wall_s']:.2f} s:"
         f" {figures['real_time_factor']:g} times real time (reading {figures['read_s']:.2f} s, stepping"
         f" {figures['step_s']:.2f} s)"
     )
-    if figures["identical"]:
-        console.print("[green]identical[/]: every input and every output of every step, to the bit")
-    elif figures["first_difference"]:
-        first = figures["first_difference"]
-        console.print(
-            f"differs from the record from step {first['step']} on: {escape(first['channel'])} was"
-            f" {first['recorded']!r}, is {first['replayed']!r}"
-        )
-        table = Table(title="Channels that differ from the record", title_justify="left")
-        table.add_column("channel")
-        table.add_column("at most", justify="right")
-        for row in figures["differing_channels"]:
-            table.add_row(escape(row["channel"]), f"{row['max']:.6g}")
-        console.print(table)
     if figures.get("efforts"):
-        console.print(in_words(figures["efforts"]))
+        yield in_words(figures["efforts"])
     if figures.get("look_ahead"):
-        console.print(replay_look_ahead.in_words(figures["look_ahead"]))
+        yield replay_look_ahead.in_words(figures["look_ahead"])
     if figures["identical"] is False and figures["mode"] == "exact":
-        console.print(f"the parameters are those {_PARAMETERS[figures['parameters']]}", soft_wrap=True)
+        yield f"the parameters are those {_PARAMETERS[figures['parameters']]}"
         for key, (was, here) in figures["other_facts"].items():
-            text = escape(f"recorded with another {key}: {was}, here {here}")
-            console.print(f"[yellow]{text}[/]", soft_wrap=True, highlight=False)
+            yield warn(f"recorded with another {key}: {was}, here {here}")
         if not figures["other_facts"]:
-            console.print("recorded with the same sources, software, processor and libraries as here")
+            yield "recorded with the same sources, software, processor and libraries as here"
     elif figures["parameters_differ"]:
-        console.print(
-            f"[yellow]made here, {figures['parameters_differ']} words of the parameters would differ from those of the"
-            " record, which were used[/]",
-            soft_wrap=True,
+        yield warn(
+            f"made here, {figures['parameters_differ']} words of the parameters would differ from those of the record,"
+            " which were used"
         )
+
+
+def _left_out(figures: dict[str, Any]) -> Iterator[Line]:
     if figures["steps_before"]:
-        console.print(f"{figures['steps_before']} steps are of a simulator that began before the record: left out")
+        yield f"{figures['steps_before']} steps are of a simulator that began before the record: left out"
     if figures["deleted"]:
-        console.print(f"[yellow]of the record {escape(str(figures['deleted']))}[/]", soft_wrap=True)
+        yield warn(f"of the record {figures['deleted']}")
     if figures["stopped"]:
         left = figures["recorded_steps"] - figures["steps_before"] - figures["steps"]
-        console.print(
-            f"[bold red]{left} recorded steps were not done again[/]: {escape(figures['stopped'])}", soft_wrap=True
-        )
+        yield bad(f"{left} recorded steps were not done again: {figures['stopped']}")
     if figures["commands_left_out"]:
-        console.print(f"[yellow]{figures['commands_left_out']} recorded commands are left out: they are none here[/]")
+        yield warn(f"{figures['commands_left_out']} recorded commands are left out: they are none here")
     if figures["missing_blocks"]:
-        console.print(f"[yellow]{figures['missing_blocks']} blocks are missing from the record[/]")
-    asked = f"{figures['delay_ms']:g} ms delay" + f" + up to {figures['jitter_ms']:g} ms jitter" * bool(
-        figures["jitter_ms"]
-    )
+        yield warn(f"{figures['missing_blocks']} blocks are missing from the record")
+
+
+def _beside(figures: dict[str, Any]) -> Iterator[Line]:
+    jitter = f" + up to {figures['jitter_ms']:g} ms jitter" if figures["jitter_ms"] else ""
+    asked = f"{figures['delay_ms']:g} ms delay{jitter}"
     for what, found in figures.get("against", {}).items():
         title = {"on_board": "this replay against the run on board", "ideal": f"{asked} against none"}[what]
-        console.print(f"{title}: {sentence(found)}", soft_wrap=True)
+        if title not in _headline(figures):
+            yield f"{title}: {sentence(found)}"
     for text in in_words_of_measured(figures.get("measured", [])):
-        console.print(f"beside the measured {text}", soft_wrap=True, markup=False)
+        yield f"beside the measured {text}"
     if "step_error" in figures:
         found = figures["step_error"]
-        error = "not estimated" if found is None else f"estimated as {found:.1e} m at most"
-        console.print(f"error of a step: {error}")
-    console.print(f"the record ended: {figures['record_ended']}", soft_wrap=True, markup=False)
+        yield "error of a step: " + ("not estimated" if found is None else f"estimated as {found:.1e} m at most")
+    yield f"the record ended: {figures['record_ended']}"

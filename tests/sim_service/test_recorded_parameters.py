@@ -15,9 +15,10 @@ from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER
 from sim_service.contract.machine import index, tables
 from sim_service.contract.recorded_parameters import made_words, packed, recorded_machine, unpacked, with_words
 from sync.record import RunError, open_run
+from tandem.console.present import print_report
 from tandem.multibody.natural import tables as core
 from tandem.records.exchange.exporter import export
-from tandem.records.replay import Asked, configuration, print_replay, replay_run
+from tandem.records.replay import Asked, configuration, replay_run, report
 from verify.tree.golden import GOLDEN, store
 
 Change = Callable[[dict[str, Any]], None]
@@ -161,7 +162,7 @@ def test_a_replay_that_differs_says_what_else_does(tmp_path: Path) -> None:
     figures = replay_run(changed(tmp_path, heavier, **facts), Asked()).figures
     assert {key: figures["other_facts"][key][0] for key in facts} == facts
     text = io.StringIO()
-    print_replay(Console(file=text, width=120), figures)
+    print_report(Console(file=text, width=120), report(figures))
     for key, was in facts.items():
         assert f"recorded with another {key}: {was}, here " in text.getvalue()
     assert "the parameters are those of the record" in text.getvalue()

@@ -940,10 +940,11 @@ def _remade(files: list[Path]) -> Change:
 def record(folder: Path) -> Target:
     """A record, and what info, compare and export do with it."""
     from sync.record import FILE, RunError, open_run
+    from tandem.console.present import print_report
     from tandem.records.exchange.errors import ExchangeError
     from tandem.records.exchange.tables import passport_of, tables_of
     from tandem.records.inspect.compare import compare
-    from tandem.records.inspect.info import info, print_info
+    from tandem.records.inspect.info import info, report
 
     saved = _a_run(folder)
     seeds = [(folder / "a" / FILE).read_bytes(), saved.read_bytes()]
@@ -959,7 +960,7 @@ def record(folder: Path) -> Target:
         compare(found, sound)
         passport_of(found, tables_of(found))
         if len(data) % 8 == 0:  # takes its time
-            print_info(console, info(found))
+            print_report(console, report(info(found)))
 
     changed = _remade([saved, folder / "a" / FILE])
 

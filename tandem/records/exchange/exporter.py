@@ -6,17 +6,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as Printed
-
 from sync.errors import TandemError
 from sync.files.private import by_default
 from sync.record import Run, open_run
-from tandem.console.terminal import single_lines
 from tandem.records.exchange.atomic_files import written_atomically
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.tables import Progress, passport_of, tables_of
+from tandem.reports.outcome import DAMAGED
+from tandem.reports.report import Report, Section, Table, warn
 
 TABLES = ("csv", "parquet", "mf4")  # these can be imported again
 KINDS = (*TABLES, "mcap")
@@ -98,16 +95,11 @@ def _target(run: Run, to: str, out: Path | None) -> Path:
     return target
 
 
-def print_export(console: Console, figures: dict[str, Any]) -> None:
-    figures = single_lines(figures)
-    table = Printed()
-    for heading in ("topic", "file"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("rows", justify="right")
-    table.add_column("columns", justify="right")
-    for row in figures["topics"]:
-        table.add_row(escape(row["topic"]), escape(Path(row["file"]).name), str(row["rows"]), str(row["columns"]))
-    console.print(table)
-    console.print(f"{figures['bytes'] / 1e6:.1f} MB: {figures['out']}", soft_wrap=True, markup=False)
-    if figures["cut"]:
-        console.print(f"[yellow]the record {escape(figures['cut'])}; exported is what it holds[/]", soft_wrap=True)
+def report(figures: dict[str, Any]) -> Report:
+    rows = [(row["topic"], Path(row["file"]).name, row["rows"], row["columns"]) for row in figures["topics"]]
+    notes = [warn(f"the record {figures['cut']}; exported is what it holds")] if figures["cut"] else []
+    damage = figures["damage"]
+    return Report(
+        "tandem export", f"{figures['bytes'] / 1e6:.1f} MB: {figures['out']}", figures,
+        [Section("", [Table(("topic", "file", "rows", "columns"), rows)])], notes, damage, DAMAGED if damage else 0,
+    )  # fmt: skip

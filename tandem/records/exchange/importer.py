@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from daq_service.devices.dbc import Mapped as BusSignal
 from sim_service.registry import configured_machine
@@ -44,6 +43,7 @@ from tandem.records.exchange.tables import (
     layout_of,
 )
 from tandem.records.provenance import attachments, start_facts
+from tandem.reports.report import Line, Report
 
 _NOT_COPIED = ("format", "monotonic_ns")  # the writer sets them itself
 _ENDINGS = {
@@ -370,24 +370,22 @@ def summary_of(content: _Content) -> dict[str, Any]:
     }
 
 
-def print_import(console: Console, figures: dict[str, Any]) -> None:
+def report(figures: dict[str, Any]) -> Report:
     counts = ", ".join(f"{rows} rows of {name}" for name, rows in figures["rows"].items())
-    console.print(f"{counts}; {figures['seconds']:.3f} s, {figures['gaps']} gaps")
-    how = {
-        "kept": "every sample is a block, at its own instant",
-        "resampled": "put on the DAQ's period: the newest sample at or before each block",
-        "exported": "an exported run: blocks, instants and numbers as they were",
-    }
-    console.print(how[figures["instants"]])
+    lines: list[Line] = [
+        {
+            "kept": "every sample is a block, at its own instant",
+            "resampled": "put on the DAQ's period: the newest sample at or before each block",
+            "exported": "an exported run: blocks, instants and numbers as they were",
+        }[figures["instants"]]
+    ]
     if figures.get("superseded"):
-        console.print(f"{figures['superseded']} samples are in no block: newer ones came before the next block was due")
+        lines.append(f"{figures['superseded']} samples are in no block: newer ones came before the next block was due")
     if figures.get("shift_ns"):
-        console.print(f"the file's time begins below zero: shifted by {figures['shift_ns'] * 1e-9:g} s")
-    for channel, source in figures["channels"].items():
-        console.print(f"  {channel} ← {source}", markup=False)
-    for name, about in figures.get("measured", {}).items():
-        console.print(f"  measured {name} ← {about}", markup=False)
-    for remark in figures.get("remarks", ()):
-        console.print(remark, soft_wrap=True, markup=False)
-    console.print(f"run: {figures['run']}", soft_wrap=True, markup=False)
-    console.print(f"try: tandem replay {figures['run']} --mode ideal", soft_wrap=True, markup=False)
+        lines.append(f"the file's time begins below zero: shifted by {figures['shift_ns'] * 1e-9:g} s")
+    lines += [f"  {channel} ← {source}" for channel, source in figures["channels"].items()]
+    lines += [f"  measured {name} ← {about}" for name, about in figures.get("measured", {}).items()]
+    lines += figures.get("remarks", ())
+    lines += [f"run: {figures['run']}", f"try: tandem replay {figures['run']} --mode ideal"]
+    headline = f"{counts}; {figures['seconds']:.3f} s, {figures['gaps']} gaps"
+    return Report("tandem import", headline, figures, notes=lines)

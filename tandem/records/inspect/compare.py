@@ -5,19 +5,18 @@ Bits are compared, so that -0.0 and 0.0 differ, and equal NaNs do not.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from sim_service.contract.step_channels import STEP_CHANNELS
 from sync.record import Run, RunError, Topic, measured
 from sync.ring.streams import BLOCK_TOPICS, SIM
-from tandem.console.terminal import single_lines
 from tandem.reports.beside_measured import beside_measured, in_words
 from tandem.reports.deviation import deviation, sentence
+from tandem.reports.outcome import DAMAGED
+from tandem.reports.report import Part, Report, Section, Table
 
 _TOPICS = (SIM.topic, *BLOCK_TOPICS)
 _STAMPS = {c.name for c in STEP_CHANNELS}
@@ -116,41 +115,45 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
-def print_compare(console: Console, found: dict[str, Any]) -> None:
-    found = single_lines(found)
-    console.print(f"a: {found['a']}\nb: {found['b']}", soft_wrap=True, markup=False)
+def report(found: dict[str, Any], damage: Sequence[str] = ()) -> Report:
+    """Exit code 10 where a part of one of them is damaged."""
+    lines: list[Part] = [f"a: {found['a']}", f"b: {found['b']}"]
     for what in ("configuration", "parameters"):
-        for key, (x, y) in found[what].items():
-            if not key.startswith("made."):  # the same once more, packed, and tables
-                console.print(f"{what}: {key}: {_short(x)} → {_short(y)}", soft_wrap=True, markup=False)
-    if found["parameters"] and all(key.startswith("made.") for key in found["parameters"]):
-        console.print("parameters: the same, but what was made of them is not: other code, or another library")
+        settings = {key: pair for key, pair in found[what].items() if not key.startswith("made.")}
+        # what was made of parameters is the same once more, packed, and tables
+        lines += [f"{what}: {key}: {_short(x)} → {_short(y)}" for key, (x, y) in settings.items()]
+        if what == "parameters" and found[what] and not settings:
+            lines.append("parameters: the same, but what was made of them is not: other code, or another library")
     for name, topic in found["topics"].items():
-        text = f"{name}: {topic['compared']} compared"
-        if topic["a"] != topic["b"]:
-            text += f" ({topic['a']} and {topic['b']} there)"
-        text += f", {len(topic['same'])} channels equal to the bit, {len(topic['differ'])} differ"
-        if topic["only"]:
-            text += f"; only in one: {', '.join(topic['only'])}"
-        console.print(text, soft_wrap=True, markup=False)
-        for channel, (x, y) in topic["units"].items():
-            console.print(f"{name} {channel}: unit {x} against {y}", markup=False)
-        if topic["differ"]:
-            table = Table()
-            for heading in ("channel", "unit", "at most", "rms", "how many", "first at", "a", "b"):
-                table.add_column(heading, justify="left" if heading in ("channel", "unit") else "right")
-            for r in topic["differ"]:
-                figures = (f"{r['max']:.6g}", f"{r['rms']:.6g}", str(r["count"]), str(r["first"]))
-                table.add_row(
-                    escape(r["channel"]), escape(r["unit"]), *figures, f"{r['first_a']:.9g}", f"{r['first_b']:.9g}"
-                )
-            console.print(table)
+        lines += _of_topic(name, topic)
     for which, rows in found["measured"].items():
-        for text in in_words(rows):
-            console.print(f"{which} beside the measured {text}", soft_wrap=True, markup=False)
+        lines += [f"{which} beside the measured {text}" for text in in_words(rows)]
     if found["topics_of_one_only"]:
-        console.print(f"only in one of them: {', '.join(found['topics_of_one_only'])}", markup=False)
+        lines.append(f"only in one of them: {', '.join(found['topics_of_one_only'])}")
+    code = DAMAGED if damage else 0
+    return Report("tandem compare", _headline(found), found, [Section("", lines)], complaints=damage, code=code)
+
+
+def _headline(found: dict[str, Any]) -> str:
     if found["identical"]:
-        console.print("[green]identical[/]")
-    elif found["motion"]:
-        console.print(f"b against a: {sentence(found['motion'])}", soft_wrap=True)
+        return f"identical, to the bit: all channels of {', '.join(found['topics'])}"
+    if found["motion"]:
+        return f"b against a: {sentence(found['motion'])}"
+    return f"{sum(len(topic['differ']) for topic in found['topics'].values())} channels differ"
+
+
+def _of_topic(name: str, topic: dict[str, Any]) -> list[Part]:
+    text = f"{name}: {topic['compared']} compared"
+    if topic["a"] != topic["b"]:
+        text += f" ({topic['a']} and {topic['b']} there)"
+    text += f", {len(topic['same'])} channels equal to the bit, {len(topic['differ'])} differ"
+    if topic["only"]:
+        text += f"; only in one: {', '.join(topic['only'])}"
+    parts: list[Part] = [text]
+    parts += [f"{name} {channel}: unit {x} against {y}" for channel, (x, y) in topic["units"].items()]
+    rows = [
+        (r["channel"], r["unit"], f"{r['max']:.6g}", f"{r['rms']:.6g}", r["count"], r["first"], f"{r['first_a']:.9g}",
+         f"{r['first_b']:.9g}")
+        for r in topic["differ"]
+    ]  # fmt: skip
+    return [*parts, Table(("channel", "unit", "at most", "rms", "how many", "first at", "a", "b"), rows)]

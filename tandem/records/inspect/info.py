@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from sim_service.inputs.stages import counted
 from sim_service.step_record import STATUS
 from sync.record import Run, Topic, open_run
 from sync.record.settings import recorded_machine_name, recorded_parameters, recorded_rows
-from tandem.console.present import print_section
-from tandem.console.terminal import single_lines
 from tandem.records.against_truth import against_truth, truth_section
+from tandem.reports.outcome import DAMAGED
+from tandem.reports.report import Part, Report, Section, Table, bad, warn
 
 _GAP_PERIODS = 1.5
 _FOR_A_PERIOD = 4096  # intervals, whose median is the period
@@ -207,63 +204,63 @@ def _part(part: dict[str, Any], later: bool) -> str:
     return f"  {part['file']}: {'; '.join(facts)}"
 
 
-def _print_parts(console: Console, parts: list[dict[str, Any]]) -> None:
+def _parts(parts: list[dict[str, Any]]) -> list[str]:
     """All of a few; of many the first, the last, and those in which something is missing."""
     many = len(parts) > _MOST_PARTS
-    for number, part in enumerate(parts if len(parts) > 1 else ()):
-        if not many or number in (0, len(parts) - 1) or part["cut"] or part["lost"]:
-            console.print(_part(part, number > 0), soft_wrap=True, markup=False, highlight=False)
-    if many:
-        console.print(f"  {len(parts)} parts in all", highlight=False)
+    shown = [
+        _part(part, number > 0)
+        for number, part in enumerate(parts if len(parts) > 1 else ())
+        if not many or number in (0, len(parts) - 1) or part["cut"] or part["lost"]
+    ]
+    return shown + [f"  {len(parts)} parts in all"] * many
 
 
-def print_info(console: Console, found: dict[str, Any]) -> None:
-    found = single_lines(found)
-    start = {key: escape(value) for key, value in found["start"].items()}
-    console.print(f"[bold]{escape(found['file'])}[/]  {found['bytes'] / 1e6:.2f} MB", soft_wrap=True)
-    console.print(
-        f"{escape(found['name'])}, {start.get('utc')}, {found['seconds']:.3f} s over {start.get('transport', '?')}"
-    )
-    mark = "[green]whole[/]" if found["whole"] else "[bold red]not whole[/]"
+def report(found: dict[str, Any]) -> Report:
+    """Exit code 10 where a part is damaged."""
+    start = found["start"]
+    mark = "whole" if found["whole"] else "not whole"
     if found["lacking"]:
         mark += f": lacks {found['lacking']} blocks"
-    console.print(f"{mark}; ended: {escape(found['ended'])}", soft_wrap=True)
+    over = f"{found['seconds']:.3f} s over {start.get('transport', '?')}"
+    headline = f"{found['name']}, {over}: {mark}; ended: {found['ended']}."
+    permitted = "permitted" if start.get("real_time") == "true" else "not permitted"
+    about: list[Part] = [f"{found['file']}  {found['bytes'] / 1e6:.2f} MB, {start.get('utc')}"]
     if found["cut"] and not found["ended"].endswith(found["cut"]):
-        console.print(escape(found["cut"]), soft_wrap=True)
+        about.append(bad(found["cut"]))
     if found["deleted"]:
-        console.print(
-            f"[bold yellow]kept: the last {found['deleted']['kept']} parts[/]; {escape(found['deleted']['text'])}",
-            soft_wrap=True,
-        )
-    for text in found["unsynced"]:
-        console.print(f"[bold red]{escape(text)}[/]", soft_wrap=True)
-    _print_parts(console, found["parts"])
-    console.print(
+        about.append(warn(f"kept: the last {found['deleted']['kept']} parts; {found['deleted']['text']}"))
+    about += [*map(bad, found["unsynced"]), *_parts(found["parts"])]
+    about.append(
         f"{start.get('software')} ({start.get('sources')}), Python {start.get('python')}, numba {start.get('numba')};"
-        f" {start.get('machine')} {start.get('processor')}, {start.get('cores')} cores,"
-        f" real time {'permitted' if start.get('real_time') == 'true' else 'not permitted'}",
-        soft_wrap=True,
+        f" {start.get('machine')} {start.get('processor')}, {start.get('cores')} cores, real time {permitted}"
     )
-    table = Table(title="Topics", title_justify="left")
-    for heading in ("", "messages", "Hz", "s", "gaps", "longest, ms", "epochs", "missing", "lost", "dropped"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for name, t in found["topics"].items():
+    sections = [Section("", about), Section("Topics", _topics(found["topics"])), Section("", _happened(found))]
+    if found["truth"]:
+        sections.append(truth_section(found["truth"]))
+    damage = found["damage"]
+    return Report("tandem info", headline, found, sections, complaints=damage, code=DAMAGED if damage else 0)
+
+
+def _topics(topics: dict[str, Any]) -> list[Part]:
+    rows = []
+    for name, t in topics.items():
         rate = f"{t['rate_hz']:g}" if t["rate_hz"] else "?"
         cells = [t["messages"], rate, f"{t['seconds']:.3f}", t["gaps"], t["longest_gap_ms"], t["epochs"]]
-        table.add_row(escape(name), *(str(c) for c in (*cells, t["missing"], t["lost"], t["dropped"])))
-    console.print(table)
-    for name, t in found["topics"].items():
-        channels = ", ".join(f"{c} [{unit}]" for c, unit in t["channels"].items())
-        console.print(f"{name}: {channels}", soft_wrap=True, markup=False, highlight=False)
+        rows.append([name, *(str(c) for c in (*cells, t["missing"], t["lost"], t["dropped"]))])
+    headings = ("", "messages", "Hz", "s", "gaps", "longest, ms", "epochs", "missing", "lost", "dropped")
+    channels = [f"{name}: " + ", ".join(f"{c} [{u}]" for c, u in t["channels"].items()) for name, t in topics.items()]
+    return [Table(headings, rows), *channels]
+
+
+def _happened(found: dict[str, Any]) -> list[str]:
+    lines = []
     if found["steps"]:
         age = found["steps"]["age_us"]
-        status = ", ".join(f"{count} {word}" for word, count in found["steps"]["status"].items())
-        console.print(f"age at use: p50 {age['p50']:.0f} us, p99 {age['p99']:.0f} us, max {age['max']:.0f} us")
-        console.print(f"steps: {status}", soft_wrap=True)
+        lines.append(f"age at use: p50 {age['p50']:.0f} us, p99 {age['p99']:.0f} us, max {age['max']:.0f} us")
+        lines.append("steps: " + ", ".join(f"{count} {word}" for word, count in found["steps"]["status"].items()))
     for notice in found["said"]:
         at = "" if notice["s"] is None else f"{notice['s']:9.3f} s  "
-        console.print(f"{at}{notice['text']}", soft_wrap=True, markup=False, highlight=False)
+        lines.append(f"{at}{notice['text']}")
     if found["model"]:
-        console.print(f"model {escape(found['model'])}, {len(found['parameters'])} parameters (--json lists them)")
-    if found["truth"]:
-        print_section(console, truth_section(found["truth"]))
+        lines.append(f"model {found['model']}, {len(found['parameters'])} parameters (--json lists them)")
+    return lines

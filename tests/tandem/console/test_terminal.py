@@ -21,6 +21,7 @@ from sync.visible import visible
 from tandem.commands import cli
 from tandem.commands.cli import app
 from tandem.commands.view import _say
+from tandem.console.present import print_report
 from tandem.console.terminal import Terminal
 from tandem.reports.outcome import DAMAGED
 from verify.robustness.bomb_files import packed
@@ -88,13 +89,13 @@ FIGURES: dict[str, Any] = {
 
 
 def test_what_a_record_says_is_no_markup_and_no_line_of_its_own() -> None:
-    from tandem.records.replay import print_replay
+    from tandem.records.replay import report
 
     out = io.StringIO()
-    print_replay(Terminal(file=out, force_terminal=True, width=1000), FIGURES)
+    print_report(Terminal(file=out, force_terminal=True, width=1000), report(FIGURES))
     assert "\x1b]8" not in out.getvalue()
     plain = io.StringIO()
-    print_replay(Terminal(file=plain, width=1000), FIGURES)
+    print_report(Terminal(file=plain, width=1000), report(FIGURES))
     shown = LINK.replace("\n", "\\x0a")
     assert plain.getvalue().count(shown) == 7
     assert not any(line.startswith("identical") for line in plain.getvalue().split("\n"))

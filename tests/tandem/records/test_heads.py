@@ -16,8 +16,9 @@ from sync.record.rings import RING, Account, Ring
 from sync.record.run import RunError
 from sync.record.writer import END, RunWriter
 from tandem.commands.runs import listed
+from tandem.console.present import print_report
 from tandem.records.exchange.tables import tables_of
-from tandem.records.inspect.info import info, print_info
+from tandem.records.inspect.info import info, report
 from tests.system.conftest import tandem
 from tests.tandem.runs import BEGIN_NS, DAQ, daq_words
 
@@ -64,7 +65,7 @@ def use(folder: Path) -> None:
     except RunError:
         return
     found = info(run)
-    print_info(Console(file=io.StringIO()), found)
+    print_report(Console(file=io.StringIO()), report(found))
     json.dumps(found)
     if importlib.util.find_spec("asammdf"):  # the extra mf4
         from tandem.records.exchange.mf4 import started

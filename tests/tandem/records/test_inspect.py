@@ -18,20 +18,23 @@ from sync.errors import ConfigError
 from sync.record import Run, RunError, open_run
 from sync.record.settings import recorded_tiles
 from sync.ring.block import Channel, Layout
-from tandem.records.inspect.compare import compare, print_compare
-from tandem.records.inspect.info import info, info_of, print_info
+from tandem.console.present import print_report
+from tandem.records.inspect.compare import compare
+from tandem.records.inspect.compare import report as compared
+from tandem.records.inspect.info import info, info_of, report
 from tandem.records.inspect.plot import Panel, panels, write_page, write_png
 from tandem.reports.deviation import deviation, off_path, sentence
+from tandem.reports.report import Report
 from tests.examples import few
 from tests.tandem.reports.test_html import Page
 from tests.tandem.runs import BEGIN_NS, DAQ, MS, SHOWN, STEP, daq_words, step_words, write_drive, write_run
 
 
-def said(print_it: Any, found: dict[str, Any]) -> str:
+def said(found: Report) -> str:
     """What people read; and that programs can read it too."""
-    json.dumps(found)
+    json.dumps(found.data)
     out = io.StringIO()
-    print_it(Console(file=out, width=500), found)
+    print_report(Console(file=out, width=500), found)
     return out.getvalue()
 
 
@@ -57,14 +60,14 @@ def test_info_of_a_plain_run(drive: Run) -> None:
     assert found["model"] == "single_track" and found["parameters"] == {"mass": {"value": 1.0, "unit": "kg"}}
     # it has its end, but five blocks that passed the ring are not in it
     assert found["whole"] is False and found["lacking"] == 5
-    text = said(print_info, found)
+    text = said(report(found))
     assert "not whole: lacks 5 blocks" in text and "single_track" in text
 
 
 def test_a_run_with_its_end_that_lacks_nothing_is_whole(tmp_path: Path) -> None:
     found = info(open_run(write_run(tmp_path / "run", {"/daq": (DAQ, daq_words(50))}, lost="0")))
     assert found["whole"] is True and found["lacking"] == 0
-    assert "not whole" not in said(print_info, found)
+    assert "not whole" not in said(report(found))
 
 
 def test_figures_of_a_record_that_is_not_kept_are_the_same(tmp_path: Path) -> None:
@@ -105,7 +108,7 @@ def test_info_finds_gaps_epochs_and_what_is_missing(tmp_path: Path) -> None:
 def test_info_of_next_to_nothing(tmp_path: Path, n: int) -> None:
     found = info(open_run(write_drive(tmp_path / "run", steps=step_words(n), daq=daq_words(n))))
     assert found["seconds"] == 0.0
-    assert "a drive" in said(print_info, found)
+    assert "a drive" in said(report(found))
 
 
 def test_a_run_without_its_end_is_not_whole(tmp_path: Path) -> None:
@@ -113,7 +116,7 @@ def test_a_run_without_its_end_is_not_whole(tmp_path: Path) -> None:
     found = info(open_run(folder))
     assert found["whole"] is False and found["ended"].startswith("without an end: the recorder was killed")
     assert found["topics"]["/daq"]["messages"] == 50
-    assert "not whole" in said(print_info, found)
+    assert "not whole" in said(report(found))
 
 
 def test_odd_words_in_a_record_are_said_as_they_are(drive: Run) -> None:
@@ -123,7 +126,7 @@ def test_odd_words_in_a_record_are_said_as_they_are(drive: Run) -> None:
     run.topics = drive.topics
     found = info(run)
     assert found["topics"]["/daq"]["lost"] == found["topics"]["/daq"]["dropped"] == 0
-    assert said(print_info, found).count(odd) == 5
+    assert said(report(found)).count(odd) == 5
 
 
 # ---- compare ---------------------------------------------------------------------------------------------------------
@@ -137,7 +140,7 @@ def test_a_machine_described_by_anything_is_shown_without_it(drive: Run, tmp_pat
     run = open_run(write_run(tmp_path / "run", topics, attachments=changed))
     found = info(run)
     assert found["model"] is None and found["parameters"] == (odd if isinstance(odd, dict) else {})
-    assert "model" not in said(print_info, found)
+    assert "model" not in said(report(found))
     assert [tile[3] for tile in recorded_tiles(run)] == ([7.0] if odd == 7 else [])
 
 
@@ -146,7 +149,7 @@ def test_a_run_compared_with_itself_is_identical(drive: Run) -> None:
     assert found["identical"] is True and found["configuration"] == found["parameters"] == {}
     assert all(not topic["differ"] for topic in found["topics"].values())
     assert found["motion"]["apart_m"] == {"max": 0.0, "rms": 0.0, "end": 0.0}
-    assert said(print_compare, found).rstrip().endswith("identical")
+    assert said(compared(found)).startswith("identical")
 
 
 def test_instants_of_two_runs_are_not_compared(drive: Run, tmp_path: Path) -> None:
@@ -181,7 +184,7 @@ def test_one_changed_bit_is_found(drive: Run, number: int, bit: int, channel: st
     assert row["max"] == abs(before - changed)
     assert row["rms"] == pytest.approx(abs(before - changed) / math.sqrt(400))
     assert not found["topics"]["/daq"]["differ"]
-    assert re.search(rf"{channel} .* {number} ", said(print_compare, found))
+    assert re.search(rf"{channel} .* {number} ", said(compared(found)))
 
 
 def test_zeros_of_two_signs_differ_and_equal_nans_do_not(tmp_path: Path) -> None:
@@ -200,7 +203,7 @@ def test_numbers_against_none_are_a_difference_too(tmp_path: Path) -> None:
     runs = [open_run(write_drive(tmp_path / name, steps=words)) for name, words in (("a", a), ("b", b))]
     found = compare(*runs)
     assert [row["channel"] for row in found["topics"]["/step"]["differ"]] == ["vx", "ay"]
-    assert not found["identical"] and "vx" in said(print_compare, found)
+    assert not found["identical"] and "vx" in said(compared(found))
 
 
 def test_runs_of_two_lengths_and_layouts_are_compared_where_they_can_be(tmp_path: Path) -> None:
@@ -231,7 +234,7 @@ def test_changed_settings_are_named(drive: Run, tmp_path: Path) -> None:
     assert found["configuration"] == {"sim.step_ms": [5.0, 2.5]}
     assert found["parameters"] == {"model": ["single_track", None], "parameters.mass.value": [1.0, 2.0]}
     assert found["identical"] is True  # what was recorded is
-    assert "sim.step_ms: 5.0 → 2.5" in said(print_compare, found)
+    assert "sim.step_ms: 5.0 → 2.5" in said(compared(found))
 
 
 def test_runs_with_nothing_in_common_are_an_error(drive: Run) -> None:

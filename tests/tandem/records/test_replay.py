@@ -21,8 +21,9 @@ from sync.record import CompleteRun, CompleteTopic, Run, RunError, RunWriter, op
 from sync.ring.block import SEQ, Channel, Layout
 from sync.ring.ring import RingReader
 from tandem.commands.cli import app
+from tandem.console.present import print_report
 from tandem.machines.car.device.driver import evaluate, profile_tables, read_manoeuvre
-from tandem.records.inspect.info import info, print_info
+from tandem.records.inspect.info import info, report
 from tandem.records.provenance import attachments, start_facts
 from tandem.records.replay import Asked, all_identical, replay_run
 from tandem.records.replay_save import save
@@ -373,7 +374,7 @@ def test_a_sound_file_with_strange_content_is_refused_by_name(config: Config, tm
     )  # fmt: skip
     with pytest.raises(RunError, match="/command 0: number 0: no parameter of single_track"):
         replay_run(odd, Asked())
-    print_info(Console(file=io.StringIO()), info(open_run(odd)))
+    print_report(Console(file=io.StringIO()), report(info(open_run(odd))))
 
 
 def test_twenty_times_real_time_and_more(run: Path, tmp_path: Path) -> None:
