@@ -16,13 +16,14 @@ def places(name: str, entries: Iterable[Any]) -> Any:
     return IntEnum(name, [(getattr(e, "name", e), position) for position, e in enumerate(entries)])
 
 
-def lay_out(count: int, *arrays: tuple[int, Mapping[Any, int]]) -> tuple[np.ndarray, list[int]]:
-    """(start and stop of all `count` parts, where each array ends), the parts of an array one behind the other from
-    where they begin, by their sizes. A part that is not there is empty."""
+def lay_out(count: int, *arrays: tuple[int, Mapping[Any, Any]]) -> tuple[np.ndarray, list[int]]:
+    """(start and stop of all `count` parts, where each array ends). Of each array: where its parts begin, and the
+    parts, or their sizes, one behind the other. A part that is not there is empty."""
     spans, ends = np.zeros(2 * count, np.int64), []
-    for begin, sizes in arrays:
+    for begin, parts in arrays:
         at = begin
-        for which, size in sizes.items():
+        for which, what in parts.items():
+            size = what if isinstance(what, int) else len(what)
             spans[2 * which : 2 * which + 2] = at, at + size
             at += size
         ends.append(at)
@@ -37,11 +38,6 @@ def span(spans: np.ndarray, which: int) -> slice:
 def places_in(spans: np.ndarray, which: int) -> tuple[int, ...]:
     """The places of that part."""
     return tuple(range(int(spans[2 * which]), int(spans[2 * which + 1])))
-
-
-def lengths(parts: Mapping[Any, Any]) -> dict[Any, int]:
-    """Sizes of parts that are there."""
-    return {which: len(values) for which, values in parts.items()}
 
 
 def joined(parts: Mapping[Any, Any], kind: Any) -> np.ndarray:

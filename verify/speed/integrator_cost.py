@@ -14,6 +14,7 @@ from numba import float64, int64, types, void
 
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 from sync.compile.jit import kernel
+from sync.compile.parts import span
 from tandem.multibody.relative import integrators, ode
 from tandem.multibody.relative.integrators import factorise_shifted, solve_shifted
 from verify.measure import Row, figure
@@ -84,7 +85,7 @@ def integrator_cost(*, rounds: int = 300) -> Iterator[Row]:
     for dense in (False, True):
         layout = ode.make_layout(n, STATES, [BALL], dense, cap=2)
         scratch = ode.make_scratch(layout)
-        scratch[ode.span(layout, ode.Part.JACOBIAN)] = J.ravel()
+        scratch[span(layout, ode.Part.JACOBIAN)] = J.ravel()
 
         def factorisation(count: int, layout: Any = layout, scratch: Any = scratch) -> None:
             factorise_often(layout, scratch, sigma, count)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sim_service.composite import Own, around, own_room_at
 from sim_service.contract.machine import Machine, Moving, Prediction, Quantity, Reshape, Tables
-from sync.compile.parts import joined, lay_out, lengths, places_in, span
+from sync.compile.parts import joined, lay_out, places_in, span
 from sync.config.toml import Section, check
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, Observed
 from tandem.estimation.description import Sensors, Walk, read_sensors
@@ -90,9 +90,7 @@ def _own(own: Observed, params: np.ndarray, settings: ObserverSection, where: st
     }  # fmt: skip
     work = {A.SCRATCH: memory.scratch, A.GIVEN: memory.given, A.INNOVATIONS: memory.innovations}
     room_at = own_room_at(base, len(outputs))
-    spans, (_, _, state_end, work_end) = lay_out(
-        len(A), (2 * len(A), lengths(ints)), (0, lengths(reals)), (0, lengths(state)), (room_at, lengths(work))
-    )
+    spans, (_, _, state_end, work_end) = lay_out(len(A), (2 * len(A), ints), (0, reals), (0, state), (room_at, work))
 
     def begin(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
         begun = make_filter(own, params, sensors, settings.filter, h, where, state[:n].copy()).memory

@@ -7,7 +7,7 @@ at a limited rate: nobody is pushed by a key that begins elsewhere.
 
 import numpy as np
 
-from sim_service.contract.machine import Parameter
+from sim_service.contract.machine import Parameter, places
 from sync.compile.jit import kernel
 from tandem.machines.piano import action, geometry
 from tandem.machines.piano.port import REGULATION
@@ -21,7 +21,6 @@ MEMORY = (
     ("exceeded", "1", "pieces with too many events"),
     ("last_position", "m", "measured, a step before"),
 )
-PHASE, BEGUN, ENERGY, UNDAMPED, EXCEEDED, LAST = range(action.N, action.N + len(MEMORY))
 SIZE = action.N + len(MEMORY)
 STATE = action.STATE + MEMORY
 
@@ -32,7 +31,7 @@ PARAMETERS = (
     Parameter("longest_step", "s", 1e-4, 2e-5, 5e-4, "of the integration inside a step"),
     Parameter("damper_at", "rad", -0.028, -0.05, 0.0, "angle of the key below which the damper is on the string"),
 )
-KEY_REST, LONGEST, DAMPER_AT = range(len(geometry.PARAMETERS), len(PARAMETERS))
+S, P = places("S", (name for name, *_ in STATE)), places("P", PARAMETERS)
 _FARTHEST = 0.1  # m, of a position that is taken as it is
 _FASTEST = 20.0  # rad/s, of a measured key
 _APPROACH = 0.2  # rad/s, at the start
@@ -63,24 +62,24 @@ def advance(state, position, velocity, params, extra_mass, room, h):
         room[i] = params[i]
     room[action.M1] = max(room[action.M1] + extra_mass, 1e-3)
     if state[action.TIME] == 0.0:
-        x[action.DRIVER] = params[KEY_REST]
-        state[ENERGY] = action.stored(0, x, room)
-    wanted = min(max(params[KEY_REST] + (position + velocity * h) / geometry.FRONT, _LOWEST), _HIGHEST)
+        x[action.DRIVER] = params[P.key_rest]
+        state[S.energy_before] = action.stored(0, x, room)
+    wanted = min(max(params[P.key_rest] + (position + velocity * h) / geometry.FRONT, _LOWEST), _HIGHEST)
     rate = (wanted - x[action.DRIVER]) / h
-    fastest = _FASTEST if state[BEGUN] > 0.0 else _APPROACH
+    fastest = _FASTEST if state[S.begun] > 0.0 else _APPROACH
     if abs(rate) <= fastest:
-        state[BEGUN] = 1.0
+        state[S.begun] = 1.0
         room[action.SEEN_RATE] = velocity / geometry.FRONT
     else:
         rate = fastest if rate > 0.0 else -fastest
         room[action.SEEN_RATE] = rate
     room[action.PATH_RATE] = rate
     struck = state[action.STRIKES]
-    mode, exceeded = action.advance(int(state[PHASE]), x, room, h, params[LONGEST])
-    state[PHASE] = mode
-    state[EXCEEDED] += exceeded
-    state[LAST] = position
+    mode, exceeded = action.advance(int(state[S.phase_now]), x, room, h, params[P.longest_step])
+    state[S.phase_now] = mode
+    state[S.exceeded] += exceeded
+    state[S.last_position] = position
     if state[action.STRIKES] > struck:
-        state[UNDAMPED] = 1.0
-    elif x[action.QK] < params[DAMPER_AT]:
-        state[UNDAMPED] = 0.0
+        state[S.undamped] = 1.0
+    elif x[action.QK] < params[P.damper_at]:
+        state[S.undamped] = 0.0

@@ -18,7 +18,7 @@ INPUTS = tuple(Quantity(f"{name}_position", "m", "of its front, down is positive
 STATES = tuple(Quantity(f"{name}_{each}", unit, text) for name in _NAMES for each, unit, text in keys.STATE)
 _OF_KEY = (port.FORCES[0], port.PHASE, port.HAMMER, *port.STRIKES, port.ENERGY[1])
 _PER_KEY = len(_OF_KEY)
-TIP, PHASE, HAMMER, COUNT, SPEED, AGE, SOUNDING, ERROR = range(_PER_KEY)
+W = places("W", _OF_KEY)  # of one key
 OUTPUTS = tuple(Quantity(f"{name}_{q.name}", q.unit, q.text) for name in _NAMES for q in _OF_KEY)
 PARAMETERS = (
     *(
@@ -38,15 +38,15 @@ def step(state, inputs, params, tables, work, h):
     for k in range(KEYS):
         own = state[k * keys.SIZE : (k + 1) * keys.SIZE]
         out = work[k * _PER_KEY : (k + 1) * _PER_KEY]
-        position, velocity = keys.measured(inputs[k], inputs[KEYS + k], own[keys.LAST], own[keys.BEGUN], h)
+        position, velocity = keys.measured(inputs[k], inputs[KEYS + k], own[keys.S.last_position], own[keys.S.begun], h)
         inputs[KEYS + k] = velocity
         keys.advance(own, position, velocity, params, -k * params[P.hammer_taper], room, h)
-        x, mode = own[: action.N], int(own[keys.PHASE])
-        out[TIP], out[PHASE], out[HAMMER] = action.coupler(x, room) / geometry.FRONT, mode, x[action.QH]
-        out[COUNT], out[SPEED] = x[action.STRIKES], x[action.STRIKE_RATE] * geometry.SHANK
-        out[AGE] = x[action.TIME] - x[action.STRIKE_AT] if x[action.STRIKES] > 0.0 else 0.0
-        out[SOUNDING] = own[keys.UNDAMPED]
-        out[ERROR] = action.stored(mode, x, room) - own[keys.ENERGY] - x[action.WORK] + x[action.LOST]
+        x, mode = own[: action.N], int(own[keys.S.phase_now])
+        out[W.tip_force], out[W.phase], out[W.hammer] = action.coupler(x, room) / geometry.FRONT, mode, x[action.QH]
+        out[W.strike_count], out[W.strike_speed] = x[action.STRIKES], x[action.STRIKE_RATE] * geometry.SHANK
+        out[W.strike_age] = x[action.TIME] - x[action.STRIKE_AT] if x[action.STRIKES] > 0.0 else 0.0
+        out[W.sounding] = own[keys.S.undamped]
+        out[W.energy_error] = action.stored(mode, x, room) - own[keys.S.energy_before] - x[action.WORK] + x[action.LOST]
 
 
 def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
@@ -58,7 +58,7 @@ def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndar
 def frames(state, params, out):
     for k in range(KEYS):
         own = state[k * keys.SIZE : (k + 1) * keys.SIZE]
-        drawing.pose(own[: action.N], int(own[keys.PHASE]), params, out[k * drawing.PER_KEY :], drawing.place(k))
+        drawing.pose(own[: action.N], int(own[keys.S.phase_now]), params, out[k * drawing.PER_KEY :], drawing.place(k))
 
 
 MACHINE = Machine(

@@ -45,8 +45,11 @@ S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field
 _SMALL = len(keys.PARAMETERS)
 _X = keys.SIZE
-_MODE, _STRUCK, _AT, _SPEED = range(_X + small.N, _X + small.N + 4)
 _ROOM = len(OUTPUTS)
+_STRIKES = (  # of the small object, in its room and in the state
+    (small.STRUCK, int(S.small_strikes)), (small.STRUCK_AT, int(S.small_strike_at)),
+    (small.STRUCK_SPEED, int(S.small_strike_speed)),
+)  # fmt: skip
 
 
 @kernel()
@@ -56,14 +59,22 @@ def _step_small(thing, state, position, velocity, params, work, room, h):
     x = state[_X : _X + small.N]
     if x[small.ONE] == 0.0:
         x[small.PORT] = x[small.XK] = x[small.XH] = position
-    room[small.STRUCK], room[small.STRUCK_AT], room[small.STRUCK_SPEED] = state[_STRUCK], state[_AT], state[_SPEED]
+    room[small.STRUCK], room[small.STRUCK_AT], room[small.STRUCK_SPEED] = (
+        state[S.small_strikes],
+        state[S.small_strike_at],
+        state[S.small_strike_speed],
+    )
     mode, force, exceeded = small.advance(
-        thing, int(state[_MODE]), x, room, position + velocity * h, velocity, h
+        thing, int(state[S.small_mode]), x, room, position + velocity * h, velocity, h
     )  # fmt: skip
-    state[_MODE] = mode
-    state[_STRUCK], state[_AT], state[_SPEED] = room[small.STRUCK], room[small.STRUCK_AT], room[small.STRUCK_SPEED]
-    state[keys.EXCEEDED] += exceeded
-    state[keys.LAST], state[keys.BEGUN] = position, 1.0
+    state[S.small_mode] = mode
+    state[S.small_strikes], state[S.small_strike_at], state[S.small_strike_speed] = (
+        room[small.STRUCK],
+        room[small.STRUCK_AT],
+        room[small.STRUCK_SPEED],
+    )
+    state[S.exceeded] += exceeded
+    state[S.last_position], state[S.begun] = position, 1.0
     for i in range(_ROOM):
         work[i] = 0.0
     work[W.tip_force] = work[W.pilot_force] = force
@@ -72,16 +83,18 @@ def _step_small(thing, state, position, velocity, params, work, room, h):
     work[W.key_travel] = x[small.PORT] if thing == small.PLECTRUM else x[small.XK]
     work[W.key] = geometry.Q1 + work[W.key_travel] / geometry.FRONT
     work[W.hammer] = x[small.XH]
-    work[W.strike_count], work[W.strike_speed] = state[_STRUCK], state[_SPEED]
-    work[W.strike_age] = x[small.CLOCK] - state[_AT] if state[_STRUCK] > 0.0 else 0.0
-    work[W.sounding] = 1.0 if state[_STRUCK] > 0.0 else 0.0
-    work[W.events_exceeded] = state[keys.EXCEEDED]
+    work[W.strike_count], work[W.strike_speed] = state[S.small_strikes], state[S.small_strike_speed]
+    work[W.strike_age] = x[small.CLOCK] - state[S.small_strike_at] if state[S.small_strikes] > 0.0 else 0.0
+    work[W.sounding] = 1.0 if state[S.small_strikes] > 0.0 else 0.0
+    work[W.events_exceeded] = state[S.exceeded]
     work[W.port] = position
 
 
 @kernel(STEP)
 def step(state, inputs, params, tables, work, h):
-    position, velocity = keys.measured(inputs[I.position], inputs[I.velocity], state[keys.LAST], state[keys.BEGUN], h)
+    position, velocity = keys.measured(
+        inputs[I.position], inputs[I.velocity], state[S.last_position], state[S.begun], h
+    )
     inputs[I.velocity] = velocity
     room = work[_ROOM:]
     thing = int(params[P.object])
@@ -89,7 +102,7 @@ def step(state, inputs, params, tables, work, h):
         _step_small(thing, state, position, velocity, params, work, room, h)
         return
     keys.advance(state, position, velocity, params, 0.0, room, h)
-    x, mode = state[: action.N], int(state[keys.PHASE])
+    x, mode = state[: action.N], int(state[S.phase_now])
     button = geometry.BUTTON + room[action.HIGHER]
     q5, _, _, _, _, q6, dq6, jx, jy, djx, djy = action.jack_at(mode, x[action.QK], button)
     q4, q9, _, _, _, _ = action.knuckle(x[action.QH], q6, dq6, jx, jy, djx, djy)
@@ -104,10 +117,10 @@ def step(state, inputs, params, tables, work, h):
     work[W.toe_gap] = action.toe_gap(x[action.QK], button)
     work[W.strike_count], work[W.strike_speed] = x[action.STRIKES], x[action.STRIKE_RATE] * geometry.SHANK
     work[W.strike_age] = x[action.TIME] - x[action.STRIKE_AT] if x[action.STRIKES] > 0.0 else 0.0
-    work[W.sounding] = state[keys.UNDAMPED]
+    work[W.sounding] = state[S.undamped]
     work[W.work_done] = x[action.WORK]
-    work[W.energy_error] = action.stored(mode, x, room) - state[keys.ENERGY] - x[action.WORK] + x[action.LOST]
-    work[W.phase_changes], work[W.events_exceeded] = x[action.CHANGES], state[keys.EXCEEDED]
+    work[W.energy_error] = action.stored(mode, x, room) - state[S.energy_before] - x[action.WORK] + x[action.LOST]
+    work[W.phase_changes], work[W.events_exceeded] = x[action.CHANGES], state[S.exceeded]
     work[W.port] = position
 
 
@@ -117,7 +130,7 @@ def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndar
 
 
 def frames(state, params, out):
-    drawing.pose(state[: action.N], int(state[keys.PHASE]), params, out)
+    drawing.pose(state[: action.N], int(state[S.phase_now]), params, out)
 
 
 MACHINE = Machine(

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from sim_service.composite import Own, around, own_room_at
 from sim_service.contract.machine import Machine, Quantity, Tables
-from sync.compile.parts import joined, lay_out, lengths, places_in, span
+from sync.compile.parts import joined, lay_out, places_in, span
 from sync.config.toml import Section, check
 from sync.errors import ConfigError
 from tandem.estimation.contract import LINEARISE, MEASURE, Observed
@@ -76,7 +76,7 @@ def _own(own: Observed, sensors: Sensors, settings: SensedSection) -> Own:
         A.OF: sum(waiting),
     }  # fmt: skip
     spans, (_, _, state_end, work_end) = lay_out(
-        len(A), (2 * len(A), lengths(ints)), (0, lengths(reals)), (states, state),
+        len(A), (2 * len(A), ints), (0, reals), (states, state),
         (room_at, {A.SLOPES: n * n + 512, A.AT: own.at_size}),
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.compile.parts import joined, lay_out
 from tandem.multibody.natural import tables
 from tandem.multibody.natural.equations import Constraint, Element, Equations
 from tandem.multibody.natural.errors import IllConditioned, MechanismError, Undetermined
@@ -269,25 +270,15 @@ def _sizes(
 
 
 def _flat(part: dict[P, Any], sizes: dict[P, int]) -> tuple[np.ndarray, np.ndarray, int, int]:
-    header = np.zeros(tables.HEADER, np.int64)
-    at = {"ints": tables.HEADER, "reals": 0, "state": 0, "work": 0}
-    ints: list[np.ndarray] = [header]
-    reals: list[np.ndarray] = []
-    for which in P:
-        if which < P.FORM_COEF:
-            array, size = "ints", len(part[which])
-            ints.append(np.asarray(part[which], np.int64))
-        elif which < P.TIME:
-            array, size = "reals", len(part[which])
-            reals.append(np.asarray(part[which], float))
-        else:
-            array, size = "state" if which < P.DIAGNOSTIC else "work", sizes[which]
-        header[2 * which : 2 * which + 2] = at[array], at[array] + size
-        at[array] += size
-    joined = np.concatenate(ints)
-    if joined.size and joined.max() > np.iinfo(np.int32).max:
+    ints = {which: part[which] for which in P if which < P.FORM_COEF}
+    reals = {which: part[which] for which in P if P.FORM_COEF <= which < P.TIME}
+    state = {which: sizes[which] for which in P if P.TIME <= which < P.DIAGNOSTIC}
+    work = {which: sizes[which] for which in P if which >= P.DIAGNOSTIC}
+    spans, ends = lay_out(len(P), (tables.HEADER, ints), (0, reals), (0, state), (0, work))
+    whole = np.concatenate([spans, joined(ints, np.int64)])
+    if whole.max() > np.iinfo(np.int32).max:
         raise MechanismError("the tables are too large")
-    return joined.astype(np.int32), np.concatenate(reals), at["state"], at["work"]
+    return whole.astype(np.int32), joined(reals, float), ends[2], ends[3]
 
 
 def _choose_penalties(system: System) -> None:

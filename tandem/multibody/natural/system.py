@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.compile import parts
 from sync.compile.jit import kernel
 from tandem.multibody.natural import evaluation, tables
 from tandem.multibody.natural.equations import Constraint, Element, Equations
@@ -85,7 +86,7 @@ class System:
 
     def span(self, which: P) -> slice:
         """Where a part lies in its array."""
-        return slice(int(self.ints[2 * which]), int(self.ints[2 * which + 1]))
+        return parts.span(self.ints, which)
 
     def part(self, which: P, array: np.ndarray | None = None) -> np.ndarray:
         """A view of a part: of `ints` or `reals`, or of the state or work vector given."""

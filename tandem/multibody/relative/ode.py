@@ -33,6 +33,7 @@ import numpy as np
 from numba import float64, int64, types, void
 
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
+from sync.compile.parts import lay_out, span
 
 RATES = void(INDICES, CONSTANTS, VECTOR, float64, VECTOR, VECTOR)
 RATES_AND_JACOBIAN = void(INDICES, CONSTANTS, VECTOR, float64, VECTOR, VECTOR, VECTOR, VECTOR)
@@ -113,12 +114,10 @@ def make_layout(
         Part.FACTORS: stride * stride, Part.PIVOTS: size, Part.PADDED: stride, Part.COLUMNS: positions * stride,
         Part.BLOCKS: 18 * len(balls),
     }  # fmt: skip
-    header, at = [], 2 * len(Part)
-    for part in Part:
-        at = 0 if part == Part.DIAGNOSTIC else at  # the first of scratch
-        header += [at, at + lengths[part]]
-        at += lengths[part]
-    return np.array([*header, positions, states, N, size, cap, *balls], np.int32)
+    ints = {which: size for which, size in lengths.items() if which < Part.DIAGNOSTIC}
+    scratch = {which: size for which, size in lengths.items() if which >= Part.DIAGNOSTIC}
+    spans, _ = lay_out(len(Part), (2 * len(Part), ints), (0, scratch))
+    return np.array([*spans, positions, states, N, size, cap, *balls], np.int32)
 
 
 def make_settings(
@@ -139,11 +138,6 @@ def make_settings(
     if sizes.shape != (count,) or not np.all(sizes > 0.0):
         raise ValueError(f"sizes must be {count} positive numbers, one for each component of y")
     return np.concatenate([[tolerance, refresh], 1.0 / sizes])
-
-
-def span(layout: np.ndarray, part: Part) -> slice:
-    """Where a part is."""
-    return slice(int(layout[2 * part]), int(layout[2 * part + 1]))
 
 
 def equations(layout: np.ndarray) -> int:

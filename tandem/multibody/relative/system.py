@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types, void
 
+from sync.compile import parts
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 from sync.compile.jit import inner, kernel
+from sync.compile.parts import joined, lay_out
 from tandem.multibody.code.calls import as_word, call
 from tandem.multibody.code.llvm import Compiled
 from tandem.multibody.natural.equations import Equations
@@ -381,7 +383,7 @@ class System:
     settings: np.ndarray
 
     def span(self, which: P) -> slice:
-        return slice(int(self.ints[2 * which]), int(self.ints[2 * which + 1]))
+        return parts.span(self.ints, which)
 
     def part(self, which: P, array: np.ndarray) -> np.ndarray:
         return array[self.span(which)]
@@ -430,23 +432,16 @@ def make_system(mechanism: Equations, built: tuple[Generated, Compiled] | None =
         P.SLOPES: 2 * u * u, P.TURNS: 2 * u * m, P.FACTOR: u * u, P.DRIFT: u + 2 * m,
         P.SCRATCH: made.blocks.work_size, P.GENERATED: max(code.work_size, 1), P.Y: 2 * u, P.NONE: 1,
     }  # fmt: skip
-    header = np.zeros(2 * len(P), np.int64)
-    at = {"ints": len(header), "reals": 0, "state": 0, "work": 0}
-    ints, reals = [header], [np.zeros(0)]
-    for which in P:
-        array = "ints" if which < P.ADDRESS else "reals" if which < P.TIME else "state" if which < P.AT_X else "work"
-        size = len(filled[which]) if which in filled else sizes[which]
-        if array == "ints":
-            ints.append(np.asarray(filled[which], np.int64))
-        elif array == "reals":
-            reals.append(np.asarray(filled[which], float))
-        header[2 * which : 2 * which + 2] = at[array], at[array] + size
-        at[array] += size
+    ints = {which: filled[which] for which in P if which < P.ADDRESS}
+    reals = {which: filled[which] for which in P if P.ADDRESS <= which < P.TIME}
+    state = {which: sizes[which] for which in P if P.TIME <= which < P.AT_X}
+    work = {which: sizes[which] for which in P if which >= P.AT_X}
+    spans, ends = lay_out(len(P), (2 * len(P), ints), (0, reals), (0, state), (0, work))
     place = {k: i for i, k in enumerate(made.independent)}
     free = [place[k] for k in made.balls if all(k + i in place for i in range(3))]
     mixed = any(any(k + i in place for i in range(3)) and not all(k + i in place for i in range(3)) for k in made.balls)
     layout = ode.make_layout(max(u, 1), 0, free, dense=mixed)
     return System(
-        mechanism, made, code, np.concatenate(ints).astype(np.int32), np.concatenate(reals), at["state"], at["work"],
-        layout, ode.make_settings(layout),
+        mechanism, made, code, np.concatenate([spans, joined(ints, np.int64)]).astype(np.int32), joined(reals, float),
+        ends[2], ends[3], layout, ode.make_settings(layout),
     )  # fmt: skip

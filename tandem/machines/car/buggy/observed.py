@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import STEP, Machine, Quantity, Reshape, tables
+from sync.compile import parts
 from sync.compile.array_copy import copy
 from sync.compile.jit import inner, kernel
 from sync.errors import ConfigError
@@ -428,10 +429,7 @@ def observed(machine: Machine, params: np.ndarray) -> Observed:
 def _spans(machine: Machine) -> Any:
     ints = machine.tables.ints[relative.FRONT :]
 
-    def span(which: int) -> slice:
-        return slice(int(ints[2 * which]), int(ints[2 * which + 1]))
-
-    return span
+    return lambda which: parts.span(ints, which)
 
 
 def _coordinates(machine: Machine, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

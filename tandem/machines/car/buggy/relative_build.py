@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import STEP, DeviceCode, Machine, Placed, Quantity, Reshape, Tables, Unrolling, tables
+from sync.compile.parts import joined, lay_out, places_in, span
 from sync.errors import ConfigError
 from tandem.machines.car.buggy import dynamics, forces, relative_forces, relative_reshape, slots
 from tandem.machines.car.buggy import relative_dynamics as relative
@@ -171,7 +172,7 @@ def _begin(machine: Machine, made: Generated, constants: Tables) -> Any:
         tree = state[size:]
         tree[:] = 0.0
         for which, values in ((Own.X, made.tree.assembled), (Own.REF, np.tile([1.0, 0.0, 0.0, 0.0], len(made.balls)))):
-            tree[ints[2 * which] : ints[2 * which + 1]] = values
+            tree[span(ints, which)] = values
         relative.join(state, params, given, work)
 
     return initial
@@ -225,29 +226,23 @@ def _tables(
         C.NORMAL: u * u, C.SIDE: u,
     }  # fmt: skip
     natural = machine.tables
-    header = np.zeros(2 * (len(Own) + len(C)), np.int64)
-    whole, numbers = [header], [natural.floats]
-    at = {"ints": len(header), "reals": len(natural.floats), "state": 0, "work": 0}
-    for array, sizes in (("ints", ints), ("reals", reals), ("state", state), ("work", work)):
-        for which, what in sizes.items():
-            size = what if isinstance(what, int) else len(what)
-            header[2 * which : 2 * which + 2] = at[array], at[array] + size
-            at[array] += size
-            if array == "ints":
-                whole.append(np.asarray(what, np.int64))
-            elif array == "reals":
-                numbers.append(np.asarray(what, float))
+    count = len(Own) + len(C)
+    spans, (ints_end, reals_end, state_end, work_end) = lay_out(
+        count, (2 * count, ints), (len(natural.floats), reals), (0, state), (0, work)
+    )
     hooks = int(natural.ints[slots.NUMBERS]), system.span(Part.PARAM).stop
-    header[2 * C.NUMBERS : 2 * C.NUMBERS + 2] = hooks
+    spans[2 * C.NUMBERS : 2 * C.NUMBERS + 2] = hooks
     front = np.zeros(relative.FRONT, np.int64)
     front[relative.STATE_AT] = len(machine.states)
     front[relative.WORK_AT] = machine.work_size
-    front[relative.SCRATCH_AT] = machine.work_size + at["work"]
-    front[relative.LAYOUT_AT] = relative.FRONT + at["ints"]
+    front[relative.SCRATCH_AT] = machine.work_size + work_end
+    front[relative.LAYOUT_AT] = relative.FRONT + ints_end
     front[relative.NATURAL_AT] = front[relative.LAYOUT_AT] + len(layout)
     front[relative.FLOATS] = len(natural.floats)
-    front[relative.SETTINGS_AT] = at["reals"]
-    constants = tables(np.concatenate([front, *whole, layout, natural.ints]), np.concatenate([*numbers, settings]))
-    first = int(header[2 * Own.ADDRESS])
-    lengths = at["state"], at["work"], len(ode.make_scratch(layout))
-    return constants, lengths, tuple(range(first, first + len(addresses)))
+    front[relative.SETTINGS_AT] = reals_end
+    constants = tables(
+        np.concatenate([front, spans, joined(ints, np.int64), layout, natural.ints]),
+        np.concatenate([natural.floats, joined(reals, float), settings]),
+    )
+    lengths = state_end, work_end, len(ode.make_scratch(layout))
+    return constants, lengths, places_in(spans, Own.ADDRESS)

@@ -89,7 +89,7 @@ PARAMETERS = (
 )
 
 
-U = places("U", INPUTS)
+I = places("I", INPUTS)  # noqa: E741  the letter of the field
 P = places("P", PARAMETERS)
 S = places("S", STATES)
 W = places("W", OUTPUTS)

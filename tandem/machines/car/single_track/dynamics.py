@@ -42,7 +42,7 @@ import numpy as np
 from sim_service.contract.machine import STEP, Tables
 from sync.compile.jit import inner, kernel
 from tandem.machines.car.engine import drive_torque
-from tandem.machines.car.single_track.description import INPUTS, P, S, U, W
+from tandem.machines.car.single_track.description import INPUTS, I, P, S, W
 
 GRAVITY = 9.81  # m/s2
 SUBSTEP = 0.5e-3  # s; the wheel on its tyre spring turns at about 180 rad/s
@@ -151,16 +151,16 @@ def step(state, inputs, params, tables, work, h):
     kyr = 2.0 * Z0 * cyr / params[P.relaxation_y]
 
     # inputs, held over the step
-    rack = inputs[U.steering_angle] * params[P.rack_travel_per_turn] / (2.0 * pi)
+    rack = inputs[I.steering_angle] * params[P.rack_travel_per_turn] / (2.0 * pi)
     delta = max(-params[P.rack_limit], min(params[P.rack_limit], rack)) / params[P.steering_arm]
-    if not isnan(inputs[U.prescribed_road_wheel_angle]):
-        delta = inputs[U.prescribed_road_wheel_angle]
+    if not isnan(inputs[I.prescribed_road_wheel_angle]):
+        delta = inputs[I.prescribed_road_wheel_angle]
     cd, sd = cos(delta), sin(delta)
-    if isnan(inputs[U.drive_torque]):
+    if isnan(inputs[I.drive_torque]):
         ratio = params[P.gear_ratio] * params[P.final_ratio]
-        inputs[U.drive_torque] = drive_torque(inputs[U.throttle], state[S.wheel_speed_rear], ratio)
-    drive = inputs[U.drive_torque]
-    pressure = max(inputs[U.brake_pressure_bar], 0.0)
+        inputs[I.drive_torque] = drive_torque(inputs[I.throttle], state[S.wheel_speed_rear], ratio)
+    drive = inputs[I.drive_torque]
+    pressure = max(inputs[I.brake_pressure_bar], 0.0)
     brake_f = 2.0 * params[P.brake_front] * pressure
     brake_r = 2.0 * params[P.brake_rear] * pressure
 
@@ -174,8 +174,8 @@ def step(state, inputs, params, tables, work, h):
     count = max(ceil(h / SUBSTEP - 1e-9), 1)
     dt = h / count
     lag = dt / (params[P.transfer_time] + dt)
-    driven = not isnan(inputs[U.prescribed_speed])
-    a_driven = (inputs[U.prescribed_speed] - vx) / h if driven else 0.0
+    driven = not isnan(inputs[I.prescribed_speed])
+    a_driven = (inputs[I.prescribed_speed] - vx) / h if driven else 0.0
     brakes = params[P.brake_front] + params[P.brake_rear]
     brakes_f = params[P.brake_front] / brakes if brakes > 0.0 else 0.5
     ax = ay = Zf = Zr = Fxf = Fyf = Fxr = Fyr = Gf = Gr = force = 0.0

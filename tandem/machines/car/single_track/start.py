@@ -12,7 +12,7 @@ from math import cos, isnan, pi, sin, sqrt, tan
 import numpy as np
 
 from sim_service.contract.machine import Tables
-from tandem.machines.car.single_track.description import P, S, U
+from tandem.machines.car.single_track.description import I, P, S
 from tandem.machines.car.single_track.dynamics import GRAVITY, LEFT_ACROSS, per_load, step
 
 GIVEN = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "sideslip", "ax")
@@ -30,11 +30,11 @@ def begin(
 ) -> None:  # fmt: skip
     """`inputs` of the first step, for the steer angle and, if it is prescribed, the speed."""
     values = params.tolist()
-    prescribed = float(inputs[U.prescribed_speed])
+    prescribed = float(inputs[I.prescribed_speed])
     speed = given.get("vx", 0.0 if isnan(prescribed) else prescribed)
-    delta = float(inputs[U.prescribed_road_wheel_angle])
+    delta = float(inputs[I.prescribed_road_wheel_angle])
     if isnan(delta):
-        rack = inputs[U.steering_angle] * params[P.rack_travel_per_turn] / (2.0 * pi)
+        rack = inputs[I.steering_angle] * params[P.rack_travel_per_turn] / (2.0 * pi)
         delta = float(np.clip(rack, -params[P.rack_limit], params[P.rack_limit]) / params[P.steering_arm])
     vy = given.get("vy", speed * tan(given["sideslip"]) if "sideslip" in given else None)
     rate = given.get("yaw_rate")
@@ -61,7 +61,7 @@ def begin(
     state[S.deflection_y_front] = front * params[P.relaxation_y] / (car.cornering_front * 2.0 * params[P.tyre_load])
     state[S.deflection_y_rear] = rear * params[P.relaxation_y] / (car.cornering_rear * 2.0 * params[P.tyre_load])
     row = inputs.copy()
-    row[U.prescribed_speed] = np.nan  # for no length of time
+    row[I.prescribed_speed] = np.nan  # for no length of time
     work[:] = 0.0
     step(state, row, params, tables, work, 0.0)
 

@@ -34,7 +34,7 @@ from tandem.machines.piano.multibody.action import (
     turned,
 )
 from tandem.machines.piano.multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
-from tandem.machines.piano.multibody.dynamics import PAR, ROOM, step
+from tandem.machines.piano.multibody.dynamics import ROOM, P, step
 
 _LINK_INTS, _LINK_REALS = tree()
 _FELT_INTS, _FELT_REALS = contacts()
@@ -54,10 +54,10 @@ def frames(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
         out[k + 1, 0] = x, 0.0, z
         out[k + 1, 1:] = (c, 0.0, s), (0.0, 1.0, 0.0), (-s, 0.0, c)
     # what a regulator sets: the button and the string stand in the world, the back-check on the key
-    out[BUTTON, 0, 2] = params[PAR.let_off_button]
-    out[STRING, 0, 2] = P3[1] + HAMMER_REACH * sin(params[PAR.string_angle])
+    out[BUTTON, 0, 2] = params[P.let_off_button]
+    out[STRING, 0, 2] = P3[1] + HAMMER_REACH * sin(params[P.string_angle])
     out[BACK_CHECK] = out[KEY + 1]
-    out[BACK_CHECK, 0] += params[PAR.back_check] * out[KEY + 1, 1]
+    out[BACK_CHECK, 0] += params[P.back_check] * out[KEY + 1, 1]
 
 
 def _bar(name: str, link: int, low: tuple[float, float], high: tuple[float, float]) -> Solid:

@@ -46,7 +46,7 @@ from tandem.multibody.contact.felt import (
 from tandem.multibody.contact.kinds import LINK_INTS, LINK_REALS, MASS
 from tandem.multibody.natural.views import view
 
-S, PAR, W, C = places("S", STATES), places("PAR", PARAMETERS), places("W", OUTPUTS), places("C", CONTACTS)
+S, P, W, C = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS), places("C", CONTACTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field
 N, M, N_OUT = len(LINKS), len(CONTACTS), len(OUTPUTS)
 N_LINKS, N_FELT, N_JOINTS, N_REPORT = LINK_REALS * N, FELT_REALS * M, JOINT_REALS * N, REPORT * M
@@ -70,35 +70,35 @@ def regulate(params, tables, links, felt, joints):
     for k in range(N_JOINTS):
         joints[k] = numbers[N_LINKS + N_FELT + k]
     # a mass at the head, which is where the hammer's centre is
-    links[LINK_REALS * HAMMER + MASS] = max(links[LINK_REALS * HAMMER + MASS] + params[PAR.hammer_mass_added], 1e-3)
+    links[LINK_REALS * HAMMER + MASS] = max(links[LINK_REALS * HAMMER + MASS] + params[P.hammer_mass_added], 1e-3)
     for k in range(M):
-        felt[FELT_REALS * k + law.STIFFNESS] *= params[PAR.felt_stiffness]
-        felt[FELT_REALS * k + law.DAMPING] *= params[PAR.felt_damping]
-        felt[FELT_REALS * k + law.FRICTION] *= params[PAR.surface_friction]
+        felt[FELT_REALS * k + law.STIFFNESS] *= params[P.felt_stiffness]
+        felt[FELT_REALS * k + law.DAMPING] *= params[P.felt_damping]
+        felt[FELT_REALS * k + law.FRICTION] *= params[P.surface_friction]
     for k in range(N):
-        joints[JOINT_REALS * k + LEVEL] *= params[PAR.pivot_friction]
-    joints[JOINT_REALS * JACK + PRELOAD] = params[PAR.jack_spring]
-    joints[JOINT_REALS * LEVER + PRELOAD] = params[PAR.repetition_spring]
-    joints[JOINT_REALS * LEVER + SPRING] = params[PAR.repetition_stiffness]
+        joints[JOINT_REALS * k + LEVEL] *= params[P.pivot_friction]
+    joints[JOINT_REALS * JACK + PRELOAD] = params[P.jack_spring]
+    joints[JOINT_REALS * LEVER + PRELOAD] = params[P.repetition_spring]
+    joints[JOINT_REALS * LEVER + SPRING] = params[P.repetition_stiffness]
     head = view(felt, FELT_REALS * C.head, FELT_REALS * (C.head + 1))
-    head[START] = params[PAR.knuckle_edge]
-    head[law.FRICTION] = params[PAR.knuckle_friction] * params[PAR.surface_friction]
-    lift(felt, C.toe, params[PAR.let_off_button])
-    lift(felt, C.drop_screw, params[PAR.drop_screw])
-    lift(felt, C.lever_felt, params[PAR.repetition_height])
+    head[START] = params[P.knuckle_edge]
+    head[law.FRICTION] = params[P.knuckle_friction] * params[P.surface_friction]
+    lift(felt, C.toe, params[P.let_off_button])
+    lift(felt, C.drop_screw, params[P.drop_screw])
+    lift(felt, C.lever_felt, params[P.repetition_height])
     string = view(felt, FELT_REALS * C.string, FELT_REALS * (C.string + 1))
-    angle = params[PAR.string_angle]
+    angle = params[P.string_angle]
     # the sine to its fifth power: 1e-6 rad at 0.3
     lift(felt, C.string, P3[1] + HAMMER_REACH * angle * (1.0 - angle * angle / 6.0 * (1.0 - angle * angle / 20.0)))
     string[POINT] = HAMMER_REACH
     check = view(felt, FELT_REALS * C.back_check, FELT_REALS * (C.back_check + 1))
-    check[START] += params[PAR.back_check]
-    check[END] += params[PAR.back_check]
-    felt[FELT_REALS * C.front_rail + law.ANGLE] = REST[KEY] + params[PAR.key_dip] / TIP
+    check[START] += params[P.back_check]
+    check[END] += params[P.back_check]
+    felt[FELT_REALS * C.front_rail + law.ANGLE] = REST[KEY] + params[P.key_dip] / TIP
     felt[FELT_REALS * C.back_rail + law.ANGLE] = REST[KEY] - 1e-5
     damper = view(felt, FELT_REALS * C.damper_felt, FELT_REALS * (C.damper_felt + 1))
-    height = TAIL[0] * (REST[KEY] + params[PAR.damper_travel] / TIP) + DAMPER_SKIN
-    damper[START + 1] = damper[END + 1] = height if params[PAR.damper] > 0.5 else 1.0
+    height = TAIL[0] * (REST[KEY] + params[P.damper_travel] / TIP) + DAMPER_SKIN
+    damper[START + 1] = damper[END + 1] = height if params[P.damper] > 0.5 else 1.0
 
 
 @inner
@@ -117,7 +117,7 @@ def force(report, contact, h):
 @inner
 def complete(state, inputs, params, h):
     """Travel of the tip, within what a key has, speed and acceleration; what is not measured: from the step before."""
-    travel = min(max(inputs[I.position], -DEEPEST), params[PAR.key_dip] + DEEPEST)
+    travel = min(max(inputs[I.position], -DEEPEST), params[P.key_dip] + DEEPEST)
     before = TIP * (state[S.key] - REST[KEY])
     if state[S.begun] < 1.0:
         # put where it is at once, its parts would be inside each other
@@ -147,7 +147,7 @@ def step(state, inputs, params, tables, work, h):
     joints, report = view(work, at, at + N_JOINTS), view(work, at + N_JOINTS, at + N_JOINTS + N_REPORT)
     at += N_JOINTS + N_REPORT
     gravity, room = view(work, at, at + 3), view(work, at + 3, len(work))
-    gravity[0], gravity[1], gravity[2] = 0.0, 0.0, -params[PAR.gravity]
+    gravity[0], gravity[1], gravity[2] = 0.0, 0.0, -params[P.gravity]
     ints = tables.ints
     tree, kinds = view(ints, 0, LINK_INTS * N), view(ints, LINK_INTS * N, LINK_INTS * N + FELT_INTS * M)
     regulate(params, tables, links, felt, joints)
@@ -204,7 +204,7 @@ def step(state, inputs, params, tables, work, h):
     # without a damper a string sounds on
     if state[S.struck] > struck:
         state[S.undamped] = 1.0
-    elif travel < params[PAR.damper_travel] and params[PAR.damper] > 0.5:
+    elif travel < params[P.damper_travel] and params[P.damper] > 0.5:
         state[S.undamped] = 0.0
     work[W.strike_count], work[W.strike_speed] = state[S.struck], state[S.struck_speed]
     work[W.strike_age] = state[S.elapsed] - state[S.struck_at] if state[S.struck] > 0.0 else 0.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tandem.machines.piano.multibody import MACHINE
-from tandem.machines.piano.multibody.dynamics import PAR, W
+from tandem.machines.piano.multibody.dynamics import P, W
 
 H = 1.0 / 4000.0
 
@@ -17,7 +17,7 @@ def pressed(points: tuple[tuple[float, float], ...], settle: float = 0.3, **para
     """Outputs while the key's tip goes along straight lines between points (s, m), after a rest at the first."""
     params = np.array([p.value for p in MACHINE.parameters])
     for name, value in parameters.items():
-        params[PAR[name]] = value
+        params[P[name]] = value
     state, work = np.zeros(len(MACHINE.states)), np.zeros(MACHINE.work_size)
     MACHINE.initial(state, params, MACHINE.tables, work)
     at, to = np.array(points).T

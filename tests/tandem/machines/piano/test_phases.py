@@ -52,14 +52,14 @@ def played(path: Path, seconds: float, h: float = 1e-4, **parameters: float) -> 
     inputs = np.zeros(2)
     for k in range(n):
         inputs[:] = metres[k], (metres[k + 1] - metres[k]) / h
-        before, struck, changes = int(state[keys.PHASE]), state[S.strikes], state[S.changes]
+        before, struck, changes = int(state[keys.S.phase_now]), state[S.strikes], state[S.changes]
         MACHINE.step(state, inputs, params, MACHINE.tables, work, h)
         out[k], states[k] = work[: len(MACHINE.outputs)], state
         if state[S.changes] > changes:
-            found[0].append((float(state[S.change_at]), before, int(state[keys.PHASE])))
+            found[0].append((float(state[S.change_at]), before, int(state[keys.S.phase_now])))
         if state[S.strikes] > struck:
             found[1].append((float(state[S.strike_at]), float(state[S.strike_rate])))
-    assert np.isfinite(out).all() and np.isfinite(states).all() and not state[keys.EXCEEDED]
+    assert np.isfinite(out).all() and np.isfinite(states).all() and not state[keys.S.exceeded]
     return Played((np.arange(n) + 1) * h, out, states, *found)
 
 
@@ -201,7 +201,7 @@ def test_p10_the_state_passes_from_phase_to_phase_as_it_is() -> None:
         jumps = abs(np.diff(values))
         assert jumps.max() < 30.0 * 1e-4 * max(1.0, abs(values).max()), name
     for k in range(0, len(again.t), 50):
-        x, mode = again.states[k], int(again.states[k, keys.PHASE])
+        x, mode = again.states[k], int(again.states[k, keys.S.phase_now])
         _, _, _, _, _, q6, dq6, jx, jy, djx, djy = action.jack_at(mode, x[S.key_angle], geometry.BUTTON)
         q4, q9, *_ = action.knuckle(x[S.hammer_angle], q6, dq6, jx, jy, djx, djy)
         e2, e6 = np.exp(1j * x[S.hammer_angle]), np.exp(1j * q6)
@@ -346,9 +346,9 @@ def test_an_octave_is_thirteen_such_keys() -> None:
         inputs[[3, 12]], inputs[[octave.KEYS + 3, octave.KEYS + 12]] = x[k], (x[k + 1] - x[k]) / h
         machine.step(state, inputs, params, machine.tables, work, h)
     out = work[: len(machine.outputs)].reshape(octave.KEYS, -1)
-    assert list(out[:, octave.COUNT]) == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
-    assert out[3, octave.SPEED] == played_alone.of("strike_speed")[-1] == out[12, octave.SPEED]
-    assert out[3, octave.TIP] == played_alone.of("tip_force")[-1]
+    assert list(out[:, octave.W.strike_count]) == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert out[3, octave.W.strike_speed] == played_alone.of("strike_speed")[-1] == out[12, octave.W.strike_speed]
+    assert out[3, octave.W.tip_force] == played_alone.of("tip_force")[-1]
 
 
 def test_the_drawn_action_is_joined() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from sync.compile.jit import kernel
+from sync.compile.parts import span
 from tandem.multibody.relative import coefficients, integrators, ode
 from tandem.multibody.relative.ode import Part
 
@@ -40,10 +41,10 @@ class System:
         return int(stepper(name)(*arguments))
 
     def __getitem__(self, name: str) -> float:
-        return float(self.scratch[ode.span(self.layout, Part.DIAGNOSTIC)][ode.DIAGNOSTICS.index(name)])
+        return float(self.scratch[span(self.layout, Part.DIAGNOSTIC)][ode.DIAGNOSTICS.index(name)])
 
     def errors(self) -> np.ndarray:
-        return self.scratch[ode.span(self.layout, Part.ERRORS)]
+        return self.scratch[span(self.layout, Part.ERRORS)]
 
     def run(
         self,
@@ -476,7 +477,7 @@ def test_eliminating_x_and_factorising_all_give_one_solution(n: int, k: int, bal
     for dense in (False, True):
         layout = ode.make_layout(n, k, balls, dense)
         scratch, u = ode.make_scratch(layout), right.copy()
-        scratch[ode.span(layout, Part.JACOBIAN)] = J.ravel()
+        scratch[span(layout, Part.JACOBIAN)] = J.ravel()
         integrators.factorise_shifted(layout, scratch, sigma)
         integrators.solve_shifted(layout, scratch, sigma, u)
         np.testing.assert_allclose(u, expected, rtol=1e-10, atol=1e-12)
@@ -488,7 +489,7 @@ def test_rows_are_exchanged_where_pivots_are_small(size: int) -> None:
     A = rng.normal(size=(size, size)) + 5.0 * np.roll(np.eye(size), size // 2 + 1, axis=1)
     layout, right = ode.make_layout(0, size), rng.normal(size=size)
     scratch, u = ode.make_scratch(layout), right.copy()
-    scratch[ode.span(layout, Part.JACOBIAN)] = (3.0 * np.eye(size) - A).ravel()
+    scratch[span(layout, Part.JACOBIAN)] = (3.0 * np.eye(size) - A).ravel()
     integrators.factorise_shifted(layout, scratch, 3.0)
     integrators.solve_shifted(layout, scratch, 3.0, u)
     np.testing.assert_allclose(A @ u, right, atol=1e-11)
