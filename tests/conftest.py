@@ -85,7 +85,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             single.append(item)
         else:
             files.setdefault(item.path, []).append(item)
-    # tests of a file stay together, and those that are taken one by one come evenly between the files
-    share = -(-len(single) // max(len(files), 1))
+    # Tests of a file stay together, those of the whole tree first; those that are taken one by one come evenly between
+    # all but the last quarter of the files: a long one at the very end would be awaited by all other processes.
+    together = sorted(files.values(), key=lambda tests: tests[0].path.parent != Path(__file__).parent)
+    share = -(-4 * len(single) // max(3 * len(files), 1))
     between = [single[k : k + share] for k in range(0, len(single), share or 1)]
-    items[:] = [item for pair in zip_longest(files.values(), between, fillvalue=[]) for part in pair for item in part]
+    items[:] = [item for pair in zip_longest(together, between, fillvalue=[]) for part in pair for item in part]
