@@ -389,11 +389,12 @@ def test_steps_that_a_change_of_ring_skips_are_counted(same_ring: bool) -> None:
 def test_outputs_that_the_simulator_does_not_have_are_named() -> None:
     world = World(configured(displacement="angle"))
     world.run(MS)
-    loop = world.loop
-    assert not loop._fits(Layout((Channel("angle", "f8"),))) and loop.missing == ["steering_torque"]
+    angle = Channel("angle", "f8")
     # of another type its bits are no effort
-    assert not loop._fits(Layout((Channel("angle", "f8"), Channel("steering_torque", "i8"))))
-    assert loop._fits(STEP) and loop.missing == []
+    without = Layout((angle,)), Layout((angle, Channel("steering_torque", "i8")))
+    for layout, missing in ((without[0], ["steering_torque"]), (without[1], ["steering_torque"]), (STEP, [])):
+        world.followed = FakeReader(private_ring(layout, 64), layout)
+        assert world.loop.run_on_ring() == rec.STOPPED and world.loop.missing == missing
 
 
 def test_a_ring_that_does_not_fit_is_left_alone_until_there_is_another() -> None:

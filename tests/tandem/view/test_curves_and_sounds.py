@@ -25,10 +25,12 @@ MS = 1_000_000
 
 class Gui:
     def add_html(self, content: str) -> Any:
-        return SimpleNamespace(content=content)
+        self.html = SimpleNamespace(content=content)
+        return self.html
 
     def add_checkbox(self, _: str, value: bool, **__: Any) -> Any:
-        return SimpleNamespace(value=value)
+        self.box = SimpleNamespace(value=value)
+        return self.box
 
 
 def steps(first: int, count: int, **columns: Any) -> np.ndarray:
@@ -43,7 +45,7 @@ def steps(first: int, count: int, **columns: Any) -> np.ndarray:
 def test_a_strike_is_played_once_with_its_pitch_and_one_of_the_past_is_not() -> None:
     gui = Gui()
     sounds = Sounds(gui, MACHINE, PARAMS)
-    handle = sounds._element
+    handle = gui.html
     sounds.show(steps(0, 10, strike_count=3.0))  # before the page was there
     assert not handle.content
     sounds.show(steps(10, 10, strike_count=[3.0] * 5 + [4.0] * 5, strike_speed=2.0))
@@ -61,7 +63,7 @@ def test_a_strike_is_played_once_with_its_pitch_and_one_of_the_past_is_not() -> 
     sounds.show(steps(40, 5000, strike_count=[5.0] + [5.0] * 4999))
     sounds.show(steps(5040, 2, strike_count=0.0))
     assert handle.content == content
-    sounds._on.value = False
+    gui.box.value = False
     sounds.show(steps(6000, 2, strike_count=1.0))
     assert handle.content == content and sounds.played == 1
 
