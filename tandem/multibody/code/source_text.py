@@ -1,16 +1,13 @@
-"""C and CUDA C from an expression graph: the functions that llvm.py compiles here, as text for other compilers.
+"""C from an expression graph: the functions that llvm.py compiles, as text for people and for other compilers.
 
 Promises
 - The same functions with the same arguments in the same parts as llvm.py; operation by operation in the same order.
 - Constants are written to the last bit (hexadecimal), so that text and machine code compute the same numbers, where the
-  compiler contracts nothing of its own (C: -ffp-contract=off, CUDA: -fmad=false) and the same library computes sine and
-  cosine.
-- The text needs nothing but the mathematics library. C is C99. In CUDA C every function is a `__device__` function with
-  C linkage, to be called by a kernel: one thread, one state, with `work` of its own (`work_sizes`).
+  compiler contracts nothing of its own (-ffp-contract=off) and the same library computes sine and cosine.
+- The text is C99 and needs nothing but the mathematics library; each call has `work` of its own (`work_sizes`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tandem.multibody.code.graph import CONSTANT, FUSED, INPUT, Graph
 from tandem.multibody.code.llvm import PART, Function, Part, arguments_of, split, stores_of
@@ -19,31 +16,9 @@ _CALLS = {"sqrt": "sqrt", "sin": "sin", "cos": "cos", "atan": "atan", "exp": "ex
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
-@dataclass(frozen=True)
-class _Language:
-    head: tuple[str, ...]
-    part: str  # before a part
-    entry: str  # before a function that is called from outside
-    restrict: str
-
-
-_C = _Language(("#include <math.h>", ""), "static ", "", "restrict")
-_CUDA = _Language((), "static __device__ __noinline__ ", 'extern "C" __device__ ', "__restrict__")
-
-
-def c_text(functions: Sequence[Function], part: int = PART) -> str:
-    """C99 of the functions; compile it with -ffp-contract=off."""
-    return _text(functions, part, _C)
-
-
-def cuda_text(functions: Sequence[Function], part: int = PART) -> str:
-    """CUDA C of the functions, for nvcc or NVRTC; compile it with -fmad=false."""
-    return _text(functions, part, _CUDA)
-
-
 def c_header(functions: Sequence[Function]) -> str:
     """Declarations of what `c_text` defines, for the C code that calls it."""
-    lines = [f"void {entry}({_arguments(f, _C)});" for f in functions for entry in f.entries]
+    lines = [f"void {entry}({_arguments(f)});" for f in functions for entry in f.entries]
     return "\n".join(lines) + "\n"
 
 
@@ -52,28 +27,27 @@ def work_sizes(functions: Sequence[Function], part: int = PART) -> dict[str, int
     return {f.name: split(f, part)[1] for f in functions}
 
 
-def _arguments(function: Function, language: _Language) -> str:
+def _arguments(function: Function) -> str:
     written = {*function.outputs, "work"}
-    return ", ".join(
-        f"{'' if name in written else 'const '}double *{language.restrict} {name}" for name in arguments_of(function)
-    )
+    return ", ".join(f"{'' if name in written else 'const '}double *restrict {name}" for name in arguments_of(function))
 
 
-def _text(functions: Sequence[Function], size: int, language: _Language) -> str:
-    lines = list(language.head)
+def c_text(functions: Sequence[Function], part: int = PART) -> str:
+    """C99 of the functions; compile it with -ffp-contract=off."""
+    lines = ["#include <math.h>", ""]
     for function in functions:
         for name in (function.name, *arguments_of(function)):
             if not (name.isascii() and name.isidentifier()):
                 raise ValueError(f"{name}: must be letters, digits and underscores, to be a name in C")
-        arguments = _arguments(function, language)
-        parts, _ = split(function, size)
+        arguments = _arguments(function)
+        parts, _ = split(function, part)
         stores = stores_of(function, parts)
-        for k, part in enumerate(parts):
-            lines.append(f"{language.part}void {function.name}_part{k}({arguments})")
-            lines += ["{", *_body(function.graph, part, stores.get(k, [])), "}", ""]
+        for k, one in enumerate(parts):
+            lines.append(f"static void {function.name}_part{k}({arguments})")
+            lines += ["{", *_body(function.graph, one, stores.get(k, [])), "}", ""]
         passed = ", ".join(arguments_of(function))
         for stage, entry in enumerate(function.entries):
-            lines += [f"{language.entry}void {entry}({arguments})", "{"]
+            lines += [f"void {entry}({arguments})", "{"]
             lines += [f"    {function.name}_part{k}({passed});" for k, p in enumerate(parts) if p.stage == stage]
             lines += ["}", ""]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""C and CUDA C text compute what the machine code does."""
+"""C text computes what the machine code does."""
 
 import ctypes
 import re
@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from tandem.multibody.code.graph import Graph
-from tandem.multibody.code.llvm import Function, compiled, split
-from tandem.multibody.code.source_text import c_header, c_text, cuda_text, work_sizes
+from tandem.multibody.code.llvm import Function, compiled
+from tandem.multibody.code.source_text import c_header, c_text, work_sizes
 from tandem.multibody.relative.generate import generate
 from tests.tandem.multibody.code.graphs import inputs
 from tests.tandem.multibody.code.test_llvm import function, staged
 from tests.tandem.multibody.relative.test_tree import mechanism
 
 COMPILER = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
-CUDA = shutil.which("nvcc")
 needs_c = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 
 
@@ -69,25 +68,6 @@ def test_c_of_a_mechanism_gives_the_bits_of_its_machine_code(tmp_path, name):
 def _length(f, array):
     of = (node[2] for node in f.graph.nodes if node[:2] == ("input", array))
     return 1 + max(of, default=0)
-
-
-def test_cuda_is_the_same_text_with_other_qualifiers():
-    functions = [function(1), replace(staged(2), name="g")]
-    plain = c_text(functions, 50)
-    cuda = cuda_text(functions, 50)
-    parts = sum(len(split(f, 50)[0]) for f in functions)
-    assert cuda.count("static __device__ __noinline__ void") == plain.count("static void") == parts
-    assert cuda.count('extern "C" __device__ void') == sum(len(f.entries) for f in functions)
-    back = cuda.replace("static __device__ __noinline__ ", "static ").replace('extern "C" __device__ ', "")
-    assert "#include <math.h>\n\n" + back.replace("__restrict__", "restrict") == plain
-
-
-@pytest.mark.skipif(CUDA is None, reason="no CUDA compiler")
-def test_cuda_compiles(tmp_path):
-    (tmp_path / "f.cu").write_text(cuda_text([function(1)], 50))
-    command = [CUDA, "-ptx", "-fmad=false", "-rdc=true", "-o", str(tmp_path / "f.ptx"), str(tmp_path / "f.cu")]
-    subprocess.run(command, check=True, timeout=120)
-    assert ".visible .func f" in (tmp_path / "f.ptx").read_text()
 
 
 def test_arrays_have_restrict_and_what_is_read_is_constant():
