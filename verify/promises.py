@@ -43,7 +43,8 @@ _SPEED = (
             "speed.memory:memory", 0.6, quick={"after_s": 3.0, "seconds": 2.0}, drill={}),
     Promise("cpu-load", "Busy processes on every core make a drive miss no more than a bare loop.",
             "speed.cpu_load:cpu_load", 3, needs=_ALONE, drill={}),
-    Promise("view-cost", "Ten open pages make the tail of the loop's lateness at most 1.5 times as long.",
+    Promise("view-cost", "Ten open pages with six charts make the tail of the loop's lateness at most 1.5 times as "
+            "long.",
             "speed.view_cost:view_cost", 3, needs=(*_ALONE, "package websockets")),
     Promise("live-pairs", "Groups of settings of the live path, in turns: what each costs.",
             "speed.live_pairs:live_pairs", 5, needs=_ALONE),

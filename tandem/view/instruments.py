@@ -94,7 +94,7 @@ def trouble(h: Health) -> tuple[str, str] | None:
     if h.warning:
         return RED, h.warning
     if h.pace is not None and h.pace.misses and h.slow <= 1.0:
-        return _AMBER, f"late: {h.pace.misses} deadline{'s' * (h.pace.misses > 1)} missed in the last second"
+        return _AMBER, f"late: {h.pace.misses} deadline{'s' * (h.pace.misses > 1)} missed in 1 s"
     if h.paused:
         return _BLUE, "paused"
     if h.slow > 1.0 or status & step_record.SLOWED:

@@ -1,4 +1,4 @@
-"""What the page costs the loop: how late steps start without it, and with it while ten pages watch.
+"""What the page costs the loop: how late steps start without it, and with it while ten pages watch six charts each.
 
 One drive, recorded all the while, in phases that follow each other: without the view; with the view and its pages;
 again, as many rounds as asked for. A page here is a client that speaks viser's protocol far enough to get everything a
@@ -30,10 +30,11 @@ from sync.errors import RingError
 from sync.files.token import new_token
 from sync.record import open_run
 from sync.ring.ring import RingReader
+from tandem.view.plots import MOST_CHARTS
 from tests.system.browser import browser
 from tests.tandem.view.pages import session
 from verify import ROOT
-from verify.measure import Row, at_most, figure, holds
+from verify.measure import Row, at_least, at_most, figure, holds
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LIMIT = 1.5
@@ -59,9 +60,27 @@ async def _page(port: int, path: str, cookie: str, version: str, got: dict[str, 
     ) as socket:  # fmt: skip
         await socket.send(msgpack.packb(camera))  # a client that has sent one is a page
         got["open"] += 1
+        asked = False
         async for data in socket:
             got["messages"] += 1
             got["bytes"] += len(data)
+            if not asked and (list_of_charts := _charts(data)):
+                update = {"type": "GuiUpdateMessage", "uuid": list_of_charts, "updates": {"value": str(MOST_CHARTS)}}
+                await socket.send(msgpack.packb(update))
+                got["charts"], asked = MOST_CHARTS, True
+
+
+def _charts(data: bytes) -> str:
+    """The id of the list by which a page chooses how many charts there are, if it comes in this message."""
+    import msgpack
+    import zstandard
+
+    packed = int.from_bytes(data[8:16], "little")
+    found = msgpack.unpackb(zstandard.ZstdDecompressor().decompress(data[16 : 16 + packed]), strict_map_key=False)
+    for message in found["messages"]:
+        if message["type"] == "GuiDropdownMessage" and message["props"]["label"] == "charts":
+            return str(message["uuid"])
+    return ""
 
 
 def be_pages(port: int, pages: int) -> None:
@@ -69,7 +88,7 @@ def be_pages(port: int, pages: int) -> None:
     import viser
 
     os.nice(10)
-    got = {"open": 0, "messages": 0, "bytes": 0}
+    got = {"open": 0, "messages": 0, "bytes": 0, "charts": 0}
 
     async def all_of_them() -> None:
         stop = asyncio.Event()
@@ -232,6 +251,7 @@ def measure(seconds: float, rounds: int, pages: int, tabs: int, runs: Path) -> I
             yield figure(f"{what} the view: started late, {name}", np.percentile(late, q), "us")
     for name in ("frames", "messages"):
         yield figure(f"{name} to {pages} pages and {tabs} tabs", got[name])
+    yield at_least("charts of a page", got["charts"] / rounds, MOST_CHARTS)
     yield figure("sent to pages", got["bytes"] / 1e6, "MB")
     yield at_most("p99.9 with the view, of that without", tails["with"] / tails["without"], LIMIT)
     yield holds("the record is whole", result["record"]["whole"])

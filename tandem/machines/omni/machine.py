@@ -97,9 +97,9 @@ def _display(bench: bool) -> Display:
         )  # fmt: skip
     return Display(
         hands=(
-            Tile("ahead", "command_ahead", "m/s", 1.0, 2, full=1.0),
-            Tile("left", "command_left", "m/s", 1.0, 2, full=1.0),
-            Tile("turn", "command_turn", "rad/s", 1.0, 2, full=2.0),
+            Tile("ahead, wanted", "command_ahead", "m/s", 1.0, 2, full=1.0),
+            Tile("left, wanted", "command_left", "m/s", 1.0, 2, full=1.0),
+            Tile("turn, wanted", "command_turn", "rad/s", 1.0, 2, full=2.0),
         ),
         figures=(
             Tile("ahead", "speed_ahead", "m/s", 1.0, 2), Tile("left", "speed_left", "m/s", 1.0, 2),
