@@ -1,7 +1,7 @@
 """The record of a run: one MCAP file, `runs/<utc>-<name>/run.mcap`; with further parts `run.2.mcap`, `run.3.mcap` …,
 each a file of the same form: one every `record.part_minutes`, and one wherever a recorder crashed and another went on.
 
-    header       profile "ros2" ("tandem" in format 1)
+    header       profile "ros2"
     metadata     tandem.part: the run (a random name of it, the same in all parts) and the number of the part; how far
                  the parts before it go, which of them were deleted, what may be missing in them (sync/record/heads.py)
     metadata     tandem.start: format, name, wall clock and monotonic instant of the start, versions, machine
@@ -30,8 +30,7 @@ A message is a block as CDR, its bytes as they are (sync/record/ros2msg.py). Its
 with a unit and a description for every channel, and constants for status bits and commands, so that Foxglove,
 PlotJuggler and the readers of ROS 2 decode it. Log time is the instant at which a block came into its ring, publish
 time its sample instant, both in UTC (sync/record/utc.py); the instants in a message are monotonic. The sequence number
-is the block's position in the ring, so that a gap has a number. Records of format 1 had msgpack under a JSON Schema and
-monotonic log times; they are read as ever.
+is the block's position in the ring, so that a gap has a number.
 
 A chunk is finished and written several times a second: what was written stays readable whatever ends the recorder.
 """

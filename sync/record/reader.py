@@ -52,7 +52,6 @@ _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the length
 _MOST_TOPICS = 256
 _LAYOUT_COST = 32  # bytes of objects that a byte of a schema becomes
 _OTHER_MESSAGE_COST = 256  # the time of decoding a message that is not of our own form, as bytes
-_FORMATS = ("1", str(FORMAT))  # of 1 are messages in msgpack under a JSON Schema, and log times that are monotonic
 _PROFILES = ("tandem", PROFILE)
 _PRIVATE = 0x80  # kinds of records from here on are anybody's
 
@@ -323,12 +322,12 @@ class _Reading:
             if record.name == START:
                 run.start, wrong = facts_of(record)
                 run.invalid += wrong
-                if run.start.get("format") not in _FORMATS:
+                if run.start.get("format") != str(FORMAT):
                     raise RunError(
-                        f"{run.path}: format {run.start.get('format')!r}, this program reads {' and '.join(_FORMATS)};"
+                        f"{run.path}: a record of format {run.start.get('format')!r}, this program reads {FORMAT};"
                         f" use the version that wrote it ({run.start.get('software', 'unknown')})"
                     )
-                self._utc_offset_ns = utc_offset(run.start) if run.start["format"] != "1" else 0
+                self._utc_offset_ns = utc_offset(run.start)
             elif record.name == END:
                 run.end, wrong = facts_of(record)
                 run.invalid += wrong

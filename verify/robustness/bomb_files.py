@@ -53,7 +53,7 @@ def _chunk(content: bytes, claimed: int | None = None, level: int = 3, **options
 
 
 def _record(*parts: bytes) -> bytes:
-    start = Metadata("tandem.start", {"format": "1", "name": "somebody", "monotonic_ns": "0"})
+    start = Metadata("tandem.start", {"format": "2", "name": "somebody", "monotonic_ns": "0"})
     filling = max(SIZE - sum(map(len, parts)), 0)
     head = packed(Header("tandem", "somebody"), start) + struct.pack("<BQ", 200, filling) + bytes(filling)
     return MCAP0_MAGIC + head + b"".join(parts) + packed(DataEnd(0)) + MCAP0_MAGIC

@@ -42,7 +42,7 @@ from tests.sync.strategies import PROPERTY, layouts, values, words_of
 
 FEW = hypothesis_settings(PROPERTY, max_examples=few(25))  # every example writes a file
 MB = 1 << 20
-START = Metadata("tandem.start", {"format": "1", "name": "somebody"})
+START = Metadata("tandem.start", {"format": "2", "name": "somebody"})
 
 Rows = list[tuple[Any, ...]]
 
@@ -808,7 +808,11 @@ def test_channels_that_cannot_be_fields_get_names_near_theirs_and_come_back_with
         (crafted(packed(Chunk("", b"", 0, 0, 0, 0)), start=Metadata("x", {}), profile="ros2"), "an MCAP file of ROS 2"),
         (
             crafted(start=Metadata("tandem.start", {"format": "3", "software": "tandem 9.1"})),
-            r"reads 1 and 2;.*tandem 9\.1",
+            r"a record of format '3', this program reads 2;.*tandem 9\.1",
+        ),
+        (
+            crafted(start=Metadata("tandem.start", {"format": "1", "software": "tandem 0.0"})),
+            r"a record of format '1', this program reads 2;.*tandem 0\.0",
         ),
         (crafted(start=Metadata("tandem.start", {"name": "x"})), "format None"),
         (crafted(start=Metadata("other", {})), "no record of tandem"),

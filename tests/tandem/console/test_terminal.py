@@ -110,7 +110,7 @@ def test_a_name_forges_no_line_of_info(tmp_path: Path) -> None:
 
 def _record(path: Path, evil: str) -> Path:
     path.parent.mkdir()
-    start = {"format": "1", "name": evil, "monotonic_ns": "0", "utc": evil, "software": evil, "transport": evil}
+    start = {"format": "2", "name": evil, "monotonic_ns": "0", "utc": evil, "software": evil, "transport": evil}
     records = [
         Header("tandem", "somebody"), Metadata("tandem.start", start), Attachment(0, 0, evil, "text/plain", b"{}"),
         Metadata("tandem.said", {"monotonic_ns": "0", "text": evil}), Metadata("tandem.end", {"reason": evil}),
