@@ -40,6 +40,7 @@ CONFIG = ROOT / "configs" / "drive.toml"
 LIMIT = 1.5
 _SETTLE_S = 3.0  # after something was started or ended: its imports are not what is measured
 _PATIENCE_S = 300.0
+_END_S = 60.0  # for what is stopped to end, on a busy machine
 
 
 # ---- pages -----------------------------------------------------------------------------------------------------------
@@ -162,10 +163,10 @@ class View:
 
     def close(self) -> dict[str, Any]:
         self._pages.terminate()
-        got: dict[str, Any] = json.loads(self._pages.communicate(timeout=20)[0] or "{}")
+        got: dict[str, Any] = json.loads(self._pages.communicate(timeout=_END_S)[0] or "{}")
         self._left.close()
         self._view.terminate()
-        output = self._view.communicate(timeout=20)[0]
+        output = self._view.communicate(timeout=_END_S)[0]
         reports = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         frames = next((r["frames"] for r in reversed(reports) if "frames" in r), self.status.get("frames", 0))
         return {**got, "frames": frames}
