@@ -48,7 +48,6 @@ from tandem.console.terminal import (
     run_folder,
     status,
 )
-from tandem.live.reported import write_run_report
 from tandem.live.run import checked_config, compile_ahead
 from tandem.reports.outcome import DAMAGED, FAILED, INTERRUPTED
 
@@ -240,15 +239,12 @@ def tune_parameters(
     with errors():
         from sync.config.config import load
         from tandem.console.shipped_configs import find_config
-        from tandem.live.tune import print_parameters, tune, wanted
+        from tandem.live.tune import report, tune, wanted
 
         changes = list(words or [])
         config = find_config(Path(changes.pop(0))) if changes and "=" not in changes[0] else DEFAULT
         answer = tune(load(config, overrides or []), changes, reset)
-        if as_json:
-            print(json.dumps(answer), flush=True)
-        else:
-            print_parameters(output(), answer, list(wanted(changes)))
+    give(report(answer, list(wanted(changes))), as_json)
 
 
 RunPath = Annotated[
@@ -476,9 +472,7 @@ def doctor(
         with status("") as shown:
             found = examination.examine(checked, config, seconds, shown.update, overrides or [])
             findings = list(found) if as_json else examination.print_findings(output(), found)
-        if as_json:
-            print(json.dumps(examination.as_json(findings)))
-    raise typer.Exit(examination.exit_code(findings))
+    give(examination.report(findings), as_json)
 
 
 @app.command(rich_help_panel=HERE)
@@ -497,22 +491,15 @@ def latency(
     runs: Runs = Path("runs"),
 ) -> None:
     """Measure the transfer time per loop, beside a bare ZeroMQ pair and a bare sleeping loop in the same run."""
-    from tandem.live.latency import measure, print_latency
+    from tandem.live.latency import measure, report
 
     chosen = TRANSPORTS if transport == "all" else (transport,)
     with errors():
         if phase:
             chosen = ("ipc",) if transport == "all" else chosen
         result, data, code = measure(config, list(overrides or []), chosen, seconds, phase, Terminal(stderr=True))
-        if as_json:
-            print(json.dumps(result), flush=True)
-        else:
-            print_latency(output(), result)
-        from tandem.reports.beside_source import source_section
-
         title = "tandem latency" + " --phase" * phase
-        write_run_report(run_folder(runs, "latency"), title, data, result["bare"], (source_section,))
-    raise typer.Exit(code)
+    give(report(title, result, data, code), as_json, run_folder(runs, "latency"))
 
 
 app.command("runs", rich_help_panel=RECORDS)(list_runs)

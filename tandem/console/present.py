@@ -65,8 +65,9 @@ def _write_pages(report: Report, folder: Path | None, page: Path | None, also: C
 
 def print_report(console: Console, report: Report) -> None:
     """The sentence, the tables, the notes. Pictures are for the page."""
-    if report.headline:
-        _print(console, report.headline, "bold")
+    for line in [f"{label}: {said}" for label, said in report.labelled] or [report.headline]:
+        if line:
+            _print(console, line, "bold")
     for section in report.sections:
         if section.on != "page":
             print_section(console, section)

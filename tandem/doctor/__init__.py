@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -34,10 +33,11 @@ from sync.errors import ConfigError, TandemError
 from tandem import brought
 from tandem.doctor import devices, haptics, machine, measure
 from tandem.doctor.findings import Case, Check, Finding, Rows, failed
+from tandem.reports.report import Report
 
 __all__ = [
-    "CHECKS", "EXIT_CODES", "ON_TIME", "Case", "Check", "Finding", "Rows", "all_rows", "as_json", "examine",
-    "exit_code", "print_findings",
+    "CHECKS", "EXIT_CODES", "ON_TIME", "Case", "Check", "Finding", "Rows", "all_rows", "examine",
+    "exit_code", "print_findings", "report",
 ]  # fmt: skip
 
 EXIT_CODES = (
@@ -134,7 +134,7 @@ _STYLE = {"pass": "green", "warn": "bold yellow", "fail": "bold red"}
 
 
 def print_findings(console: Console, findings: Iterable[Finding]) -> list[Finding]:
-    """A line each, as they come, then the sum; returns them, so that an iterator can be given."""
+    """A line each, as they come; returns them, so that an iterator can be given. `report` is their sum."""
     seen = []
     for found in findings:
         seen.append(found)
@@ -146,13 +146,13 @@ def print_findings(console: Console, findings: Iterable[Finding]) -> list[Findin
         if found.remedy:
             line.add_row("", "", Text(f"→ {found.remedy}", "cyan"))
         console.print(line)
-    code = exit_code(seen)
-    counts = ", ".join(f"{sum(f.verdict == v for f in seen)} {v}" for v in _STYLE)
-    console.print(Text(f"{counts}: {_MEANING[code]} (exit code {code})", "bold"))
     return seen
 
 
-def as_json(findings: Iterable[Finding]) -> dict[str, Any]:
+def report(findings: Iterable[Finding]) -> Report:
+    """Their sum: the lines have been printed as they came."""
     findings = list(findings)
     code = exit_code(findings)
-    return {"code": code, "meaning": _MEANING[code], "findings": [asdict(found) for found in findings]}
+    counts = ", ".join(f"{sum(f.verdict == v for f in findings)} {v}" for v in _STYLE)
+    data = {"code": code, "meaning": _MEANING[code], "findings": [asdict(found) for found in findings]}
+    return Report("tandem doctor", f"{counts}: {_MEANING[code]} (exit code {code})", data, code=code)

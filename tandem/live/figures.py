@@ -7,16 +7,16 @@ divided by take-all loops, as the source counts it.
 """
 
 import dataclasses
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from sync.config.config import Config
 from sync.ring.ledger import Balance
 from sync.ring.streams import AXIS_EFFORTS
 from tandem.live.supervisor.supervise import Outcome
 from tandem.reports.outcome import TITLES, events
+from tandem.reports.report import Line, Section, Table, bad, good, warn
 from tandem.reports.round_trip import ROUND_TRIP
 
 HOPS = {
@@ -155,30 +155,43 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def print_run(console: Console, result: dict[str, Any]) -> None:
-    console.print(histogram_table("Times in us", {title: result[key] for key, title in HISTOGRAMS.items()}))
+def printed(result: dict[str, Any]) -> list[Section]:
+    """Of a run, for the terminal; `answers` are its last lines."""
+    found = [histogram_table("Times in us", {title: result[key] for key, title in HISTOGRAMS.items()})]
     if result["hops_us"]:
         hops = {title: result["hops_us"][hop] for hop, title in HOPS.items()}
-        console.print(histogram_table("Where the age comes from, in us: the first four add up to it", hops))
+        found.append(histogram_table("Where the age comes from, in us: the first four add up to it", hops))
     if result["effort"]:
         hops = {title: result["effort"]["round_trip_us"][hop] for hop, title in ROUND_TRIP.items()}
-        console.print(histogram_table("Round trip in us: the last five add up to it", hops))
-        console.print(_effort_line(result["effort"]), soft_wrap=True)
-        for name, effort in result["axis_efforts"].items():
-            trip = effort["round_trip_us"]["round_trip"]
-            delay = f", round trip p50 {trip['p50']:.0f}, p99 {trip['p99']:.0f} us" if trip["n"] else ""
-            console.print(f"{name}: {_effort_line(effort)}{delay}", soft_wrap=True)
-    console.print(_phase_line(result))
+        found.append(histogram_table("Round trip in us: the last five add up to it", hops))
+    sections = [Section(each.title, [replace(each, title="")], on="terminal") for each in found]
+    lines = [*_effort_lines(result), *_phase_lines(result), *_step_lines(result), *_block_lines(result)]
+    return [*sections, Section("", lines, on="terminal")]
+
+
+def _effort_lines(result: dict[str, Any]) -> Iterator[Line]:
+    if not result["effort"]:
+        return
+    yield _effort_line(result["effort"])
+    for name, effort in result["axis_efforts"].items():
+        trip = effort["round_trip_us"]["round_trip"]
+        delay = f", round trip p50 {trip['p50']:.0f}, p99 {trip['p99']:.0f} us" if trip["n"] else ""
+        yield f"{name}: {_effort_line(effort)}{delay}"
+
+
+def _phase_lines(result: dict[str, Any]) -> Iterator[Line]:
+    yield _phase_line(result)
     if line := _rehearsal_line(result):
-        console.print(line, soft_wrap=True)
+        yield line
     bound, age = result["bound_us"], result["age_us"]
     if bound:
-        console.print(f"every age is known to ± {bound:.0f} us: the DAQ's clock is another host's")
+        yield f"every age is known to ± {bound:.0f} us: the DAQ's clock is another host's"
         if bound > age["p50"]:
-            console.print("[yellow]the bound is larger than the age itself: the ages say little[/]")
-    count = result["balance"]
-    closes = "[green]closes[/]" if count["closes"] else "[bold red]does not close[/]"
-    console.print(
+            yield warn("the bound is larger than the age itself: the ages say little")
+
+
+def _step_lines(result: dict[str, Any]) -> Iterator[Line]:
+    yield (
         f"{result['steps']} steps over {result['transport']}, {result['deadline_misses']} deadline misses,"
         f" {result['skipped']} skipped, {result['stale_steps']} with stale input,"
         f" {result['capped_steps']} with iterations capped"
@@ -189,31 +202,30 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
         "clipped_steps": "with input beyond its limits",
     }
     if any(result[key] for key in troubles):
-        console.print("steps " + ", ".join(f"{text}: {result[key]}" for key, text in troubles.items() if result[key]))
+        yield "steps " + ", ".join(f"{text}: {result[key]}" for key, text in troubles.items() if result[key])
     if result["source_lost"] or any(result["source"].values()):
         own = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result["source"].items())
-        console.print(f"at the source: {result['source_lost']} scans lost" + f"; {own}" * bool(own), soft_wrap=True)
-    for sentence in events(result):
-        console.print(f"[bold red]{sentence}[/]", soft_wrap=True)
+        yield f"at the source: {result['source_lost']} scans lost" + f"; {own}" * bool(own)
+    yield from map(bad, events(result))
     for process, why in {crash["process"]: crash["why"] for crash in result["deaths"]}.items():
-        console.print(f"the last crash of {TITLES.get(process, process)}: {why}", soft_wrap=True, markup=False)
-    if result["wire"]:
-        wire = result["wire"]
-        console.print(f"on the wire: {wire['sent']} sent, {wire['received']} received, {wire['overtaken']} overtaken")
-    console.print(
-        f"balance {closes}: {count['produced']} produced = {count['used']} used + {count['superseded']} superseded"
-        f" + {count['lost']} lost"
+        yield f"the last crash of {TITLES.get(process, process)}: {why}"
+
+
+def _block_lines(result: dict[str, Any]) -> Iterator[Line]:
+    if wire := result["wire"]:
+        yield f"on the wire: {wire['sent']} sent, {wire['received']} received, {wire['overtaken']} overtaken"
+    count = result["balance"]
+    sums = (
+        f"{count['produced']} produced = {count['used']} used + {count['superseded']} superseded + {count['lost']} lost"
     )
+    yield good(f"balance closes: {sums}") if count["closes"] else bad(f"balance does not close: {sums}")
     if result["look_ahead"]:
-        for line in look_ahead_lines(result["look_ahead"]):
-            console.print(line, soft_wrap=True)
+        yield from look_ahead_lines(result["look_ahead"])
     if result["record"]:
-        console.print(_record_line(result["record"]), soft_wrap=True)
-    for line in answers(result):
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
+        yield _record_line(result["record"])
 
 
-def answers(result: dict[str, Any]) -> list[str]:
+def answers(result: dict[str, Any]) -> list[Line]:
     """The last lines: was it in time, how old were the inputs, what was lost, where is the record."""
     steps, late, skipped = result["steps"], result["deadline_misses"], result["skipped"] + result["steps_not_made"]
     time = f"all {steps} steps"
@@ -277,15 +289,15 @@ def _effort_line(effort: dict[str, Any]) -> str:
     )
 
 
-def _record_line(record: dict[str, Any]) -> str:
+def _record_line(record: dict[str, Any]) -> Line:
     where = record.get("file") or "no file"
     if record.get("parts", 1) > 1:
         where += f", the last of {record['parts']} parts"
     if not record["whole"]:
-        return f"[bold red]record not whole[/]: {record['state']} ({where})"
+        return bad(f"record not whole: {record['state']} ({where})")
     counts = ", ".join(f"{t['recorded']} {name}" for name, t in record["topics"].items() if t["recorded"])
-    state = f"[yellow]{record['state']}[/]" if record.get("deleted_parts") else "[green]whole[/]"
-    return f"record {state}: {counts}; {record['bytes'] / 1e6:.1f} MB in {where}"
+    text = f"{counts}; {record['bytes'] / 1e6:.1f} MB in {where}"
+    return warn(f"record {record['state']}: {text}") if record.get("deleted_parts") else good(f"record whole: {text}")
 
 
 def _phase_line(result: dict[str, Any]) -> str:
@@ -313,12 +325,8 @@ def _rehearsal_line(result: dict[str, Any]) -> str:
 
 
 def histogram_table(title: str, rows: dict[str, dict[str, Any]]) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for heading in ("n", "p50", "p90", "p99", "p99.9", "max"):
-        table.add_column(heading, justify="right")
-    for name, row in rows.items():
-        if not row["n"] and any(each["n"] for each in rows.values()):
-            continue  # a hop that this run does not have, such as a wire within one host
-        table.add_row(name, str(row["n"]), *(f"{row[k]:.1f}" for k in ("p50", "p90", "p99", "p999", "max")))
-    return table
+    """Without a hop that this run does not have, such as a wire within one host, unless it has none at all."""
+    there = {name: row for name, row in rows.items() if row["n"]} or rows
+    keys = ("p50", "p90", "p99", "p999", "max")
+    cells = [(name, str(row["n"]), *(f"{row[k]:.1f}" for k in keys)) for name, row in there.items()]
+    return Table(("", "n", "p50", "p90", "p99", "p99.9", "max"), cells, title)

@@ -1,17 +1,19 @@
 """`tandem latency`: the transfer per transport, with its yardsticks measured in the same run."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from tandem.live.figures import HISTOGRAMS, figures, histogram_table
 from tandem.live.run import checked_config, live_run
-from tandem.reports.beside_source import SOURCE_MS_PER_LOOP, print_beside_source
+from tandem.reports.beside_source import SOURCE_MS_PER_LOOP, beside_source, source_section
 from tandem.reports.html import RunData
 from tandem.reports.outcome import verdict
+from tandem.reports.report import Line, Report, Section, Table
+from tandem.reports.run_report import run_report
 
 # Two real crystals drift; one machine's do not. With the DAQ's this much off a free run passes through all phases.
 _CRYSTAL_PPM = 300
@@ -45,35 +47,40 @@ def measure(
     return {"runs": runs, "bare": {"ipc_us": ipc, "lateness_us": lateness}}, data, code
 
 
-def print_latency(console: Console, result: dict[str, Any]) -> None:
-    bare = result["bare"]
-    print_beside_source(console, result["runs"][0])
+def report(title: str, result: dict[str, Any], data: list[RunData], code: int) -> Report:
+    bare, runs = result["bare"], result["runs"]
     rows = {"source, ms per loop": _constant(SOURCE_MS_PER_LOOP * 1e3), "bare ZeroMQ + msgpack, ipc": bare["ipc_us"]}
-    rows |= {f"tandem, {run['label']}": run["transfer_us"] for run in result["runs"]}
-    console.print(histogram_table("Transfer per loop, us", rows))
+    rows |= {f"tandem, {run['label']}": run["transfer_us"] for run in runs}
+    tables = [histogram_table("Transfer per loop, us", rows)]
     for key in ("age_us", "step_us", "lateness_us"):
-        rows = {run["label"]: run[key] for run in result["runs"]}
-        if key == "lateness_us":
-            rows = {"bare sleeping loop": bare["lateness_us"], **rows}
-        console.print(histogram_table(f"{HISTOGRAMS[key].capitalize()}, us", rows))
-    table = Table(title="Loops and blocks", title_justify="left")
-    for heading in ("", "s", "loops", "bytes", "blocks", "ms/loop", "steps", "missed", "used", "superseded", "lost"):
-        table.add_column(heading, justify="right")
-    for run in result["runs"]:
+        rows = {"bare sleeping loop": bare["lateness_us"]} if key == "lateness_us" else {}
+        tables.append(
+            histogram_table(f"{HISTOGRAMS[key].capitalize()}, us", rows | {run["label"]: run[key] for run in runs})
+        )
+    cells = []
+    for run in runs:
+        first = [run[k] for k in ("label", "seconds", "loops", "bytes", "blocks", "ms_per_loop", "steps")]
         count = run["balance"]
-        cells = [run[k] for k in ("label", "seconds", "loops", "bytes", "blocks", "ms_per_loop", "steps")]
-        cells += [run["deadline_misses"], *(count[k] for k in ("used", "superseded", "lost"))]
-        table.add_row(*map(str, cells))
-    console.print(table)
-    free = [run["age_us"]["p50"] for run in result["runs"] if run["phase"].get("mode") == "free"]
-    locked = [run["age_us"]["p50"] for run in result["runs"] if run["phase"].get("mode") == "locked"]
-    if free and locked:
-        console.print(
-            f"the DAQ's crystal was {_CRYSTAL_PPM} ppm off unless configured otherwise, as two real clocks drift"
-        )
-        console.print(
-            f"median age at use: {free[0]:.0f} us free, {locked[0]:.0f} us locked, {free[0] / locked[0]:.1f} times less"
-        )
+        cells.append([*first, run["deadline_misses"], *(count[k] for k in ("used", "superseded", "lost"))])
+    headings = ("", "s", "loops", "bytes", "blocks", "ms/loop", "steps", "missed", "used", "superseded", "lost")
+    tables.append(Table(headings, [[str(cell) for cell in row] for row in cells], "Loops and blocks"))
+    printed = [Section(each.title, [replace(each, title="")], on="terminal") for each in tables]
+    return run_report(
+        title, data, bare, (source_section,), data=result, printed=[beside_source(runs[0]), *printed],
+        notes=_free_and_locked(runs), code=code,
+    )  # fmt: skip
+
+
+def _free_and_locked(runs: list[dict[str, Any]]) -> list[Line]:
+    free, locked = (
+        [run["age_us"]["p50"] for run in runs if run["phase"].get("mode") == mode] for mode in ("free", "locked")
+    )
+    if not (free and locked):
+        return []
+    return [
+        f"the DAQ's crystal was {_CRYSTAL_PPM} ppm off unless configured otherwise, as two real clocks drift",
+        f"median age at use: {free[0]:.0f} us free, {locked[0]:.0f} us locked, {free[0] / locked[0]:.1f} times less",
+    ]
 
 
 def _constant(value: float) -> dict[str, Any]:

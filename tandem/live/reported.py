@@ -6,19 +6,17 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from tandem.console.present import print_section
-from tandem.console.terminal import errors, output, report, run_folder
+from tandem.console.present import give
+from tandem.console.terminal import errors, run_folder
 from tandem.live.run import live_run
 from tandem.reports.outcome import INTERRUPTED, verdict
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from tandem.reports.html.page import PageSection
+    from tandem.reports.run_report import PageSection
 
 Seconds = Annotated[float | None, typer.Option(min=0, max=1e9, help="Duration; 0 until Ctrl-C. Default: the file's.")]
 TransportOption = Annotated[
@@ -52,8 +50,7 @@ class Own:
     """What a machine's own command shows beside what all show."""
 
     channels: tuple[str, ...]  # of a step, which its sections draw
-    # prints its tables of the figures where there is a console, and returns its sections of the page
-    report: "Callable[[Console | None, dict[str, Any]], Sequence[PageSection]]"
+    sections: "Callable[[], Sequence[PageSection]]"  # of the page, found when there is one
 
 
 def run_and_report(
@@ -77,31 +74,27 @@ def run_and_report(
             token_file=token_file,
             channels=own.channels if own else (),
         )
-        from tandem.live.figures import figures, print_run
+        from tandem.live.figures import answers, figures, printed
+        from tandem.records.against_truth import against_truth, truth_section
         from tandem.reports.html import RunData
+        from tandem.reports.run_report import run_report
 
         result = figures(checked, outcome)
         if folder is not None:
-            from tandem.records.against_truth import against_truth, truth_section
-
             result["truth"] = against_truth(folder)
-        if as_json and (outcome.failure or result["steps"]):
-            print(json.dumps(result), flush=True)
         if not result["steps"]:
+            if as_json and outcome.failure:
+                print(json.dumps(result), flush=True)
             _end_without_steps(word, outcome.failure, outcome.code, folder)
-        sections = own.report(None if as_json else output(), result) if own else ()
-        if not as_json:
-            print_run(output(), result)
-            if result.get("truth"):
-                print_section(output(), truth_section(result["truth"]))
         data = [RunData(result["transport"], result, outcome.steps, tuple(checked.inputs))]
-        place = folder or run_folder(runs, checked.name)
-        write_run_report(place, f"tandem {word}: {config.stem}", data, own=sections)
+        beside = [truth_section(result["truth"])] if result.get("truth") else []
         found = verdict(result, outcome.failure, outcome.code)
-        for complaint in found.complaints:
-            print(f"tandem: {complaint}", file=sys.stderr)
-        if found.code:
-            raise typer.Exit(found.code)
+        made = run_report(
+            f"tandem {word}: {config.stem}", data, own=own.sections() if own else (), data=result,
+            printed=[*printed(result), *beside], notes=answers(result), complaints=found.complaints, code=found.code,
+        )  # fmt: skip
+        place = folder or run_folder(runs, checked.name)
+    give(made, as_json, place)
 
 
 def _end_without_steps(word: str, failure: str | None, code: int, folder: Path | None) -> NoReturn:
@@ -113,11 +106,3 @@ def _end_without_steps(word: str, failure: str | None, code: int, folder: Path |
         raise typer.Exit(INTERRUPTED)
     print(f"tandem: the {word} did not start: {failure}", file=sys.stderr)
     raise typer.Exit(code)
-
-
-def write_run_report(
-    folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None, own: "Sequence[PageSection]" = ()
-) -> None:
-    from tandem.reports.html import write_report
-
-    report(folder, lambda place: write_report(place, title, data, bare, own)[0])

@@ -6,12 +6,10 @@ A change takes effect before the next step, is reported and recorded: a replay m
 import difflib
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from sim_service.commands import CommandClient
 from sync.config.config import Config
 from sync.errors import ConfigError
+from tandem.reports.report import Marked, Report, Section, Table
 
 
 def wanted(changes: list[str]) -> dict[str, float]:
@@ -51,14 +49,13 @@ def tune(config: Config, changes: list[str], reset: bool) -> dict[str, Any]:
         client.close()
 
 
-def print_parameters(console: Console, answer: dict[str, Any], names: list[str]) -> None:
-    table = Table(title=f"Parameters of {answer['model']}", title_justify="left")
-    for heading in ("", "now", "at the start", "from", "to", "unit", ""):
-        table.add_column(heading, justify="left" if heading in ("", "unit") else "right")
+def report(answer: dict[str, Any], names: list[str]) -> Report:
+    rows = []
     for name, p in answer["parameters"].items():
-        if names and name not in names:
-            continue
-        now = f"{p['value']:g}" if p["value"] == p["first"] else f"[bold]{p['value']:g}[/]"
-        note = p["text"] if p["live"] else f"{p['text']} [dim](needs a new start)[/]"
-        table.add_row(name, now, f"{p['first']:g}", f"{p['low']:g}", f"{p['high']:g}", p["unit"], note)
-    console.print(table)
+        if not names or name in names:
+            now = Marked(f"{p['value']:g}", "" if p["value"] == p["first"] else "warn")
+            note = p["text"] if p["live"] else f"{p['text']} (needs a new start)"
+            rows.append((name, now, f"{p['first']:g}", f"{p['low']:g}", f"{p['high']:g}", p["unit"], note))
+    headings = ("", "now", "at the start", "from", "to", "unit", "")
+    headline = f"Parameters of {answer['model']}"
+    return Report("tandem tune", headline, answer, [Section("", [Table(headings, rows)])])

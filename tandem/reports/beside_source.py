@@ -4,14 +4,12 @@ simulator*, 2012.
 
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from tandem.reports.html.figures import RunData
 from tandem.reports.html.sections import section, table
 from tandem.reports.html.style import GREY, HOPS
 from tandem.reports.html.svg import WIDE, ranges
 from tandem.reports.html.words import Raw, e, format_count, format_us
+from tandem.reports.report import Section, Table
 
 SOURCE_MS_PER_LOOP = 0.43  # of the source
 # Table 4.5 of the source: seconds, loops, bytes, blocks of five manoeuvres
@@ -24,22 +22,20 @@ SOURCE = (
 )
 
 
-def print_beside_source(console: Console, result: dict[str, Any]) -> None:
+def beside_source(result: dict[str, Any]) -> Section:
+    """For the terminal: the means of the source beside one run."""
     runs = len(SOURCE)
-    beside = Table(title="Acquisition beside the source", title_justify="left")
-    for heading in ("", "source, mean of five", "this run"):
-        beside.add_column(heading, justify="left" if not heading else "right")
-    beside.add_row("seconds", f"{sum(r[0] for r in SOURCE) / runs:.0f}", f"{result['seconds']:.1f}")
-    beside.add_row("loops", f"{sum(r[1] for r in SOURCE) / runs:.0f}", f"{result['loops']}")
-    beside.add_row("bytes", f"{sum(r[2] for r in SOURCE) / runs:.0f}", f"{result['bytes']}")
-    beside.add_row("blocks", f"{sum(r[3] for r in SOURCE) / runs:.0f}", f"{result['blocks']}")
-    beside.add_row("ms per loop", f"{SOURCE_MS_PER_LOOP}", f"{result['ms_per_loop']:.2f} (waits for a block)")
-    transfer = result["transfer_us"]["p50"]
-    beside.add_row("transfer, us", f"{SOURCE_MS_PER_LOOP * 1e3:.0f} (its ms per loop)", f"{transfer:.1f} (median)")
-    console.print(beside)
+    means = [f"{sum(row[k] for row in SOURCE) / runs:.0f}" for k in range(4)]
+    ours = [f"{result['seconds']:.1f}", *(result[key] for key in ("loops", "bytes", "blocks"))]
+    rows = [*zip(("seconds", "loops", "bytes", "blocks"), means, ours, strict=True)]
+    rows.append(("ms per loop", f"{SOURCE_MS_PER_LOOP}", f"{result['ms_per_loop']:.2f} (waits for a block)"))
+    transfer = f"{result['transfer_us']['p50']:.1f} (median)"
+    rows.append(("transfer, us", f"{SOURCE_MS_PER_LOOP * 1e3:.0f} (its ms per loop)", transfer))
+    table = Table(("", "source, mean of five", "this run"), rows)
+    return Section("Acquisition beside the source", [table], on="terminal")
 
 
-def source_section(runs: list[RunData], bare: dict[str, Any]) -> str:
+def source_section(runs: list[RunData], bare: dict[str, Any]) -> Section:
     rows: list[list[Any]] = [
         [f"source, manoeuvre {k}", *map(format_count, row), f"{1e3 * row[0] / row[1]:.2f}", "–"]
         for k, row in enumerate(SOURCE, 1)

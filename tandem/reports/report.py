@@ -81,6 +81,7 @@ class Report:
     complaints: Sequence[str] = ()  # why the exit code is not 0: on standard error too
     code: int | None = None  # of the exit; None: by the verdicts of the tables
     stored: Mapping[str, Any] | None = None  # what report.json has, where that is not `data`
+    labelled: Sequence[tuple[str, str]] = ()  # a headline each, in place of the one, where several are compared
 
     @property
     def exit_code(self) -> int:

@@ -16,6 +16,5 @@ escaped; curves are thinned to an envelope, so that ten minutes of steps stay we
 """
 
 from tandem.reports.html.figures import RunData, headline, hops, hops_us, worst
-from tandem.reports.html.page import page, write_report
 
-__all__ = ["RunData", "headline", "hops", "hops_us", "page", "worst", "write_report"]
+__all__ = ["RunData", "headline", "hops", "hops_us", "worst"]

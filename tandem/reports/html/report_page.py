@@ -28,12 +28,16 @@ def write_page(file: Path, report: Report) -> Path:
 
 
 def report_page(report: Report) -> str:
-    head = markup('<h1>{}</h1><p class="headline">{}</p>', report.title, report.headline)
+    said = [markup('<p class="headline"><b>{}:</b> {}</p>', *each) for each in report.labelled]
+    said = said or [markup('<p class="headline">{}</p>', report.headline)]
     notes = _lines([*(bad(line) for line in report.complaints), *report.notes])
-    header = markup('<header class="one">{}{}</header>', head, notes)
+    kind = "many" if report.labelled else "one"
+    header = markup('<header class="{}"><h1>{}</h1>{}{}</header>', kind, report.title, joined(said), notes)
     made = f"Made by {_software()}, {wall_clock()[:16].replace('T', ' ')} UTC. The figures for programs: --json."
     foot = markup('<footer class="lead">{}</footer>', made)
-    shown = [_section(each) for each in report.sections if each.on != "terminal" and shown_parts(each)]
+    shown = [
+        _section(each) for each in report.sections if each.on != "terminal" and (shown_parts(each) or not each.parts)
+    ]
     return document(report.title, [header, *shown, foot])
 
 
@@ -47,6 +51,8 @@ def _software() -> str:
 def _section(section: Section) -> Markup:
     leads = joined(markup('<p class="lead">{}</p>', line) for line in section.lead.split("\n") if line)
     parts = joined(_part(part) for part in shown_parts(section))
+    if not section.title:
+        return parts
     return markup('<section id="{}"><h2>{}</h2>{}{}</section>', section.address, section.title, leads, parts)
 
 

@@ -1,4 +1,4 @@
-"""The sections of the page, one function each: from all runs to a piece of HTML.
+"""The sections of the page, one function each: from all runs to tables and pictures.
 
 A section is always there; where a run lacks the data for a picture, it says so in its place. Runs that are compared
 share their scales.
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tandem.reports.html.figures import WORST, RunData, age, cost, figure, hops, hops_us, lateness, period_ns, worst
+from tandem.reports.html.markup import escape
 from tandem.reports.html.style import AGE_HOPS, BAD, GREY, HOPS
 from tandem.reports.html.svg import (
     HALF,
@@ -27,6 +28,7 @@ from tandem.reports.html.svg import (
     time_ticks,
 )
 from tandem.reports.html.words import Raw, e, format_count, format_many, format_ns, format_us
+from tandem.reports.report import Section
 from tandem.reports.round_trip import ROUND_TRIP
 
 
@@ -38,10 +40,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = ""
     )
 
 
-def section(key: str, title: str, lead: str, *content: str) -> str:
-    inside = "".join(e(part) for part in content)
-    leads = "".join(f'<p class="lead">{e(line)}</p>' for line in lead.split("\n"))
-    return f'<section id="{key}"><h2>{e(title)}</h2>{leads}{inside}</section>'
+def section(key: str, title: str, lead: str, *content: str) -> Section:
+    return Section(title, [escape(part) for part in content if part], lead, "page", key)
 
 
 def left_out(what: str, run: RunData, *fields: str) -> Raw:
@@ -62,7 +62,7 @@ def _swatch(colour: str, text: str) -> Raw:
 _STAMPS = ("input_t_ns", "input_pushed_ns", "input_sent_ns", "input_received_ns", "taken_ns")
 
 
-def overview(runs: list[RunData]) -> str:
+def overview(runs: list[RunData]) -> Section:
     rows = []
     for run in runs:
         figures = run.figures
@@ -80,10 +80,10 @@ def overview(runs: list[RunData]) -> str:
         lost = (figures.get("balance") or {}).get("lost", "–")
         rows.append([run.label, format_count(figures.get("steps", len(run.steps))), *cells, format_count(lost)])
     headings = ["run", "steps", "age p50", "p99", "p99.9", "max", "lateness p99", "max", "step cost p50", "max"]
-    return table([*headings, "missed", "skipped", "stale", "lost"], rows, "figures")
+    return section("", "", "", table([*headings, "missed", "skipped", "stale", "lost"], rows, "figures"))
 
 
-def where_section(runs: list[RunData]) -> str:
+def where_section(runs: list[RunData]) -> Section:
     known = [(run, hops_us(run)) for run in runs]
     absent = [left_out("where the age comes from", run, *_STAMPS) for run, each in known if "wait" not in each]
     bars: list[Bar] = []
@@ -139,13 +139,13 @@ def _curves(
     return out
 
 
-def age_section(runs: list[RunData]) -> str:
+def age_section(runs: list[RunData]) -> Section:
     ages = _curves(runs, age, GREY, "age at use", ("input_age_ns",), spots=True)
     lead = "The median in the band from lowest to highest; what happened to single steps is marked."
     return section("age", "Age over time", lead, *ages)
 
 
-def hops_section(runs: list[RunData]) -> str:
+def hops_section(runs: list[RunData]) -> Section:
     each = [(run, hops(run.steps)) for run in runs]
     every = [values for _, found in each for values in found.values()]
     every += [a for run in runs if (a := age(run.steps)) is not None]
@@ -170,7 +170,7 @@ def hops_section(runs: list[RunData]) -> str:
     return section("hops", "Every hop", lead, *content, _pairs(*panels) if panels else "")
 
 
-def lateness_section(runs: list[RunData], bare: dict[str, Any]) -> str:
+def lateness_section(runs: list[RunData], bare: dict[str, Any]) -> Section:
     loop = bare.get("lateness_us") or {}
     known = bool(loop.get("n"))
     colour = HOPS["step"][0]
@@ -202,7 +202,7 @@ def lateness_section(runs: list[RunData], bare: dict[str, Any]) -> str:
     return section("lateness", "Lateness", lead, *content)
 
 
-def cost_section(runs: list[RunData]) -> str:
+def cost_section(runs: list[RunData]) -> Section:
     sentences, entries, periods = [], [], set()
     content: list[str] = []
     for run in runs:
@@ -248,7 +248,7 @@ def _blocks_on(row: dict[str, Any]) -> str:
     )
 
 
-def worst_section(runs: list[RunData]) -> str:
+def worst_section(runs: list[RunData]) -> Section:
     content: list[str] = []
     for run in runs:
         rows = worst(run)
@@ -271,7 +271,7 @@ def worst_section(runs: list[RunData]) -> str:
     return section("worst", f"The worst {WORST} steps", lead, *content)
 
 
-def balance_section(runs: list[RunData]) -> str:
+def balance_section(runs: list[RunData]) -> Section:
     bars, sentences = [], []
     for run in runs:
         count = run.figures.get("balance") or {}
@@ -310,11 +310,11 @@ _EFFORT_COUNTS = {
 }
 
 
-def effort_section(runs: list[RunData]) -> str:
+def effort_sections(runs: list[RunData]) -> list[Section]:
     """Nothing where no run has efforts."""
     found = [(run, effort) for run in runs if (effort := run.figures.get("effort"))]
     if not found:
-        return ""
+        return []
     hops, counts = [], []
     for name, meaning in ROUND_TRIP.items():
         for run, effort in found:
@@ -330,13 +330,11 @@ def effort_section(runs: list[RunData]) -> str:
         "From a sample to the effort computed from it, handed to the device; the last five hops add up to it. Without a"
         " displacement in [source.effort] the energy of the port is not known."
     )
-    return section(
-        "efforts",
-        "Efforts",
-        lead,
+    tables = (
         table(["round trip", "run", "n", "p50", "p99", "p99.9", "max"], hops, "hops"),
         table(["", *(run.label for run, _ in found)], counts, "figures"),
     )
+    return [section("efforts", "Efforts", lead, *tables)]
 
 
 def _effort_cell(name: str, value: Any) -> str:

@@ -28,18 +28,19 @@ from sync.errors import ConfigError, DeviceError, RingError
 from sync.ring.ring import SHM, RingWriter
 from sync.ring.streams import SOCKETS
 from tandem import doctor
+from tandem.console.present import print_report
 from tandem.doctor import (
     CHECKS,
     ON_TIME,
     Case,
     Finding,
-    as_json,
     devices,
     examine,
     exit_code,
     machine,
     measure,
     print_findings,
+    report,
 )
 from tandem.live.supervisor.supervise import sweep
 from tests.ports import free_port
@@ -85,7 +86,7 @@ def test_every_check_speaks_and_what_does_not_pass_has_a_remedy(
         assert found.reason
         assert bool(found.remedy) == (found.verdict != "pass"), found
         assert "the check itself failed" not in found.reason, found
-    told = json.loads(json.dumps(as_json(findings), allow_nan=False))
+    told = json.loads(json.dumps(report(findings).data, allow_nan=False))
     assert told["code"] == exit_code(findings)
     assert [f["name"] for f in told["findings"]] == begun
     assert _left(f"doctor_{os.getpid()}_") == []
@@ -146,7 +147,7 @@ def test_a_folder_for_sockets_that_cannot_be_made_is_said(config: Config, monkey
 def test_exit_codes_are_those_of_the_table(verdicts: dict[str, Any], code: int) -> None:
     findings = [Finding(c.name, verdicts.get(c.name, "pass"), "so it is") for c in CHECKS]
     assert exit_code(findings) == exit_code(iter(findings)) == code
-    assert as_json(findings)["code"] == code
+    assert report(findings).exit_code == code
 
 
 def test_exit_codes_are_documented() -> None:
@@ -163,6 +164,7 @@ def test_people_read_every_reason_and_remedy() -> None:
         Finding("disk", "fail", "full", "empty it"),
     ]
     assert print_findings(Console(file=out, width=120), iter(findings)) == findings
+    print_report(Console(file=out, width=120), report(findings))
     text = out.getvalue()
     for words in ("all [bold]well[/bold]", "hurry [/up]", "empty it", "1 pass, 1 warn, 1 fail", "exit code 5"):
         assert words in text
@@ -200,7 +202,7 @@ which, file = sys.argv[1], Path(sys.argv[2])
 doctor.CHECKS = [check for check in doctor.CHECKS if which in ("all", check.name)]
 doctor._all_checks = doctor._all_checks if which == "all" else lambda: iter(doctor.CHECKS)
 findings = list(doctor.examine(load(file, sys.argv[4:]), file, float(sys.argv[3])))
-print(json.dumps(doctor.as_json(findings)))
+print(json.dumps(doctor.report(findings).data))
 sys.exit(doctor.exit_code(findings))
 """
 

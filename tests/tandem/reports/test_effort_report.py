@@ -36,22 +36,23 @@ def test_the_report_says_whether_the_port_was_passive() -> None:
 
 def test_the_page_has_the_round_trip_and_what_was_done_to_efforts() -> None:
     from tandem.reports.html.figures import RunData
-    from tandem.reports.html.sections import effort_section
+    from tandem.reports.html.sections import effort_sections
 
     steps = np.zeros(0, np.dtype([("step", np.int64)]))
-    assert effort_section([RunData("ipc", {"effort": None}, steps)]) == ""
+    assert effort_sections([RunData("ipc", {"effort": None}, steps)]) == []
     row = {"n": 3, "mean": 1.0, "p50": 111.0, "p90": 120.0, "p99": 222.0, "p999": 230.0, "max": 240.0}
     figures: dict[str, Any] = {name: 1000 + k for k, name in enumerate(rec.COUNTERS)}
     figures |= {"round_trip_us": dict.fromkeys(rec.LEDGER, row), "energy": -0.0625, "least_energy": -0.125}
     figures["round_trip_us"]["there"] = {**row, "n": 0}  # of two clocks
-    shown = effort_section([RunData("ipc", {"effort": figures}, steps)])
+    (section,) = effort_sections([RunData("ipc", {"effort": figures}, steps)])
+    shown = "".join(map(str, section.parts))
     assert all(escape(title) in shown for title in ROUND_TRIP.values())
     assert shown.count("111\u00a0µs") == shown.count("222\u00a0µs") == len(ROUND_TRIP) - 1
     for counter in (rec.ZEROED, rec.LIMITS, rec.SLEWS, rec.ACTIVES, rec.DAMPINGS, rec.SKIPPED):
         assert f"1\u202f0{counter:02d}" in shown
     assert "-0.0625 J" in shown and "-0.125 J" in shown
     without = {key: value for key, value in figures.items() if "energy" not in key}
-    assert " J<" not in effort_section([RunData("ipc", {"effort": without}, steps)])
+    assert " J<" not in str(effort_sections([RunData("ipc", {"effort": without}, steps)])[0].parts)
 
 
 class Blocks(SimpleNamespace):

@@ -16,10 +16,12 @@ from sync.ring.ledger import summary_us as ledger_summary
 from tandem.doctor.baseline import _record
 from tandem.machines.car.studies.vehicle.drive_report import SECTIONS as CAR
 from tandem.reports.beside_source import SOURCE
-from tandem.reports.html import RunData, headline, hops, hops_us, worst, write_report
+from tandem.reports.html import RunData, headline, hops, hops_us, worst
 from tandem.reports.html.figures import age, summary_us
+from tandem.reports.html.report_page import write_report_page
 from tandem.reports.html.style import HOPS
 from tandem.reports.html.svg import envelope
+from tandem.reports.run_report import run_report
 
 INTEGERS = (
     "step", "t_ns", "started_ns", "taken_ns", "pushed_ns", "input_seq", "input_epoch", "input_t_ns", "input_age_ns",
@@ -113,8 +115,14 @@ class Page(HTMLParser):
         return sum(name == tag for name, _ in self.tags)
 
 
+def written(
+    folder: Path, title: str, runs: list[RunData], bare: dict[str, Any] | None = None, own: Any = ()
+) -> tuple[Path, Path]:
+    return write_report_page(folder, run_report(title, runs, bare, own)), folder / "report.json"
+
+
 def report(folder: Path, *runs: RunData, bare: dict[str, Any] | None = None) -> tuple[Page, dict[str, Any], str]:
-    html, told = write_report(folder, "a report", list(runs), bare, CAR)
+    html, told = written(folder, "a report", list(runs), bare, CAR)
     assert (html, told) == (folder / "report.html", folder / "report.json")
     text = html.read_text(encoding="utf-8")
     assert not re.search(r"\b(nan|inf|None)\b", re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL))
@@ -266,7 +274,7 @@ def test_page_stands_by_itself_and_shows_everything(tmp_path: Path) -> None:
 
 
 def test_the_page_of_any_machine_has_nothing_of_a_car(tmp_path: Path) -> None:
-    html, _ = write_report(tmp_path, "a machine", [run_of(500)], BARE)
+    html, _ = written(tmp_path, "a machine", [run_of(500)], BARE)
     page = Page(html.read_text())
     assert page.ids == [each for each in SECTIONS if each not in ("motion", "source")]
     assert not re.search("km/h|wheel|yaw|manoeuvre|drive", page.text)
@@ -356,7 +364,7 @@ def test_numbers_that_are_none_do_no_harm(tmp_path: Path) -> None:
     steps["status"][299] |= 32
     steps["input_received_ns"] += 10_000_000_000  # another host's clock
     known = {**figures(300), "seconds": math.nan}
-    html, told = write_report(tmp_path, "odd", [RunData("x", known, steps)], own=CAR)
+    html, told = written(tmp_path, "odd", [RunData("x", known, steps)], own=CAR)
     Page(html.read_text(encoding="utf-8"))
     assert json.loads(told.read_text())["runs"][0]["figures"]["seconds"] is None
     assert "below 0" in html.read_text(encoding="utf-8")
@@ -366,7 +374,7 @@ def test_hostile_names_stay_names(tmp_path: Path) -> None:
     evil = "</title></svg><script>alert('1')</script>\"' onload=x <b>&amp;"
     known = {**figures(50), "ended": evil, "transport": evil, "steps": evil, "loops": evil, "deadline_misses": evil}
     run = RunData(evil, known, made(50))
-    html, told = write_report(tmp_path, evil, [run, RunData(evil, {"ended": evil}, made(0))], BARE, CAR)
+    html, told = written(tmp_path, evil, [run, RunData(evil, {"ended": evil}, made(0))], BARE, CAR)
     page = Page(html.read_text(encoding="utf-8"))
     assert not {"script", "b"} & ({tag for tag, _ in page.tags} - {"b"})
     assert page.count("b") == 2  # our own: the labels before the two headlines
@@ -378,7 +386,7 @@ def test_hostile_names_stay_names(tmp_path: Path) -> None:
 def test_ten_minutes_stay_small(tmp_path: Path) -> None:
     steps = made(120_000)
     steps["status"] |= 1 << np.random.default_rng(4).integers(0, 5, len(steps))  # every mark there is, everywhere
-    html, told = write_report(tmp_path, "ten minutes", [RunData("ipc", figures(120_000), steps)], BARE, CAR)
+    html, told = written(tmp_path, "ten minutes", [RunData("ipc", figures(120_000), steps)], BARE, CAR)
     assert html.stat().st_size < 1_500_000
     assert told.stat().st_size < 20_000
 

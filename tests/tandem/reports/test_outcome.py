@@ -17,16 +17,18 @@ from typer.testing import CliRunner
 from sync.record.damage import read_index
 from sync.ring.ring import RingWriter, push
 from tandem.commands import cli
+from tandem.console.present import print_report
 from tandem.console.terminal import progress_bar
 from tandem.live import latency
 from tandem.live import reported as run_command
-from tandem.live.figures import figures, print_run
+from tandem.live.figures import figures, printed
 from tandem.live.follow import Steps
 from tandem.live.run import figures_line
 from tandem.live.supervisor.restart_policy import Crash
 from tandem.live.supervisor.supervise import Outcome, Supervisor
 from tandem.reports.html import RunData, headline
 from tandem.reports.outcome import DAMAGED, FAILED, INTERRUPTED, RECORD_INCOMPLETE, SHORT, verdict
+from tandem.reports.report import Report
 from tests.tandem.runs import BEGIN_NS, CONFIG, CONFIGS, MS, STEP, step_words, write_drive
 
 STEP_NS = 5 * MS
@@ -214,7 +216,8 @@ def test_ctrl_c_before_the_first_step_has_its_code_and_leaves_no_run(
 def test_a_crash_stands_in_the_printed_report() -> None:
     result = figures(CONFIG, ended(crashes=[Crash("sim", 1.3, "the simulator was killed by SIGKILL")]))
     text = io.StringIO()
-    print_run(Console(file=text, width=140), {**result, "steps": 268, "steps_not_made": 732})
+    shown = printed({**result, "steps": 268, "steps_not_made": 732})
+    print_report(Console(file=text, width=140), Report("", "", result, shown))
     assert "The simulator crashed once and was not back at the end." in text.getvalue()
     assert "732 of 1000 steps that were due were not made." in text.getvalue()
 

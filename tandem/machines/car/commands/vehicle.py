@@ -1,7 +1,7 @@
 """The car's commands, `tandem drive` and `tandem vehicle ...`: options, progress, tables, page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,9 +33,7 @@ from tandem.live.reported import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
-
-    from tandem.reports.html.page import PageSection
+    from tandem.reports.run_report import PageSection
 
 BUGGY = CONFIGS / "vehicles" / "buggy.toml"
 Vehicle = Annotated[Path, config_argument("VEHICLE", "Vehicle", "vehicles", show_default="buggy")]
@@ -57,14 +55,14 @@ def drive(
     run_and_report("drive", config, settings, seconds, as_json, runs, token_file, _OF_A_DRIVE)
 
 
-def _report(console: "Console | None", result: dict[str, Any]) -> "Sequence[PageSection]":
+def _sections() -> "Sequence[PageSection]":
     from tandem.machines.car.studies.vehicle.drive_report import SECTIONS
 
     return SECTIONS
 
 
 # of the channels tandem/machines/car/studies/vehicle/drive_report.py draws the drive
-_OF_A_DRIVE = Own(("vx", "yaw_rate", "steering_angle"), _report)
+_OF_A_DRIVE = Own(("vx", "yaw_rate", "steering_angle"), _sections)
 
 
 def vehicle_report(

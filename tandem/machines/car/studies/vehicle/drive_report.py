@@ -10,6 +10,7 @@ from tandem.reports.beside_source import source_section
 from tandem.reports.html.figures import RunData, has
 from tandem.reports.html.sections import left_out, section
 from tandem.reports.html.svg import Scale, over_time
+from tandem.reports.report import Section
 
 _CONTEXT = (  # field, factor, unit, title, colour
     ("vx", 3.6, "km/h", "speed", "#0072b2"),
@@ -18,7 +19,7 @@ _CONTEXT = (  # field, factor, unit, title, colour
 )
 
 
-def drive_section(runs: list[RunData], _bare: dict[str, Any]) -> str:
+def drive_section(runs: list[RunData], _bare: dict[str, Any]) -> Section:
     content: list[str] = []
     for run in runs:
         for field, factor, unit, title, colour in _CONTEXT[: 2 if len(runs) > 1 else None]:
