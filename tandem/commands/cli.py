@@ -40,6 +40,7 @@ from tandem.console.terminal import (
     Overrides,
     Runs,
     Terminal,
+    compiled,
     errors,
     new_run_folder,
     output,
@@ -284,15 +285,12 @@ def replay(
     Exit code 1 if an exact replay with nothing changed, an effort or a prediction is not identical to the record; 10 if
     a part of the record is damaged.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.record.reader import find
 
     with errors():
         factor = _pace(pace)
         find(run)  # a run that is not there is reported before anything is compiled
-        build.ensure_for("tandem.records.replay")
-        with compiling("replay"):
+        with compiled("replay", "tandem.records.replay"):
             from tandem.records.replay import Asked, replay_run, report
             from tandem.records.replay_save import save as save_replay
         asked = Asked(

@@ -16,6 +16,7 @@ from tandem.console.terminal import (
     Overrides,
     Parameters,
     Runs,
+    compiled,
     errors,
     parameters,
     progress,
@@ -86,8 +87,6 @@ def sweep(
 
     Runs that fail are rows. Ctrl-C keeps what is done, and so does a crash: the same command goes on.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.config.toml import check, read_toml
     from tandem.ensembles.study import Study
 
@@ -95,8 +94,7 @@ def sweep(
         study = find_config(study, "studies")
         _refuse_early("tandem sweep", "pyarrow", file=study)
         check(Study, read_toml(study), str(study))
-        build.ensure("everything")
-        with compiling("sweep"):
+        with compiled("sweep"):
             from tandem.ensembles import report as pages
             from tandem.ensembles.sweep import sweep as run_sweep
         with progress("sweep") as update:
@@ -131,15 +129,12 @@ def fleet(
     cannot be replayed, or if an exact replay with nothing changed is not identical to a whole record; 11 if the code
     of an FMU may not run here.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
 
     with errors():
         _refuse_early("tandem fleet", "pyarrow")
         if not folder.is_dir():  # before anything is compiled for it
             raise ConfigError(f"{folder}: no such folder; one with runs below it is expected")
-        build.ensure("everything")
-        with compiling("fleet"):
+        with compiled("fleet"):
             from tandem.ensembles import fleet_report as pages
             from tandem.ensembles.fleet import FleetAsked
             from tandem.ensembles.fleet import fleet as replay_fleet
@@ -173,14 +168,11 @@ def identify(
 
     Exit codes: 0 estimated; 2 the study or a record is wrong; 3 the machine diverges at the start.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
 
     with errors():
         study = find_config(study, "studies")
         _refuse_early("tandem identify", "scipy", file=study)
-        build.ensure("everything")
-        with compiling("identify"):
+        with compiled("identify"):
             from tandem.ensembles import identify as pages
             from tandem.ensembles.identification import Narrowed
         with progress("identify") as update:
@@ -214,14 +206,11 @@ def validate(
 
     Exit codes: 0 valid; 1 not valid; 2 the study or a record is wrong.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
 
     with errors():
         study = find_config(study, "studies")
         _refuse_early("tandem validate", "scipy", file=study)
-        build.ensure("everything")
-        with compiling("validate"):
+        with compiled("validate"):
             from tandem.ensembles import validate as pages
             from tandem.ensembles.identification import Narrowed
             from tandem.ensembles.window_record import write_window

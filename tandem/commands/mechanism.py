@@ -10,7 +10,7 @@ import typer
 
 from tandem.console.config_argument import MechanismFile
 from tandem.console.present import give
-from tandem.console.terminal import AsJson, Runs, errors, progress, run_folder, status
+from tandem.console.terminal import AsJson, Runs, compiled, errors, progress, run_folder
 
 
 def mechanism(
@@ -30,14 +30,11 @@ def mechanism(
     runs: Runs = Path("runs"),
 ) -> None:
     """Simulate a mechanism described in a file, and write how it moved."""
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.config.toml import read_toml
 
     with errors():
         read_toml(file)  # what is no file is reported before anything is compiled
-        build.ensure_for("tandem.mechanism.run")
-        with status("reading"), compiling("mechanism"):
+        with compiled("mechanism", "tandem.mechanism.run"):
             from tandem.mechanism import run as work
 
             chosen = {
@@ -60,11 +57,8 @@ def bench_multibody(
     runs: Runs = Path("runs"),
 ) -> None:
     """Try every multibody formulation on every mechanism with a known answer, beside Exudyn and MuJoCo."""
-    from sync.compile import build
-    from sync.compile.jit import compiling
 
-    build.ensure_for("tandem.mechanism.bench.multibody")
-    with compiling("mechanism"):
+    with compiled("mechanism", "tandem.mechanism.bench.multibody"):
         from tandem.mechanism.bench import multibody
 
     with errors(), progress("bench multibody") as update:

@@ -18,7 +18,7 @@ from sync.process.threads import set_by_signals
 from sync.visible import visible
 from tandem.console.config_argument import DEFAULT
 from tandem.console.shipped_configs import find_config
-from tandem.console.terminal import Overrides, TokenFile, errors, progress
+from tandem.console.terminal import Overrides, TokenFile, compiled, errors, progress
 from tandem.records.feed import record_feed
 
 if TYPE_CHECKING:
@@ -87,8 +87,6 @@ def view(
 
     A mechanism runs on its page, and can be held, pushed and changed by hand.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.config.config import View
     from sync.config.toml import check, with_overrides
     from sync.files.token import page_token
@@ -111,8 +109,7 @@ def view(
 
         for named in filter(None, (run, other)):
             find(named)  # a run that is not there is reported before anything is compiled
-        build.ensure_for("tandem.records.replay")
-        with compiling("replay"):
+        with compiled("replay", "tandem.records.replay"):
             import tandem.records.replay  # noqa: F401
         with progress("view") as update:
             feed = record_feed(
@@ -157,12 +154,9 @@ def is_mechanism(file: Path) -> bool:
 
 def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
     """A mechanism in the hand, until Ctrl-C."""
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.config.config import View
 
-    build.ensure_for("tandem.mechanism.run")
-    with compiling("mechanism"):
+    with compiled("mechanism", "tandem.mechanism.run"):
         from tandem.mechanism.run import prepare
         from tandem.multibody.mechanism_file import read_mechanism
         from tandem.view.address import announced

@@ -111,13 +111,15 @@ def status(what: str) -> Status:
     return Terminal(stderr=True).status(what)
 
 
-def single_lines(found: Any) -> Any:
-    """What was found in a file, before it is printed: each text and each key stays on its line."""
-    if isinstance(found, dict):
-        return {single_lines(key): single_lines(value) for key, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [single_lines(value) for value in found]
-    return on_one_line(found) if isinstance(found, str) else found
+@contextmanager
+def compiled(what: str, *modules: str) -> Iterator[None]:
+    """What is imported inside is compiled before: what these modules may import, or with none named all of ours."""
+    from sync.compile import build
+    from sync.compile.jit import compiling
+
+    build.ensure_for(*modules) if modules else build.ensure("everything")
+    with status("reading"), compiling(what):
+        yield
 
 
 Update = Callable[[str, float], None]  # what is being done, and which share of it is

@@ -7,7 +7,7 @@ import typer
 
 from tandem.console.help_text import Brought
 from tandem.console.present import give
-from tandem.console.terminal import AsJson, Runs, errors, progress, run_folder
+from tandem.console.terminal import AsJson, Runs, compiled, errors, progress, run_folder
 
 
 def study_omni(
@@ -26,13 +26,10 @@ def study_omni(
 
     Exit codes: 0 everything promised holds; 1 something does not; 2 a name is wrong.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.errors import ConfigError
 
     with errors():
-        build.ensure_for("tandem.machines.omni.studies.measures", "tandem.machines.omni.machine")
-        with compiling("omni"):
+        with compiled("omni", "tandem.machines.omni.studies.measures", "tandem.machines.omni.machine"):
             from tandem.machines.omni.studies import shown
             from tandem.machines.omni.studies.measures import STUDIES
         if what != "all" and what not in STUDIES:

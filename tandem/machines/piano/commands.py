@@ -12,7 +12,7 @@ import typer
 from tandem.console.config_argument import NeededConfig
 from tandem.console.help_text import RECORDS, RUN, Brought
 from tandem.console.present import give
-from tandem.console.terminal import AsJson, Overrides, Runs, errors, output, progress, run_folder
+from tandem.console.terminal import AsJson, Overrides, Runs, compiled, errors, output, progress, run_folder
 
 _PIANOS = tuple(f"tandem.machines.piano.{name}" for name in ("phases", "octave", "multibody"))
 
@@ -102,13 +102,10 @@ def study_piano(
 
     Exit codes: 0 everything promised holds; 1 something does not; 2 a name is wrong.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.errors import ConfigError
 
     with errors():
-        build.ensure_for("tandem.machines.piano.studies", *_PIANOS)
-        with compiling("piano"):
+        with compiled("piano", "tandem.machines.piano.studies", *_PIANOS):
             from tandem.machines.piano import studies as piano
             from tandem.machines.piano.studies import study
         if what != "all" and what not in piano.PARTS:

@@ -9,7 +9,7 @@ from tandem.console.config_argument import WallConfig
 from tandem.console.help_text import Brought
 from tandem.console.present import give
 from tandem.console.shipped_configs import CONFIGS
-from tandem.console.terminal import AsJson, Overrides, Runs, errors, progress, run_folder
+from tandem.console.terminal import AsJson, Overrides, Runs, compiled, errors, progress, run_folder
 
 WALL = CONFIGS / "wall.toml"
 
@@ -30,12 +30,9 @@ def study_wall(
     Over stiffness, damping, sample time, delay and finger: Colgate's bound, the first-order rule, the eigenvalues of
     device and finger with hold and delay, and the onset found by simulation; the energy that a held force gives out.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
 
     with errors():
-        build.ensure_for("tandem.machines.wall.studies.limits", "tandem.machines.wall.machine")
-        with compiling("study"):
+        with compiled("study", "tandem.machines.wall.studies.limits", "tandem.machines.wall.machine"):
             from tandem.machines.wall.studies import limits
         own = limits.damping_of_decay(decay) if decay is not None else None
         with progress("study wall") as update:

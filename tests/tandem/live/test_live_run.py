@@ -91,9 +91,8 @@ def test_a_machine_under_a_name_that_is_not_its_folders_is_compiled_ahead(asked:
 
 def test_commands_compile_what_they_need_and_not_everything(asked: dict[str, tuple[str, ...]]) -> None:
     texts = [file.read_text() for file in (DRIVE.parents[1] / "tandem").rglob("*.py")]
-    named = [
-        re.findall(r'"([^"]+)"', found) for text in texts for found in re.findall(r"ensure_for\((\"[^)]*)\)", text)
-    ]
+    asks = re.compile(r"(?:ensure_for\(|compiled\(\"\w+\", )(\"[^)]*)\)")
+    named = [re.findall(r'"([^"]+)"', found) for text in texts for found in asks.findall(text)]
     for modules in named:
         build.ensure_for(*modules)
     assert len(named) >= 14 and {"tandem.records.replay"} <= {name for modules in named for name in modules}

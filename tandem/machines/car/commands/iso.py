@@ -11,11 +11,11 @@ from tandem.console.terminal import (
     AsJson,
     Parameters,
     Runs,
+    compiled,
     errors,
     parameters,
     progress,
     run_folder,
-    status,
 )
 from tandem.machines.car.commands.vehicle import BUGGY, Vehicle
 
@@ -51,15 +51,12 @@ def iso(
     Exit codes: 0 the tests were run; 1 the car cannot do what a test asks for; 2 a file, a name or a value is
     wrong; 3 the car diverged.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.config.toml import read_toml
 
     with errors():
         changed = parameters(settings) | ({"step_halving": 1.0} if halved else {})
         read_toml(vehicle)  # what is no file is reported before anything is compiled
-        build.ensure_for("tandem.machines.car.studies.iso.manoeuvres", "tandem.machines.car.buggy")
-        with status("reading"), compiling("iso"):
+        with compiled("iso", "tandem.machines.car.studies.iso.manoeuvres", "tandem.machines.car.buggy"):
             from tandem.machines.car.studies.iso import tables as iso_report
             from tandem.machines.car.studies.iso.manoeuvres import chosen, run_tests
             from tandem.machines.car.studies.iso.vehicle import load_vehicle

@@ -17,11 +17,11 @@ from tandem.console.terminal import (
     Overrides,
     Parameters,
     Runs,
+    compiled,
     errors,
     parameters,
     progress,
     run_folder,
-    status,
 )
 from tandem.machines.car.commands.vehicle import BUGGY, Vehicle
 
@@ -53,15 +53,12 @@ def caster(
     Exit codes: 0 a larger trail gives a larger torque, as much as predicted within 10 %; 1 not; 2 a file, a name or a
     value is wrong; 3 the car diverged.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.config.toml import read_toml
 
     with errors():
         asked, changed = _trails(trails_mm), parameters(settings)
         read_toml(vehicle)  # what is no file is reported before anything is compiled
-        build.ensure_for("tandem.machines.car.studies.steering.caster", "tandem.machines.car.buggy")
-        with status("reading"), compiling("iso"):
+        with compiled("iso", "tandem.machines.car.studies.steering.caster", "tandem.machines.car.buggy"):
             from tandem.machines.car.studies.iso import tables
             from tandem.machines.car.studies.iso.vehicle import load_vehicle
             from tandem.machines.car.studies.steering import caster as study
@@ -138,12 +135,9 @@ def _drive(  # type: ignore[no-untyped-def]
     folder: Path, session, config: Path, seconds: float, overrides: list[str]
 ) -> None:
     """All trials, one after the other; what is different about them is not shown."""
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from tandem.machines.car.studies.steering import protocol
 
-    build.ensure_for("tandem.machines.car.studies.steering.caster", "tandem.machines.car.buggy")
-    with status("reading"), compiling("iso"):
+    with compiled("iso", "tandem.machines.car.studies.steering.caster", "tandem.machines.car.buggy"):
         from tandem.machines.car.studies.iso.vehicle import load_vehicle
         from tandem.machines.car.studies.steering.caster import lean_for
 
@@ -193,15 +187,12 @@ def steering(
     Exit codes: 0 both ways agree and the wheel comes to rest at every speed; 1 not; 2 a file, a name or a value is
     wrong; 3 the car diverged.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.config.toml import read_toml
 
     with errors():
         changed = parameters(settings)
         read_toml(vehicle)
-        build.ensure_for("tandem.machines.car.studies.steering.feel", "tandem.machines.car.buggy")
-        with status("reading"), compiling("iso"):
+        with compiled("iso", "tandem.machines.car.studies.steering.feel", "tandem.machines.car.buggy"):
             from tandem.machines.car.studies.iso import tables
             from tandem.machines.car.studies.iso.vehicle import load_vehicle
             from tandem.machines.car.studies.steering import feel

@@ -9,7 +9,7 @@ import typer
 from sync.errors import ConfigError
 from sync.files.private import make_folder, rewrite
 from tandem.console.present import give
-from tandem.console.terminal import AsJson, errors, parameters, progress, status
+from tandem.console.terminal import AsJson, compiled, errors, parameters, progress
 
 if TYPE_CHECKING:
     from tandem.machines.car.tyres.tir import Tir
@@ -31,11 +31,8 @@ Given = Annotated[
 
 
 def _compiled() -> None:
-    from sync.compile import build
-    from sync.compile.jit import compiling
 
-    build.ensure_for("tandem.machines.car.studies.tyre.figures")
-    with status("reading"), compiling("tyre"):
+    with compiled("tyre", "tandem.machines.car.studies.tyre.figures"):
         from tandem.machines.car.studies.tyre import figures  # noqa: F401
 
 

@@ -14,11 +14,11 @@ from tandem.console.terminal import (
     Parameters,
     Runs,
     TokenFile,
+    compiled,
     errors,
     parameters,
     progress,
     run_folder,
-    status,
 )
 from tandem.live.reported import (
     Own,
@@ -76,15 +76,12 @@ def vehicle_report(
 
     Exit codes: 0 both agree; 1 they do not; 2 a file, a name or a value is wrong.
     """
-    from sync.compile import build
-    from sync.compile.jit import compiling
     from sync.config.toml import read_toml
 
     with errors():
         changed = parameters(settings)
         read_toml(vehicle)  # what is no file is reported before anything is compiled
-        build.ensure_for("tandem.machines.car.studies.vehicle.figures", "tandem.machines.car.buggy")
-        with status("reading"), compiling("vehicle"):
+        with compiled("vehicle", "tandem.machines.car.studies.vehicle.figures", "tandem.machines.car.buggy"):
             from tandem.machines.car.studies.vehicle import shown
             from tandem.machines.car.studies.vehicle.figures import examine
             from tandem.machines.car.studies.vehicle.parameters import load_vehicle
@@ -101,11 +98,8 @@ def vehicle_torque(
     runs: Runs = Path("runs"),
 ) -> None:
     """Drive a simple vehicle by a wheel torque, a further one at 10 s: both formulations, and Exudyn if it is there."""
-    from sync.compile import build
-    from sync.compile.jit import compiling
 
-    build.ensure_for("tandem.machines.car.studies.vehicle.wheel_torque")
-    with compiling("mechanism"):
+    with compiled("mechanism", "tandem.machines.car.studies.vehicle.wheel_torque"):
         from tandem.machines.car.studies.vehicle import wheel_torque
 
     with errors(), progress("vehicle torque") as update:
