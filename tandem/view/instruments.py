@@ -20,7 +20,7 @@ GREEN, RED, _AMBER, _BLUE, _QUIET = "#2f9e44", "#c92a2a", "#d9730d", "#1c6fd1", 
 _FAINT = "opacity:.62"
 RUNNING = "running"
 LOST_S = 6.0  # without a word from the view
-_LOST = Markup("{0%,99%{visibility:hidden}100%{visibility:visible}}")
+_LOST = markup("{{0%,99%{{visibility:hidden}}100%{{visibility:visible}}}}")
 
 
 _GENERIC = 12  # figures of a machine that names none
