@@ -29,7 +29,7 @@ from verify import show
 from verify.measure import note
 from verify.promises import PROMISES
 from verify.registry import Promise
-from verify.run import Outcome, measured
+from verify.run import Outcome, measured, signal_as_interrupt
 
 SELECTIONS = ("all", "quick", "bench", "drill")
 OWN = ("json", "page", "title", "limit")
@@ -147,4 +147,5 @@ def write(found: list[Outcome], asked: Asked) -> None:
 
 
 if __name__ == "__main__":
+    signal_as_interrupt()
     sys.exit(main(sys.argv[1:]))

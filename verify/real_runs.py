@@ -66,7 +66,7 @@ def reported(child: "subprocess.Popen[str]", limit_s: float = LIMIT_S) -> dict[s
     return found
 
 
-def end(child: "subprocess.Popen[str]") -> None:
+def end(child: "subprocess.Popen[Any]") -> None:
     """Ctrl-C, to which a run ends cleanly, then by force; nothing if it has ended."""
     for order, patience_s in ((signal.SIGINT, 20.0), (signal.SIGKILL, None)):
         if child.poll() is None:
@@ -86,7 +86,7 @@ def costs_us(steps: np.ndarray) -> np.ndarray:
 def more_than_chance(ours: int, theirs: int) -> bool:
     """Whether so many of all of them or more would be ours less than once in twenty times, were it up to a coin."""
     both = ours + theirs
-    return 20 * sum(math.comb(both, k) for k in range(ours, both + 1)) < 2**both
+    return bool(20 * sum(math.comb(both, k) for k in range(ours, both + 1)) < 2**both)
 
 
 def replayed(folder: str | Path) -> Row:

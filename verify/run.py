@@ -6,6 +6,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -114,7 +115,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _text(settings: Settings) -> str:
-    return json.dumps({name: str(v) if isinstance(v, Path) else v for name, v in settings.items()})
+    return json.dumps(dict(settings), default=str)  # paths
 
 
 def _settings(promise: Promise, text: str) -> dict[str, Any]:
@@ -147,10 +148,9 @@ def main(name: str, settings: str, file: str) -> int:
 
 
 def signal_as_interrupt() -> None:
-    """A promise that is ended from outside ends what it has started, as after Ctrl-C."""
-    import signal
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """A measurement that is ended from outside ends what it has started, as after Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell's background job ignores SIGINT
+        signal.signal(number, signal.default_int_handler)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ the steps of a single one to the bit. Prints one line; exit code 1 if one of it 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from verify.measure import Row, figure, holds
 CARS = 1024
 
 
-def door() -> tuple[str, object]:
+def door() -> tuple[str, Callable[[Any], Any]]:
     """A name, and a function that makes a tensor of whatever has __dlpack__, sharing its memory."""
     try:
         import torch

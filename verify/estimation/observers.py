@@ -97,9 +97,9 @@ def drive(experiment: str, seed: int, seconds: float, forms: tuple[str, ...]) ->
             "sideslip": _rms(e["sideslip"][outside]), "position": _rms(away[outside]),
             "loads": [_rms(e[name][outside]) for name in LOAD_NAMES],
             "at_outage_end": float(away[np.flatnonzero(inside)[-1]]) if inside.any() else None,
-            "nees": outcome.nees[0].tolist(), "nis": outcome.nis[0].tolist(),
-            "counters": outcome.counters.tolist(), "step_us": outcome.step_us[0],
-            "quantities": outcome.quantities[0].tolist(),
+            "nees": np.asarray(outcome.nees)[0].tolist(), "nis": np.asarray(outcome.nis)[0].tolist(),
+            "counters": np.asarray(outcome.counters).tolist(), "step_us": outcome.step_us[0],
+            "quantities": np.asarray(outcome.quantities)[0].tolist(),
         }  # fmt: skip
         late = np.flatnonzero(driven >= DRIVEN_S)
         if len(late):

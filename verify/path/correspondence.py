@@ -87,7 +87,8 @@ def observe(transport: str, seconds: float, name: str, overrides: list[str]) -> 
     result = json.loads(drive.communicate()[0])
     inputs.ring.close()
     outputs.ring.close()
-    radians = math.radians(config.inputs["steering"].per_count) * config.inputs["steering"].sign
+    steering: Any = config.inputs["steering"]  # an encoder's row
+    radians = math.radians(steering.per_count) * steering.sign
     answer = judge(
         inputs.all(), outputs.all(), log[: seen[0]], "pushed_ns" if transport == "shm" else "received_ns", radians
     )

@@ -101,7 +101,7 @@ def follow(ring, blocks, until_ns):
 def _together(start: Any, seconds: float) -> int:
     """When every process is there, however long that takes: the instant at which they end."""
     start.wait(_PATIENCE_S)
-    return now_ns() + int(seconds * 1e9)
+    return int(now_ns()) + int(seconds * 1e9)
 
 
 def _writer(name: str, layout: Layout, capacity: int, seconds: float, start: Any, results: Any) -> None:

@@ -96,7 +96,7 @@ def functions(mutation: Mutation) -> tuple[dict[str, Any], list[Place]]:
     for function in chosen:
         function.decorator_list = []
         _Yields(function.name, mutation, found).visit(function)
-    names = {name: value for name, value in vars(ring_module).items() if isinstance(value, int)}
+    names: dict[str, Any] = {name: value for name, value in vars(ring_module).items() if isinstance(value, int)}
     names["_MOST_RETRIES"] = RETRIES
     module = ast.fix_missing_locations(ast.Module(chosen, []))  # type: ignore[arg-type]
     exec(compile(module, str(SOURCE), "exec"), names)
@@ -395,7 +395,7 @@ class _Search:
             count, after, lost, rows = got
             if after - cursor != count + lost or after < cursor or count > options[0]:
                 raise Broken(f"since from {cursor}: {count} blocks and {lost} lost do not lead to {after}")
-            found = []
+            found: list[Any] = []
             for words in rows:
                 n = next((n for n, s in memory.published.items() if memory.block(s) == list(words)), None)
                 if n is None or not max([cursor - 1, *found]) < n < after:

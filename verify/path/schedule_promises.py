@@ -27,7 +27,8 @@ def _flagged(steps: np.ndarray, bit: int) -> np.ndarray:
 
 
 def _rows(recorded: Recorded, kind: int) -> np.ndarray:
-    return recorded.script[recorded.script[:, KIND] == kind]
+    found: np.ndarray = recorded.script[recorded.script[:, KIND] == kind]
+    return found
 
 
 def _on_ring(recorded: Recorded, segment: Segment) -> tuple[np.ndarray, np.ndarray]:

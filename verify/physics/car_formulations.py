@@ -190,9 +190,9 @@ def errors(manoeuvre: Manoeuvre) -> Iterator[Row]:
     yield figure(f"{manoeuvre.name}: steps by RODAS3", 100.0 * one[2], "%")
     limits = (SMOOTH_BODY, SMOOTH_SPIN) if manoeuvre.smooth else (NOT_WORSE, NOT_WORSE)
     for k, what in enumerate(("body, m", "wheel spin, rad/s")):
-        ours, theirs = rms(one[k], reference[k]), rms(other[k], reference[k])
+        ours, theirs = rms(one[:2][k], reference[:2][k]), rms(other[:2][k], reference[:2][k])
         if manoeuvre.smooth:
-            yield figure(f"{manoeuvre.name}, {what}: both references apart", rms(fine[k], reference[k]))
+            yield figure(f"{manoeuvre.name}, {what}: both references apart", rms(fine[:2][k], reference[:2][k]))
         title = f"{manoeuvre.name}, {what}: error {ours:.2e}, of I3AL's {theirs:.2e}"
         yield at_most(title, ours / theirs, limits[k])
 
@@ -245,8 +245,8 @@ def cost(rounds: int) -> Iterator[Row]:
                 host.append(_constant_work_us(loops))
     for name, times in zip(("relative", "natural"), rows, strict=True):
         clock, processor = (np.percentile(column, (50, 99.9)) for column in np.transpose(times))
-        for which, values in (("by the clock", clock), ("of the processor", processor)):
-            yield figure(f"{name}, {which}: p50; p99.9", f"{values[0]:.1f}; {values[1]:.1f}", "us")
+        for by, values in (("by the clock", clock), ("of the processor", processor)):
+            yield figure(f"{name}, {by}: p50; p99.9", f"{values[0]:.1f}; {values[1]:.1f}", "us")
     own = np.array(rows[0])[:, 1]
     p50, measured = np.percentile(own, (50, 99.9))
     tail = np.percentile(own.reshape(rounds, -1).min(axis=0), 99.9)

@@ -16,8 +16,9 @@ import numpy as np
 from sim_service.step_record import MISSED, SKIPPED
 from sync.config.config import load
 from sync.record import open_run
+from verify import ROOT
 from verify.measure import Row, at_most, figure, holds
-from verify.real_runs import ROOT, options, tandem
+from verify.real_runs import options, tandem
 
 WHEEL = ROOT / "configs" / "haptic_wheel.toml"
 PORT_HZ, PORT_S = (4.0, 8.0, 12.0, 20.0), (4.0, 9.0)  # of the hand; from when to when, in the run

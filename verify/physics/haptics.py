@@ -25,9 +25,10 @@ from sync.ring.follower import RingFollower
 from sync.ring.ring import RingReader
 from tandem.doctor import passivity as theory
 from tandem.live.tune import tune
+from verify import ROOT
 from verify.measure import Row, at_least, at_most, equal, figure
 from verify.physics.haptic_port import WHEEL
-from verify.real_runs import ROOT, options, replayed, reported, run_beside_bare
+from verify.real_runs import options, replayed, reported, run_beside_bare
 
 WALL = ROOT / "configs" / "wall.toml"
 DELAYS_MS = (0.5, 1.0, 2.0)  # dead time of the device, beside the loop's own delay

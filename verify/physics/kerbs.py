@@ -169,7 +169,7 @@ class Coasting:
         row, col = (self.system.part(p) for p in (Part.MASS_ROW, Part.MASS_COL))
         mass, qd = self.tables.floats[self.system.span(Part.MASS)], self.state[self.system.span(Part.QD)]
         at_rest = self.work[len(OUTPUTS) :][self.system.span(Part.DIAGNOSTIC)][core.KINETIC]
-        return self.energy() - at_rest + float(np.sum(np.where(row == col, 0.5, 1.0) * mass * qd[row] * qd[col]))
+        return self.energy() - float(at_rest) + float(np.sum(np.where(row == col, 0.5, 1.0) * mass * qd[row] * qd[col]))
 
     def energy(self, springs: bool = True) -> float:
         """Kinetic, of gravity, of springs by their outputs, and what tyres, stops and body have stored."""

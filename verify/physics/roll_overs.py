@@ -202,7 +202,7 @@ def run(case: Case, folder: Path, cars: dict[str, Coasting], trace: bool = False
         energy = max(car.energy(), car.energy(springs=False))
         out.created = max(out.created, energy - start - given)
         if trace and (car["capped"] > 0.0 or energy - last > 500.0):
-            print(_trace(n, car, energy, last), flush=True)
+            note(_trace(n, car, energy, last))
     out.share = out.created / (start + given)
     out.lies = car["overturned"] > 0.0
     out.at_rest = out.lies and _speed(car) < AT_REST

@@ -56,7 +56,7 @@ def _record(*parts: bytes) -> bytes:
     start = Metadata("tandem.start", {"format": "2", "name": "somebody", "monotonic_ns": "0"})
     filling = max(SIZE - sum(map(len, parts)), 0)
     head = packed(Header("tandem", "somebody"), start) + struct.pack("<BQ", 200, filling) + bytes(filling)
-    return MCAP0_MAGIC + head + b"".join(parts) + packed(DataEnd(0)) + MCAP0_MAGIC
+    return bytes(MCAP0_MAGIC) + head + b"".join(parts) + packed(DataEnd(0)) + bytes(MCAP0_MAGIC)
 
 
 def _topic(layout: Layout, name: str = "/daq", number: int = 1) -> bytes:
@@ -141,7 +141,7 @@ def a_message_index_that_is_named_again_and_again() -> bytes:
     summary = packed(ChunkIndex(0, first, "", 0, 0, 0, offsets, 0, 0))
     tail = struct.pack("<BQQQ", Opcode.FOOTER, 20, len(body), 0)
     checksum = zlib.crc32(tail, zlib.crc32(summary))
-    return body + summary + tail + struct.pack("<I", checksum) + MCAP0_MAGIC
+    return body + summary + tail + struct.pack("<I", checksum) + bytes(MCAP0_MAGIC)
 
 
 @bomb("mcap")
@@ -149,7 +149,7 @@ def thousands_of_damaged_chunks_and_a_false_index() -> bytes:
     chunk = packed(Chunk("zstd", b"", 0, 0, 0, 100)) + struct.pack("<BQHI", Opcode.MESSAGE_INDEX, 6, 0, 0)
     body = _record(chunk * 4000)[: -len(MCAP0_MAGIC)]
     summary = packed(*[Metadata("x", {"a": "b" * 1000})] * 500)
-    return body + summary + struct.pack("<BQQQI", Opcode.FOOTER, 20, len(body), 0, 1) + MCAP0_MAGIC
+    return body + summary + struct.pack("<BQQQI", Opcode.FOOTER, 20, len(body), 0, 1) + bytes(MCAP0_MAGIC)
 
 
 # ---- Parquet ---------------------------------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ def read_sound_csv(path: Path) -> None:
     from tandem.records.exchange.importer import Asked, import_file
 
     maps = [f"{name}={name}:count" for name in COLUMNS[1:]]
-    import_file(Asked(path, CONFIG, True, maps, "t:s", runs=path.parent / "runs"))
+    import_file(Asked(path, CONFIG, True, maps, time="t:s", runs=path.parent / "runs"))
 
 
 CHILD = "import sys, pathlib as p; from verify.robustness.bombs import child; child(sys.argv[1], p.Path(sys.argv[2]))"

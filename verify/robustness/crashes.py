@@ -99,7 +99,7 @@ def round_of(victim: str, name: str, runs: Path, chance: random.Random, transpor
             if newest is None:
                 continue
             stamp = "received_ns" if topic == "/received" else "pushed_ns"
-            blocks = run.topics[topic].blocks if topic in run.topics else []
+            blocks: Any = run.topics[topic].blocks if topic in run.topics else []
             last = int(blocks[stamp][-1]) if len(blocks) else int(run.start["monotonic_ns"])
             losses[topic] = max(int(newest[stamp]) - last, 0) * 1e-9
         result["lost_s"] = max(losses.values())

@@ -97,7 +97,7 @@ def oversize(where: Where, kind: bytes, count: int) -> int:
 
 def knock(where: Where, count: int) -> int:
     for _ in range(count):
-        with contextlib.suppress(OSError), socket.create_connection(where) as peer:  # type: ignore[arg-type]
+        with contextlib.suppress(OSError), socket.create_connection(where) as peer:
             peer.sendall(b"GET / HTTP/1.0\r\n\r\n")
     return count
 
@@ -276,9 +276,10 @@ class Steps:
 
 
 def _number(status: dict[str, Any], key: str) -> int:
-    for part in key.split("."):
-        status = status.get(part) or {}
-    return int(status or 0)  # type: ignore[call-overload]
+    *groups, name = key.split(".")
+    for group in groups:
+        status = status.get(group) or {}
+    return int(status.get(name) or 0)
 
 
 def flood(

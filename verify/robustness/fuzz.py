@@ -297,7 +297,7 @@ def _guided(name: str, seconds: float, seed: int) -> None:
     def run(data: bytes) -> None:
         counts[not target.run(data)] += 1
         if sum(counts) % 1000 == 0:
-            print(f"{counts[0]} accepted, {counts[1]} refused", file=sys.stderr, flush=True)
+            note(f"{counts[0]} accepted, {counts[1]} refused")
 
     options = [
         f"-max_total_time={round(seconds) or 60}",

@@ -143,10 +143,10 @@ def wire(_: Path) -> Target:
     kinds = ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
     car = Layout((Channel("brake", "i2", "count", -200_000), Channel("throttle", "i2"), Channel("steering", "i4")))
     every = Layout(tuple(Channel(f"c_{kind}", kind) for kind in kinds))
-    wires = _Wires()
+    wires: Any = _Wires()
     receivers = [
-        Receiver(wires, "", _Ring(layout, 16), any_layout=loose) for layout in (car, every) for loose in (0, 1)
-    ]  # type: ignore[arg-type]
+        Receiver(wires, "", _Ring(layout, 16), any_layout=loose) for layout in (car, every) for loose in (False, True)
+    ]
     seeds = []
     for layout in (car, every):
         form = Form(layout)
@@ -219,7 +219,7 @@ def clock(_: Path) -> Target:
         msgpack.unpackb(wires.wire.sent[0])
         accepted = server.malformed == malformed
         for client in clients:
-            client._socket.given = data  # type: ignore[attr-defined]
+            client._socket.given = data
             before = client.unanswered
             client.exchange()
             client.reading()

@@ -34,7 +34,7 @@ from sync.ring.block import Channel, Layout
 from sync.ring.ring import RingWriter, push
 from sync.ring.streams import DAQ, SIM
 from verify import ROOT
-from verify.measure import Row, at_most, equal, figure, holds
+from verify.measure import Row, at_most, equal, figure, holds, note
 from verify.robustness.dropped_writes import FSYNC, UNLINK, WRITE, WRITE_AT, Disk, Op
 
 CONFIG = ROOT / "configs" / "drive.toml"
@@ -145,7 +145,7 @@ def fed(config: Config, recorder: "subprocess.Popen[str]", folder: Path, seconds
         report = json.loads(recorder.stdout.read().splitlines()[-1])
         if recorder.wait(60) != 0 or not report["whole"]:
             raise SystemExit(f"the recorder itself failed: {report}")
-        print(f"{sum(counts.values())} blocks in {report['parts']} parts, {report['deleted_parts']} of them deleted")
+        note(f"{sum(counts.values())} blocks in {report['parts']} parts, {report['deleted_parts']} of them deleted")
     finally:
         for ring in rings.values():
             ring.close()

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -94,7 +95,7 @@ class RingWriters:
             ring.close()
 
 
-def info_mb(folder: Path) -> tuple[float, list[object]]:
+def info_mb(folder: Path) -> tuple[float, list[Any]]:
     """How much more memory `tandem info` takes than its imports."""
     command = [sys.executable, "-c", PEAK, str(folder)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -140,13 +141,13 @@ def week(*, days: float = 7.0, keep_gb: float = 0.04) -> Iterator[Row]:
         # what is stated to be deleted goes once that is synced, and the disk's seconds are not accelerated
         yield at_most("most on the disk", most_bytes / 1e6, keep_gb * 1e3 * (1 + WAITING), "MB")
         numbers = sorted(parts(folder))
-        day_mb, day = info_mb(folder)
+        day_mb, whole = info_mb(folder)
         for number in numbers[:-7]:
             (folder / f"run.{number}.mcap").unlink(missing_ok=True)
         hour_mb, hour = info_mb(folder)
-        yield holds(f"tandem info finds {day[3]} whole parts", day[0] is True)
-        yield equal(f"missing of {day[1]} blocks", day[2], 0)
+        yield holds(f"tandem info finds {whole[3]} whole parts", whole[0] is True)
+        yield equal(f"missing of {whole[1]} blocks", whole[2], 0)
         yield at_most(
-            f"tandem info: more memory for {day[3]} parts than for {hour[3]}", day_mb - hour_mb, MOST_MORE_MB, "MB"
+            f"tandem info: more memory for {whole[3]} parts than for {hour[3]}", day_mb - hour_mb, MOST_MORE_MB, "MB"
         )
         shutil.rmtree(folder, ignore_errors=True)

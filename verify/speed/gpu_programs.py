@@ -136,8 +136,10 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
 
 def recursion(links: int) -> tuple[dict[str, Any], Any]:
     """The same of links by the articulated-body recursion, in steps of Runge and Kutta's method of order 4."""
+    import numba
+
     from sim_service.contract.machine import DeviceCode, Machine, Quantity, tables
-    from sync.compile.jit import inner, numba
+    from sync.compile.jit import inner
     from tandem.mechanism.bench.trees import chain as described
     from tandem.multibody.code.source import DeviceSource
     from tandem.multibody.natural.views import view

@@ -19,8 +19,9 @@ from rich.table import Table
 
 from sync.config.config import load
 from tandem.reports.round_trip import ROUND_TRIP
+from verify import ROOT
 from verify.measure import Printed, Result, figure, note
-from verify.real_runs import ROOT, Misses, run_beside_bare
+from verify.real_runs import Misses, run_beside_bare
 
 _SETTLED = 400  # steps at the beginning that are left out: the lock is found, the last processes start
 _QUANTILES = (50, 90, 99, 99.9)

@@ -16,7 +16,7 @@ from sync.clock import now_ns
 from sync.compile.array_copy import copy
 from sync.compile.array_types import MATRIX, VECTOR
 from sync.compile.jit import kernel
-from tandem.estimation import ekf
+from tandem.estimation import ekf, factored
 from tandem.estimation.ekf import FUNCTIONS, MEMORY, MODEL, Z
 from tandem.estimation.factored import predict_covariance
 from tandem.machines.observer.studies import twin
@@ -43,13 +43,13 @@ def timed(model, memory, inputs, readings, first, steps, h, pieces, room, times,
     N, rest = ekf.order(sizes), sizes[Z.STATE] + sizes[Z.PARAMETERS]
     given, begun = view(memory.given, 0, inputs.shape[1]), view(room, 0, states)
     which = view(sizes, ekf.SIZES + n, ekf.SIZES + n + q)
-    square = N * ekf.factored.stride_of(N)
+    square = N * factored.stride_of(N)
     k = n * (n + q + 1)
     # as ekf.advance has its scratch: F, a matrix, some columns, seven vectors, what measurements see
-    stride = ekf.factored.stride_of(N)
+    stride = factored.stride_of(N)
     F, W, x = view(S, 0, k), view(S, k, k + square), view(room, states, len(room))
-    P = view(S, k + square, k + square + ekf.factored.SCRATCH * stride)
-    behind = k + square + (ekf.factored.SCRATCH + 7) * stride
+    P = view(S, k + square, k + square + factored.SCRATCH * stride)
+    behind = k + square + (factored.SCRATCH + 7) * stride
     at = view(S, behind, behind + sizes[Z.AT])
     zeros = view(x, N, 2 * N)
     U, d = view(x, 2 * N, 2 * N + N * N + 4), view(x, 2 * N + N * N + 4, 3 * N + N * N + 4)

@@ -37,7 +37,7 @@ from tandem.multibody.relative.port_jacobian import jacobian
 from tandem.multibody.relative.spanning import make_tree
 from tandem.multibody.relative.system import P as Own
 from verify import CONFIGS
-from verify.measure import Row, at_most, figure
+from verify.measure import Row, at_most, figure, note
 
 BUGGY = CONFIGS / "vehicles" / "buggy.toml"
 BURST = 50
@@ -59,7 +59,7 @@ def _often(count: int) -> Callable[..., None]:
             for word in words:
                 call(word, arrays)
 
-    return often
+    return often  # type: ignore[no-any-return]
 
 
 def least_us(burst: Callable[[int], object], rounds: int) -> float:
@@ -209,8 +209,8 @@ def load_s(folder: Path) -> tuple[float, float, float, float]:
     begun = time.thread_time()
     build(other, folder=folder)
     changed = time.thread_time() - begun
-    described, built, told = np.diff(times)
-    return described, built, told, changed
+    described, built, digested = np.diff(times)
+    return described, built, digested, changed
 
 
 def from_cache(folder: Path, processes: int = 3) -> float:
@@ -220,10 +220,9 @@ def from_cache(folder: Path, processes: int = 3) -> float:
     runs = [
         subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=own).stdout for _ in range(processes)
     ]
-    imported, described, built, told, changed = np.min([[float(x) for x in run.split()] for run in runs], axis=0)
-    print(f"from the cache {1e3 * built:.0f} ms, of which the digest of the description {1e3 * told:.0f} ms")
-    print(f"with another mass {changed:.2f} s")
-    print(f"before that: imports {imported:.2f} s, description {described:.2f} s")
+    imported, described, built, digested, changed = np.min([[float(x) for x in run.split()] for run in runs], axis=0)
+    note(f"from the cache {1e3 * built:.0f} ms, of which the digest of the description {1e3 * digested:.0f} ms")
+    note(f"with another mass {changed:.2f} s; before that imports {imported:.2f} s, description {described:.2f} s")
     return float(built)
 
 

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def compared_drives(other: Path, drives: int, seconds: float) -> Iterator[Row]:
 
 
 def _at(figures: dict, where: tuple[str, ...]) -> float:
-    found = figures
+    found: Any = figures
     for key in where:
         found = found[key]
     return float(found)

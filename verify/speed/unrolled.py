@@ -7,7 +7,7 @@ to the bit. First of all the code is compiled from nothing, and its processor ti
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +23,7 @@ from sim_service.registry import load_machine
 from sync.config.config import load
 from tandem.ensembles import sweep, work
 from tandem.machines.car.buggy.slots import HEAD
+from tandem.multibody.code import store
 from tandem.multibody.natural import straight
 from tandem.records.replay import Asked, replay_run
 from verify import CONFIGS
@@ -37,7 +38,7 @@ def compiled_from_nothing(machine: Machine) -> float:
     begun = time.thread_time_ns()
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(straight.store, "folder", return_value=Path(folder)),
+        mock.patch.object(store, "folder", return_value=Path(folder)),
     ):
         straight.compile_functions(
             np.array(machine.tables.ints[HEAD:]), np.array(machine.tables.floats), lambda *_: None
@@ -84,7 +85,7 @@ def lane_change(worker: work.Worker, values: Any) -> tuple[np.ndarray, bytes]:
 
 def replayed(run: Path, code: str) -> tuple[np.ndarray, bytes]:
     begun = time.perf_counter_ns()
-    done = replay_run(run, Asked(changed=[f"sim.code={code}"]))
+    done = replay_run(run, Asked(overrides=[f"sim.code={code}"]))
     return np.array([1e-3 * (time.perf_counter_ns() - begun)]), done.results.tobytes()
 
 
@@ -101,16 +102,16 @@ def unrolled(
     workers = [work.Worker(replace(study.job, runs=runs)) for runs in (0, WORTH_WAITING)]
     for worker in workers:
         worker.log(0, study.values[0])
-    pairs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    pairs: dict[str, Any] = {  # by tables and unrolled: functions that give times, and bits
         "step, us": tuple(lambda m=m: drive(m, params, STEPS, False) for m in (plain, coded)),
         "step after 32 MB, us": tuple(lambda m=m: drive(m, params, FLUSHED, True) for m in (plain, coded)),
         "future of the look ahead, us": tuple(lambda p=p: futures(p, plain, params) for p in ahead),
         "lane change of a sweep, us": tuple(lambda w=w: lane_change(w, study.values[0]) for w in workers),
-    }  # type: ignore[assignment]
+    }
     if replay:
         pairs["replay with reading, us"] = tuple(
             lambda code=code: replayed(replay, code) for code in ("tables", "unrolled")
-        )  # type: ignore[assignment]
+        )
     for name, pair in pairs.items():
         found = [[run() for run in pair] for _ in range(rounds)]
         tables, code = (np.median(np.concatenate([round_[k][0] for round_ in found])) for k in range(2))

@@ -22,7 +22,7 @@ from pip._vendor.packaging.utils import canonicalize_name, parse_sdist_filename,
 from pip._vendor.packaging.version import Version
 
 from verify import ROOT
-from verify.measure import Row, holds
+from verify.measure import Row, holds, note
 
 FILES = ("requirements.txt", "requirements-dev.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
@@ -64,7 +64,7 @@ def hashes(collector: LinkCollector, index: str, name: str, version: str, served
     missing = [where for where, tags in served.items() if not any(wheels[found] & tags for found in wanted)]
     if missing:
         places = ", ".join(f"Python {python} on {machine}" for python, machine in missing)
-        print(f"{name}=={version}: no wheel for {places}; its source archive is built there")
+        note(f"{name}=={version}: no wheel for {places}; its source archive is built there")
     chosen = sorted({*wanted, *(archives if missing else ())})
     if not chosen:
         raise SystemExit(f"{name}=={version}: the package index has no file of this version that could be installed")

@@ -110,7 +110,7 @@ def repeated(file: Path, times: int, results: Path, keyword: str | None, pauses:
         code = process.wait()
         if code not in (0, 1, 5):  # neither passed nor failed, nor without tests: it did not run
             out.seek(0)
-            print(out.read()[-2000:], file=sys.stderr)
+            note(out.read()[-2000:])
     return code
 
 
