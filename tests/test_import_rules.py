@@ -69,6 +69,8 @@ def test_what_is_allowed_passes(tmp_path):
         ("sim_service", "daq_service"),
         ("sim_service", "tandem"),
         ("daq_service", "tandem"),
+        ("sync", "verify"),
+        ("tandem", "verify"),
     ],
 )
 @pytest.mark.parametrize("text", ["import {0}.other\n", "from {0}.other import x\n", "from {0} import other\n"])
