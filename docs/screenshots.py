@@ -89,7 +89,7 @@ def keep(page: Any, file: Path) -> None:
     with Image.open(file) as taken:
         whole = taken.convert("RGB")
     for colours in (0, 256, 128, 64):
-        fewer = whole.quantize(colours, method=Image.Quantize.FASTOCTREE) if colours else whole
+        fewer = whole.quantize(colours) if colours else whole
         fewer.save(file, optimize=True)
         if file.stat().st_size <= _MOST_BYTES:
             break

@@ -94,7 +94,7 @@ def sweep(
         study = find_config(study, "studies")
         _refuse_early("tandem sweep", "pyarrow", file=study)
         check(Study, read_toml(study), str(study))
-        with compiled("sweep"):
+        with compiled("sweep", "tandem.ensembles.sweep"):
             from tandem.ensembles import report as pages
             from tandem.ensembles.sweep import sweep as run_sweep
         with progress("sweep") as update:
@@ -134,7 +134,7 @@ def fleet(
         _refuse_early("tandem fleet", "pyarrow")
         if not folder.is_dir():  # before anything is compiled for it
             raise ConfigError(f"{folder}: no such folder; one with runs below it is expected")
-        with compiled("fleet"):
+        with compiled("fleet", "tandem.ensembles.fleet"):
             from tandem.ensembles import fleet_report as pages
             from tandem.ensembles.fleet import FleetAsked
             from tandem.ensembles.fleet import fleet as replay_fleet
@@ -172,7 +172,7 @@ def identify(
     with errors():
         study = find_config(study, "studies")
         _refuse_early("tandem identify", "scipy", file=study)
-        with compiled("identify"):
+        with compiled("identify", "tandem.ensembles.identify"):
             from tandem.ensembles import identify as pages
             from tandem.ensembles.identification import Narrowed
         with progress("identify") as update:
@@ -210,7 +210,7 @@ def validate(
     with errors():
         study = find_config(study, "studies")
         _refuse_early("tandem validate", "scipy", file=study)
-        with compiled("validate"):
+        with compiled("validate", "tandem.ensembles.validate"):
             from tandem.ensembles import validate as pages
             from tandem.ensembles.identification import Narrowed
             from tandem.ensembles.window_record import write_window

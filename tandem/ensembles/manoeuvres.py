@@ -14,6 +14,7 @@ import numpy as np
 
 from sim_service.contract.machine import Machine
 from sim_service.registry import MachineFiles, make_machine
+from sync.compile import build
 from sync.errors import ConfigError, TandemError
 from sync.files.consent import ConsentMissing
 
@@ -107,6 +108,7 @@ def study_machine(name: str, given: dict[str, float], folder: Path, where: str) 
 def module_of(kind: str, where: str) -> Any:
     if kind not in KINDS:
         raise ConfigError(f"{where}: manoeuvre.kind = {kind!r}: must be one of {', '.join(KINDS)}")
+    build.ensure_for(KINDS[kind])
     return import_module(KINDS[kind])
 
 

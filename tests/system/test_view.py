@@ -326,7 +326,7 @@ def test_a_machine_that_is_no_car_is_moved_from_its_page(
     )  # fmt: skip
     page = opened(chromium, address(run))
     steps = ring_of(name, "sim")
-    until(lambda: "handle [m]" in words(page), "no slider for the row")
+    until(lambda: "handle [mm]" in words(page), "no slider for the row")
     slider = page.get_by_role("slider").first
     act_until(
         lambda: press(slider, "End"),
