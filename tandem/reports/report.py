@@ -141,8 +141,8 @@ _FIGURE = set("0123456789.,+-–±%e/×µ\u202f\u00a0 ")
 
 def is_figure(column: Sequence[str]) -> bool:
     """Whether the cells of a column are figures, which stand right: digits, and a unit at most."""
-    there = [text for text in column if text not in ("", "–")]
-    return bool(there) and all(_figure(text) for text in there)
+    there = [text for text in column if text]
+    return bool(there) and all(text == "–" or _figure(text) for text in there)
 
 
 def _figure(text: str) -> bool:

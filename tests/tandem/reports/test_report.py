@@ -65,7 +65,12 @@ def test_a_command_gives_json_its_page_and_its_code(tmp_path: Path, capsys: pyte
 
 def test_figures_stand_right_and_words_left() -> None:
     assert is_figure(["1.2e-03", "–", "13.2 %", "1 234", "+0.5"]) and is_figure(["not reached", "2"])
-    assert not is_figure(["", "–"]) and not is_figure(["2.1", "of two"]) and not is_figure(["holds"])
+    assert (
+        not is_figure(["", ""])
+        and is_figure(["–", ""])
+        and not is_figure(["2.1", "of two"])
+        and not is_figure(["holds"])
+    )
     assert [number(v) for v in (None, float("inf"), 0.0, -0.0, 12.3456, 7)] == ["–", "–", "0", "0", "12.35", "7"]
 
 
