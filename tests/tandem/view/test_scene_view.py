@@ -479,7 +479,7 @@ def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: A
         stage.show(Frame(k, frame.step, moved))
         assert motion.move(moved, frame.step)
         np.testing.assert_allclose(seen.node("/machine").position, motion.machine()[0])
-        assert (seen.node("/surface/slippery") is not None) == (x > -600.0)
+        assert (seen.node("/floor/slippery") is not None) == (x > -600.0)
 
 
 @pytest.mark.parametrize("name", sorted(MACHINES))
