@@ -52,7 +52,7 @@ OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 
 ROLLING = 0.2  # m/s; slower, rolling resistance and trail fade out
 LEAST_FRICTION, MOST_FRICTION = 1e-3, 10.0  # of a road; keeps 0 / 0 away
-MOST_LOAD = 1e9  # N
+LEAST_LOAD, MOST_LOAD = 1e-200, 1e9  # N; of the least one, forces over half axes are still numbers
 MOST_SLIP = 1e4
 MOST_SPEED = 1e3  # m/s
 LEAST_FACTOR = 0.1  # what camber leaves of friction and stiffness
@@ -112,7 +112,7 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u, turning, phi):
     # the tyre as it was measured: on its own side, within its loads and camber angles
     flip = side * p[T.MIRROR]
     f = clip(fz, p[T.LOW_LOAD], p[T.HIGH_LOAD])
-    ratio = min(fz, MOST_LOAD) / f
+    ratio = clip(fz, LEAST_LOAD, MOST_LOAD) / f
     k = clip(kappa, -MOST_SLIP, MOST_SLIP)
     a = clip(flip * ta, -MOST_SLIP, MOST_SLIP)
     g = clip(flip * gamma, p[T.CAMMIN], p[T.CAMMAX])

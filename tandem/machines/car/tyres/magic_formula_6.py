@@ -29,6 +29,7 @@ from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import (
     LEAST_FACTOR,
     LEAST_FRICTION,
+    LEAST_LOAD,
     MOST_FRICTION,
     MOST_LOAD,
     MOST_SLIP,
@@ -108,7 +109,7 @@ def evaluate_6(p, fz, kappa, ta, gamma, mu, side, u, turning, phi, dpi):
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     flip = side * p[T.MIRROR]
     f = clip(fz, p[T.LOW_LOAD], p[T.HIGH_LOAD])
-    ratio = min(fz, MOST_LOAD) / f
+    ratio = clip(fz, LEAST_LOAD, MOST_LOAD) / f
     mu = clip(mu, LEAST_FRICTION, MOST_FRICTION)
     a0 = clip(flip * ta, -MOST_SLIP, MOST_SLIP)
     k, a = clip(kappa, -MOST_SLIP, MOST_SLIP) / mu, a0 / mu

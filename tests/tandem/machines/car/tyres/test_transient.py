@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sync.compile.array_copy import copy
@@ -247,6 +247,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
     st.lists(st.tuples(st.floats(0.0, 7000.0), velocities, velocities, velocities), min_size=1, max_size=12),
     st.sampled_from([0.0, 1e-4, STEP, 0.1]),
 )
+@example(FULL_TYRE, 1.0, [(5e-324, 0.0, 0.0, 0.0)], 0.0)  # the least load there is
 def test_force_is_within_friction_and_slopes_are_not_negative(p, mu, moves, h):
     rim = Rim(p, mu=mu)
     for fz, vx, vy, u in moves:
