@@ -6,15 +6,12 @@
     correct        the machine's new state moves by dx; constraints hold again; dx = 0
 
 One linearisation a step serves transition and sensors. The correction is carried over the step by F instead of being
-made before it: to first order in dx the same, and to the bit the same where the machine is linear. With `again` the
-state is corrected first and the step made once more from there, at twice the cost: the textbook's order.
+made before it, as in the textbook: to first order in dx the same, and on a linear machine identical.
 
 Late readings. Of the last `history` steps everything a step begins with is kept: estimate, inputs, readings. A reading
 of an earlier step is put where it belongs, and a second estimate starts there and catches up, at most `most` steps in
 each step, while the first goes on; where both meet it takes the first one's place. The result is then, to the bit, that
 of a filter that had the reading in time.
-
-Instead, copies of what will be read may stay in the filter until its readings come (cloned.py).
 
 What is counted in steps (encoders) says in which step a value lies: quantised.py.
 
@@ -40,7 +37,7 @@ from sim_service.contract.machine import TABLES, Tables
 from sync.compile.array_copy import copy
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR, group
 from sync.compile.jit import inner, kernel
-from tandem.estimation import cloned, factored
+from tandem.estimation import factored
 from tandem.estimation.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
 from tandem.estimation.expected import expected_reading
 from tandem.estimation.quantised import of_cell
@@ -66,7 +63,6 @@ class Z(IntEnum):
     FORM = 9
     AT = 10
     OUTPUTS = 11
-    CLONED = 12  # 1: late readings by copies (cloned.py), whose room is `second`
 
 
 # behind the sizes: for each coordinate its rate or -1, or RELAXES; indices of estimable; their parameters or -1
@@ -220,23 +216,19 @@ def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, 
                 memory.notes[WIDENED] += 1.0
             continue
         gated[i] = 0.0
-        cell, total = row[R.QUANTUM], s - r
+        cell = row[R.QUANTUM]
         if cell > 0.0:
-            v, r = of_cell(v, total, max(r - cell * cell / 12.0, 0.0), cell)
+            v, r = of_cell(v, s - r, max(r - cell * cell / 12.0, 0.0), cell)
         if r >= 0.0:
-            if sizes[Z.CLONED] > 0:
-                cloned.see_reading(memory.second, H, N)
             factored.apply(U, d, r, f, g, K)
             for j in range(N):
                 dx[j] += K[j] * v
-            if sizes[Z.CLONED] > 0:
-                cloned.follow(memory.second, N, K, v, total + r)
         if counted:
             memory.counters[COUNTED * i + USED] += 1.0
 
 
 @inner
-def advance(model, memory, e, inputs, readings, h, again, linearise, measure, correct):
+def advance(model, memory, e, inputs, readings, h, linearise, measure, correct):
     """One step of an estimate; whether there is one afterwards."""
     sizes = model.sizes
     n, q, b = sizes[Z.ERRORS], sizes[Z.ESTIMATED], sizes[Z.BIASES]
@@ -248,7 +240,7 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
     which = view(sizes, SIZES + n, SIZES + n + q)
     parameter = view(sizes, SIZES + n + q, SIZES + n + 2 * q)
     S, tables, work, notes = memory.scratch, model.tables, memory.work, memory.notes
-    # scratch: F, a matrix and some columns, seven vectors, what measurements see, the state before
+    # scratch: F, a matrix and some columns, seven vectors, what measurements see, the inputs used
     stride = factored.stride_of(N)
     k, square = n * (columns + 1), N * stride
     F, W, P = view(S, 0, k), view(S, k, k + square), view(S, k + square, k + square + factored.SCRATCH * stride)
@@ -257,34 +249,15 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
     K, dx = view(S, k + 3 * stride, k + 3 * stride + N), view(S, k + 4 * stride, k + 4 * stride + N)
     moved, more = view(S, k + 5 * stride, k + 5 * stride + N), view(S, k + 6 * stride, k + 6 * stride + N)
     k += 7 * stride
-    at, before = view(S, k, k + sizes[Z.AT]), view(S, k + sizes[Z.AT], k + sizes[Z.AT] + states)
-    used = view(S, k + sizes[Z.AT] + states, k + sizes[Z.AT] + states + sizes[Z.INPUTS])
+    at, used = view(S, k, k + sizes[Z.AT]), view(S, k + sizes[Z.AT], k + sizes[Z.AT] + sizes[Z.INPUTS])
 
-    if again:
-        copy(before, state)
     copy(used, inputs)  # a step may write what it computed in place of a NaN
     status = linearise(state, used, params, tables, work, h, which, extra, F, at)
     if status == FAILED:
         return False
     for j in range(N):
         dx[j] = more[j] = 0.0
-    if sizes[Z.CLONED] > 0:
-        cloned.make_clones(
-            model, memory, memory.second, sizes[Z.FORM], n, q, int(notes[STEP]), sizes[Z.HISTORY], status, extra, U, d,
-            at, H, f, g, measure,
-        )  # fmt: skip
-        cloned.use_arrived(model, memory, memory.second, U, d, dx, H, f, g, K)
     use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure)
-    if again:
-        copy(state, before)
-        correct(state, params, tables, work, view(dx, 0, n))
-        take_extra(sizes, model.limits, parameter, params, extra, view(dx, n, N))
-        for j in range(N):
-            dx[j] = 0.0
-        copy(used, inputs)
-        status = linearise(state, used, params, tables, work, h, which, extra, F, at)
-        if status == FAILED:
-            return False
     copy(view(e, len(e) - sizes[Z.OUTPUTS], len(e)), work)
     if status != TANGENT:
         for i in range(N):
@@ -295,15 +268,12 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
             more[i] += model.start[i] if sizes[SIZES + i] == RELAXES else 0.0
         notes[CONSTANT_STEPS] += 1
     notes[RAISED] += factored.predict_covariance(U, d, F, n, columns, model.Q, more, W, P)
-    if sizes[Z.CLONED] > 0:
-        cloned.carry(memory.second, N, n, columns, F, moved)
     # the error over the step, and what forces did in it that the machine knows nothing of
     for i in range(n):
         moved[i] = F[columns * n + i]
     add_columns(moved, n, F, 0, n, 0, columns, dx)
     correct(state, params, tables, work, view(moved, 0, n))
-    if not again:
-        take_extra(sizes, model.limits, parameter, params, extra, view(dx, n, N))
+    take_extra(sizes, model.limits, parameter, params, extra, view(dx, n, N))
     return all_finite(e, rest + q + b + N)
 
 
@@ -320,8 +290,6 @@ def begin_anew(model, memory):
     for i in range(N):
         e[at + N + i * N + i] = 1.0
     notes[LOST] += 1.0
-    if sizes[Z.CLONED] > 0:
-        cloned.forget(memory.second)
     notes[ACTIVE], notes[SINCE] = 0, step + 1
 
 
@@ -364,8 +332,8 @@ def restore(sizes, memory, step, e):
     copy(view(e, first + n * n, len(e)), view(memory.saved, k, at + size))
 
 
-@kernel(void(MODEL, MEMORY, VECTOR, float64, boolean, *FUNCTIONS), error_model="numpy")
-def observe(model, memory, inputs, h, again, linearise, measure, correct):
+@kernel(void(MODEL, MEMORY, VECTOR, float64, *FUNCTIONS), error_model="numpy")
+def observe(model, memory, inputs, h, linearise, measure, correct):
     """The next step, with these inputs and the readings that were given for it; then catches up with late ones."""
     sizes, notes, e = model.sizes, memory.notes, memory.estimate
     history, rows, count = sizes[Z.HISTORY], sizes[Z.ROWS], sizes[Z.INPUTS]
@@ -377,7 +345,7 @@ def observe(model, memory, inputs, h, again, linearise, measure, correct):
     for i in range(count):  # a state is finite: what is not measured has a number of its own
         memory.inputs[at * count + i] = MISSING if isnan(inputs[i]) else inputs[i]
     readings = view(memory.readings, READING * rows * at, READING * rows * (at + 1))
-    if not advance(model, memory, e, inputs, readings, h, again, linearise, measure, correct):
+    if not advance(model, memory, e, inputs, readings, h, linearise, measure, correct):
         begin_anew(model, memory)
     notes[STEP] = step + 1
     # the place of the next step is empty
@@ -394,8 +362,7 @@ def observe(model, memory, inputs, h, again, linearise, measure, correct):
             memory.given[i] = np.nan if value == MISSING else value
         found = advance(
             model, memory, memory.second, memory.given,
-            view(memory.readings, READING * rows * at, READING * rows * (at + 1)), h, again, linearise, measure,
-            correct,
+            view(memory.readings, READING * rows * at, READING * rows * (at + 1)), h, linearise, measure, correct,
         )  # fmt: skip
         if not found:  # the first estimate goes on without the late reading
             notes[ACTIVE] = 0
@@ -421,8 +388,6 @@ def take_reading(model, memory, row, step, tau, value, factor):
     if step < 0 or step > now or step <= now - history or step < notes[SINCE]:
         memory.counters[COUNTED * row + TOO_OLD] += 1.0
         return False
-    if sizes[Z.CLONED] > 0 and step < now:
-        return cloned.arrive(memory, memory.second, row, step, value, factor)
     at = READING * (rows * (step % history) + row)
     memory.readings[at], memory.readings[at + 1], memory.readings[at + 2] = value, tau, NEW
     memory.readings[at + 3] = factor

@@ -219,10 +219,10 @@ _ESTIMATES = group(Estimates, *3 * [MATRIX])
 
 # long: flat arrays of machine, filter and sensors; a kernel takes no object
 @kernel(
-    void(MODEL, MEMORY, MATRIX, MATRIX, MATRIX, float64, boolean, boolean, int64, _ESTIMATES, *FUNCTIONS),
+    void(MODEL, MEMORY, MATRIX, MATRIX, MATRIX, float64, boolean, int64, _ESTIMATES, *FUNCTIONS),
     error_model="numpy",
 )
-def _replay(model, memory, inputs, readings, factors, h, again, in_order, every, out, linearise, measure, correct):
+def _replay(model, memory, inputs, readings, factors, h, in_order, every, out, linearise, measure, correct):
     sizes, given = model.sizes, view(memory.given, 0, inputs.shape[1])
     for k in range(len(inputs)):
         for i in range(len(given)):
@@ -233,7 +233,7 @@ def _replay(model, memory, inputs, readings, factors, h, again, in_order, every,
                 ekf.take_reading(model, memory, i, k - late, 0.0, readings[k - late, i], factors[k - late, i])
         if k % every == 0:
             put(out.kept, k // every, memory.estimate)
-        ekf.observe(model, memory, given, h, again, linearise, measure, correct)
+        ekf.observe(model, memory, given, h, linearise, measure, correct)
         outputs = out.outputs.shape[1]
         put(out.outputs, k, view(memory.estimate, len(memory.estimate) - outputs, len(memory.estimate)))
         put(out.innovations, k, memory.innovations)
@@ -249,6 +249,6 @@ def replay(filter: Filter, truth: Truth, in_order: bool = False) -> Estimates:
     observed = filter.observed
     _replay(
         filter.model, filter.memory, np.ascontiguousarray(truth.inputs), truth.seen.readings, truth.seen.factors,
-        filter.h, filter.again, in_order, truth.every, out, observed.linearise, observed.measure, observed.correct,
+        filter.h, in_order, truth.every, out, observed.linearise, observed.measure, observed.correct,
     )  # fmt: skip
     return out

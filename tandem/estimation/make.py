@@ -7,7 +7,6 @@ import numpy as np
 
 from sync.errors import ConfigError
 from tandem.estimation import ekf
-from tandem.estimation.cloned import room_for
 from tandem.estimation.contract import Observed
 from tandem.estimation.description import Sensors, Walk, spread
 from tandem.estimation.ekf import Memory, Model, Z
@@ -57,10 +56,8 @@ class Filter:
         history: int = 64,
         most: int = 8,
         form: int = EXACT,
-        again: bool = False,
-        cloned: bool = False,
     ):
-        self.observed, self.h, self.again = observed, h, again
+        self.observed, self.h = observed, h
         machine, n = observed.machine, len(observed.coordinates)
         rows, biases = sensors.rows, len(sensors.biases)
         names = [one.name for one in observed.estimable]
@@ -74,7 +71,6 @@ class Filter:
             (Z.STATE, len(machine.states)), (Z.PARAMETERS, len(machine.parameters)), (Z.ERRORS, n), (Z.ESTIMATED, q),
             (Z.BIASES, biases), (Z.ROWS, len(rows)), (Z.INPUTS, len(machine.inputs)), (Z.HISTORY, history),
             (Z.MOST, most), (Z.FORM, form), (Z.AT, observed.at_size), (Z.OUTPUTS, len(machine.outputs)),
-            (Z.CLONED, int(cloned)),
         ):  # fmt: skip
             sizes[which] = value
         integers = np.concatenate([sizes, rates, self.which, [one.parameter for one in chosen]]).astype(np.int32)
@@ -112,10 +108,9 @@ class Filter:
         estimate[self._d] = start
         estimate[self._u] = np.eye(N).ravel()
         stride = -(-N // LANES) * LANES
-        scratch = n * (n + q + 1) + (N + SCRATCH + 7) * stride + observed.at_size + len(state) + len(machine.inputs)
-        second = np.zeros(max(size, room_for(N)) if cloned else size)
+        scratch = n * (n + q + 1) + (N + SCRATCH + 7) * stride + observed.at_size + len(machine.inputs)
         self.memory = Memory(
-            estimate, second, np.zeros(history * saved), np.zeros(history * len(machine.inputs)),
+            estimate, np.zeros(size), np.zeros(history * saved), np.zeros(history * len(machine.inputs)),
             np.full(history * len(rows) * ekf.READING, ekf.ABSENT), np.zeros(scratch), np.zeros(machine.work_size),
             np.zeros(len(ekf.NOTES)), np.zeros(len(rows) * COUNTED),
             np.zeros(len(machine.inputs)), np.full(2 * len(rows), np.nan),
@@ -127,9 +122,7 @@ class Filter:
 
     def observe(self, inputs: np.ndarray) -> None:
         observed = self.observed
-        ekf.observe(
-            self.model, self.memory, inputs, self.h, self.again, observed.linearise, observed.measure, observed.correct
-        )
+        ekf.observe(self.model, self.memory, inputs, self.h, observed.linearise, observed.measure, observed.correct)
 
     @property
     def counters(self) -> np.ndarray:
@@ -171,7 +164,7 @@ class Filter:
 
     def seen_at(self) -> np.ndarray:
         """What the last step left for measurements (contract.py)."""
-        first = len(self.memory.scratch) - len(self.memory.given) - len(self.state) - self.observed.at_size
+        first = len(self.memory.scratch) - len(self.memory.given) - self.observed.at_size
         return self.memory.scratch[first : first + self.observed.at_size]
 
 

@@ -3,10 +3,7 @@
 The same drive and readings twice: GNSS 150 ms late as configs/observers/buggy.toml has it, and every reading in time.
 After the last steps have caught up both must be the same; a step of the late one makes at most `most` steps again.
 Printed: the largest difference of an estimate once caught up, how many steps a step made again, and what the longest
-step took, timed in compiled code (least of some rounds, as another program's turn is no step's). The same again by
-copies of what will be read (estimation/cloned.py), which go over no step twice: how far their estimates are from going
-back, in standard deviations, at instants when both have used the same readings; errors of both. Exit code 1: something
-does not hold; of that difference nothing is promised but that it is printed.
+step took, timed in compiled code (least of some rounds, as another program's turn is no step's).
 """
 
 from collections.abc import Iterator
@@ -19,7 +16,6 @@ from numba import float64, void
 from sync.clock import now_ns
 from sync.compile.array_types import INDICES, MATRIX, VECTOR
 from sync.compile.jit import kernel
-from tandem.estimation import consistency
 from tandem.estimation.ekf import (
     ACTIVE,
     FUNCTIONS,
@@ -30,7 +26,6 @@ from tandem.estimation.ekf import (
     observe,
     take_reading,
 )
-from tandem.estimation.experiment import replay
 from tandem.estimation.rows import Count
 from tandem.machines.observer.studies import twin
 from tandem.machines.observer.studies.settings import read_study
@@ -55,16 +50,14 @@ def timed(model, memory, inputs, readings, late, h, times, settled, linearise, m
         for i in range(len(late)):
             if k >= late[i] and not isnan(readings[k - late[i], i]):
                 take_reading(model, memory, i, k - late[i], 0.0, readings[k - late[i], i], 1.0)
-        observe(model, memory, given, h, False, linearise, measure, correct)
+        observe(model, memory, given, h, linearise, measure, correct)
         times[k] = now_ns() - began
         settled[k] = 1.0 if memory.notes[ACTIVE] == 0 else 0.0
 
 
-def drive(
-    setup: Any, truth: Any, state: np.ndarray, in_order: bool, cloned: bool = False
-) -> tuple[Any, np.ndarray, np.ndarray]:
+def drive(setup: Any, truth: Any, state: np.ndarray, in_order: bool) -> tuple[Any, np.ndarray, np.ndarray]:
     """The filter at the end of the drive; times of the steps, and in which nothing is left to be caught up."""
-    filter = twin.make_filter(setup, state, twin.FORMS["exact"], 0, cloned)
+    filter = twin.make_filter(setup, state, twin.FORMS["exact"], 0)
     late = (0 if in_order else 1) * setup.sensors.counts[:, Count.LATENCY]
     late.flags.writeable = False
     times, settled, own = np.zeros(len(truth.inputs)), np.zeros(len(truth.inputs)), filter.observed
@@ -72,28 +65,6 @@ def drive(
     timed(filter.model, filter.memory, inputs, truth.seen.readings, late, filter.h, times, settled, own.linearise,
           own.measure, own.correct)  # fmt: skip
     return filter, times, settled
-
-
-def compare_copies(setup: Any, truth: Any, state: np.ndarray) -> Iterator[Row]:
-    """Copies beside going back, at kept instants: GNSS that came half a period ago is in both by then."""
-    back, copies = (twin.make_filter(setup, state, twin.FORMS["exact"], 0, cloned) for cloned in (False, True))
-    found, other = replay(back, truth), replay(copies, truth)
-    apart, sides = [], ([], [])  # type: ignore[var-annotated]
-    names = [c.name for c in setup.model.observed.coordinates] + [*setup.study.filter.estimated]
-    names += [b.name for b in setup.sensors.biases]
-    for k in range(len(found.kept)):
-        errors = []
-        for filter, estimates, side in ((back, found, sides[0]), (copies, other, sides[1])):
-            filter.memory.estimate[:] = estimates.kept[k]
-            errors.append(consistency.errors(filter, truth, k, setup.quantities))
-            side.append(np.hypot(*errors[-1][:2]))
-        apart.append((errors[0] - errors[1]) / np.sqrt(np.diag(back.covariance())))
-    late = np.array(apart)[round(setup.study.settle_s / setup.h) // truth.every :]
-    each = np.sqrt(np.mean(late**2, axis=0))
-    worst = int(np.argmax(each))
-    yield figure("by copies, from going back: rms", np.sqrt(np.mean(late**2)), "standard deviations")
-    yield figure("by copies, from going back: largest", np.abs(late).max(), "standard deviations")
-    yield figure(f"by copies: rms of {names[worst]}, where it is most", each[worst], "standard deviations")
 
 
 def late_readings(*, seconds: float = 8.0, rounds: int = 5) -> Iterator[Row]:
@@ -106,11 +77,9 @@ def late_readings(*, seconds: float = 8.0, rounds: int = 5) -> Iterator[Row]:
     truth.seen.readings[len(truth.inputs) - lag :, late] = np.nan  # none outstanding
     in_time, in_time_ns, _ = drive(setup, truth, state, True)
     filter, times, settled = drive(setup, truth, state, False)
-    copied = drive(setup, truth, state, False, True)[1]
     for _ in range(rounds - 1):
         times = np.minimum(times, drive(setup, truth, state, False)[1])
         in_time_ns = np.minimum(in_time_ns, drive(setup, truth, state, True)[1])
-        copied = np.minimum(copied, drive(setup, truth, state, False, True)[1])
     ours, other = filter.memory.estimate, in_time.memory.estimate
     difference = float(np.max(np.abs(ours - other) / np.maximum(np.abs(other), 1.0)))
     yield holds(f"late by {lag} steps, caught up at the end", settled[-1] > 0.0, f"{int(settled.sum())} steps")
@@ -121,6 +90,3 @@ def late_readings(*, seconds: float = 8.0, rounds: int = 5) -> Iterator[Row]:
     yield figure("a step, p99", np.percentile(times, 99) * 1e-6, "ms")
     yield at_most("a step, longest", times.max() * 1e-6, MOST_MS, "ms")
     yield figure("a step with every reading in time, median", np.median(in_time_ns) * 1e-6, "ms")
-    yield figure("a step by copies, median", np.median(copied) * 1e-6, "ms")
-    yield figure("a step by copies, longest", copied.max() * 1e-6, "ms")
-    yield from compare_copies(setup, truth, state)

@@ -61,7 +61,7 @@ def timed(model, memory, inputs, readings, first, steps, h, pieces, room, times,
                 ekf.take_reading(model, memory, j, first + i, 0.0, readings[first + i, j], 1.0)
         copy(begun, e)
         began = now_ns()
-        ekf.observe(model, memory, given, h, False, linearise, measure, correct)
+        ekf.observe(model, memory, given, h, linearise, measure, correct)
         times[0, i] = now_ns() - began
         if not pieces:
             continue

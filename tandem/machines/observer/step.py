@@ -84,7 +84,7 @@ def step(state, inputs, params, tables, work, h):
         if isnan(inputs[i]):
             inputs[i] = 0.0
     observe(
-        model, memory, view(inputs, 0, own), h, False, linearise_at(addresses[0]), measure_at(addresses[1]),
+        model, memory, view(inputs, 0, own), h, linearise_at(addresses[0]), measure_at(addresses[1]),
         correct_at(addresses[2]),
     )  # fmt: skip
     write_outputs(sizes, estimate, counters, work)

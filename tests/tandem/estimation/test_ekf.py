@@ -8,7 +8,7 @@ from tandem.estimation import ekf
 from tandem.estimation.description import read_sensors
 from tandem.estimation.experiment import Seen, Truth
 from tandem.estimation.make import Filter, Tuning, noise
-from tandem.estimation.rows import CLIPPED, FREE, GATED, LATE, TOO_OLD, USED, Count, R
+from tandem.estimation.rows import CLIPPED, FREE, GATED, LATE, TOO_OLD, USED, R
 from tandem.estimation.smoother import smooth
 from tests.tandem.estimation.linear import FAILS, LINEAR, transition
 
@@ -71,9 +71,8 @@ def feed(filter, z, k, late=0):
             filter.take(i, k, z[k, i])
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_on_a_linear_machine_it_is_the_kalman_filter(again):
-    z, filter = readings(300), make(again=again)
+def test_on_a_linear_machine_it_is_the_kalman_filter():
+    z, filter = readings(300), make()
     for k, (x, P) in enumerate(plain(z)):
         feed(filter, z, k)
         filter.observe(handle(k))
@@ -103,31 +102,6 @@ def test_a_late_reading_gives_to_the_bit_what_it_gives_in_time(most):
     assert behind.counters[0, USED] == in_time.counters[0, USED]
     assert behind.memory.notes[ekf.ACTIVE] == 0 and behind.memory.notes[ekf.MOST_REPEATED] <= most
     assert behind.memory.estimate.tobytes() == in_time.memory.estimate.tobytes()
-
-
-def test_by_copies_a_late_reading_gives_on_a_linear_machine_what_it_gives_in_time():
-    """Readings of the first row 12 steps late and of the other in time; one in ten never comes."""
-    z, steps, late = readings(200), 200, 12
-    z[9::10, 0] = np.nan
-    z[steps - 60 :, 0] = np.nan
-    in_time, behind = make(), make(cloned=True, history=20)
-    behind.model.counts.flags.writeable = True
-    behind.model.counts[Count.LATENCY] = late
-    behind.model.counts.flags.writeable = False
-    for k in range(steps):
-        feed(in_time, z, k)
-        in_time.observe(handle(k))
-        if not np.isnan(z[k, 1]):
-            behind.take(1, k, z[k, 1])
-        if k >= late and not np.isnan(z[k - late, 0]):
-            assert behind.take(0, k - late, z[k - late, 0])
-        behind.observe(handle(k))
-    assert behind.counters[0, LATE] == behind.counters[0, USED] == in_time.counters[0, USED] > 100
-    assert behind.memory.notes[ekf.REPEATED] == 0
-    assert not behind.take(0, steps - 100, 0.0) and behind.counters[0, TOO_OLD] == 1  # its copy was used
-    assert np.allclose(behind.state, in_time.state, rtol=0, atol=1e-9)
-    assert np.allclose(behind.extra, in_time.extra, rtol=0, atol=1e-9)
-    assert np.allclose(behind.covariance(), in_time.covariance(), rtol=1e-7, atol=1e-15)
 
 
 def test_the_same_readings_give_the_same_bits():

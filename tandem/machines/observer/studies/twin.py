@@ -97,15 +97,12 @@ def run_truth(setup: Setup, seed: int) -> tuple[Truth, np.ndarray]:
     return found, state
 
 
-def make_filter(setup: Setup, state: np.ndarray, form: int, seed: int, cloned: bool = False) -> Filter:
-    """With the true model, what is estimated begins off by as much as the filter believes, as the state does.
-
-    `cloned`: late readings by copies (estimation/cloned.py) instead of going back.
-    """
+def make_filter(setup: Setup, state: np.ndarray, form: int, seed: int) -> Filter:
+    """With the true model, what is estimated begins off by as much as the filter believes, as the state does."""
     settings, observed = setup.study.filter, setup.model.observed
     filter = Filter(
         observed, setup.model.params, state, setup.sensors, settings.estimated, setup.tuning, setup.h,
-        settings.history, settings.most, form, cloned=cloned,
+        settings.history, settings.most, form,
     )  # fmt: skip
     if setup.study.truth.noise:
         n = len(observed.coordinates)
