@@ -50,7 +50,7 @@ _SPEED = (
             "speed.live_pairs:live_pairs", 5, needs=_ALONE),
     Promise("round-trip", "The round trip of an effort through shared memory, misses beside a bare loop's.",
             "speed.round_trip:round_trip", 0.6, needs=_ALONE, quick={"seconds": 5.0}),
-    Promise("record-cost", "What a block costs the recorder, beside format 1.",
+    Promise("record-cost", "What a block costs the recorder, with and without an index behind every write.",
             "speed.record_cost:record_cost", 1, quick={"rounds": 20}),
     Promise("step-cost", "A step of the buggy costs at most 1.1 times what it costs in another checkout.",
             "speed.step_cost:step_cost", 1),

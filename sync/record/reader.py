@@ -25,10 +25,7 @@ from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Header, Metadata, Schema
 from mcap.writer import MCAP0_MAGIC
-from numba import int64
 
-from sync.compile.array_types import BYTES_READ_ONLY, WORDS_2D
-from sync.compile.jit import kernel
 from sync.files.given import open_given
 from sync.files.limits import Budget, DecodedTooLarge
 from sync.record import ros2msg
@@ -39,19 +36,15 @@ from sync.record.join import Consume, Joining
 from sync.record.rings import LEFT, RING, Ring, number_stated
 from sync.record.ros2msg import MessageReader
 from sync.record.run import Part, Run, RunError, Topic
-from sync.record.schema import ENCODING, MESSAGES, to_layout
 from sync.record.utc import utc_offset
 from sync.record.writer import END, FILE, FORMAT, NEXT, PROFILE, parts
 from sync.ring.block import Layout
-from sync.transport.message import MALFORMED, decode_record
-from sync.transport.message_form import Form, read_message
 from sync.visible import listed
 
 _MOST_RECORD = 1 << 30
 _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the lengths of two texts
 _MOST_TOPICS = 256
 _LAYOUT_COST = 32  # bytes of objects that a byte of a schema becomes
-_OTHER_MESSAGE_COST = 256  # the time of decoding a message that is not of our own form, as bytes
 _PROFILES = ("tandem", PROFILE)
 _PRIVATE = 0x80  # kinds of records from here on are anybody's
 
@@ -64,15 +57,6 @@ _KINDS: dict[int, Any] = {
     Opcode.HEADER: Header, Opcode.SCHEMA: Schema, Opcode.CHANNEL: Channel, Opcode.CHUNK: Chunk,
     Opcode.ATTACHMENT: Attachment, Opcode.METADATA: Metadata,
 }  # fmt: skip
-
-
-@kernel(int64(BYTES_READ_ONLY, WORDS_2D, BYTES_READ_ONLY, BYTES_READ_ONLY, WORDS_2D, WORDS_2D))
-def _decode_all(data, rows, text, changes, fields, blocks):
-    """Messages into blocks; returns how many were of this form before the first that is not."""
-    for n in range(rows.shape[0]):
-        if not read_message(data[rows[n, AT] : rows[n, END_OF]], text, changes, fields, blocks[n]):
-            return n
-    return rows.shape[0]
 
 
 def _sound(attachment: bytes) -> bool:
@@ -177,7 +161,7 @@ class _Reading:
         self.run = Run(path, size=size)
         self._wanted, self._progress = topics, progress
         self._schemas: dict[int, Schema] = {}
-        self._forms: dict[int, tuple[str, Form | MessageReader] | None] = {}
+        self._forms: dict[int, tuple[str, MessageReader] | None] = {}
         self._utc_offset_ns, self._profile = 0, "tandem"
         self._batches: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._layouts: dict[str, Layout] = {}
@@ -364,23 +348,21 @@ class _Reading:
         if self._wanted is not None and channel.topic not in self._wanted:
             self._forms[channel.id] = None
             return
-        packed = schema is not None and (schema.encoding, channel.message_encoding) == (ENCODING, MESSAGES)
         cdr = schema is not None and (schema.encoding, channel.message_encoding) == (ros2msg.ENCODING, ros2msg.MESSAGES)
         stated = channel.metadata.get(ros2msg.LAYOUT)
-        if schema is None or not (packed or (cdr and stated is not None)):
+        if schema is None or not cdr or stated is None:
             self._forms[channel.id] = None  # not blocks, such as poses
             return
         if len(self._forms) >= _MOST_TOPICS:
             raise RunError(f"{self.run.path}: more than {_MOST_TOPICS} topics; no record has so many")
-        size = len(schema.data) + (len(stated) if cdr and stated else 0)
-        self._budget.take(_LAYOUT_COST * size, f"the schema of {channel.topic}")
+        self._budget.take(_LAYOUT_COST * (len(schema.data) + len(stated)), f"the schema of {channel.topic}")
         try:
-            layout = ros2msg.to_layout(schema.data, stated or "") if cdr else to_layout(schema.data)
+            layout = ros2msg.to_layout(schema.data, stated)
         except ValueError as error:
             raise RunError(f"{self.run.path}: schema of {channel.topic!r}: {error}") from None
         if self._layouts.setdefault(channel.topic, layout) != layout:
             raise RunError(f"{self.run.path}: {channel.topic} has two layouts")
-        self._forms[channel.id] = (channel.topic, MessageReader(layout) if cdr else Form(layout, received=True))
+        self._forms[channel.id] = (channel.topic, MessageReader(layout))
 
     def _chunk(self, chunk: Chunk) -> None:
         data, raw, table = self._table.of(chunk, self._budget)
@@ -399,26 +381,14 @@ class _Reading:
         for channel, rows in zip(channels.tolist(), np.split(messages, firsts[1:]), strict=False):
             known = self._forms.get(channel)
             if known is not None:
-                self._messages(*known, data, raw, rows)
+                self._messages(*known, raw, rows)
 
-    def _messages(self, topic: str, form: Form | MessageReader, data: bytes, raw: np.ndarray, rows: np.ndarray) -> None:
+    def _messages(self, topic: str, form: MessageReader, raw: np.ndarray, rows: np.ndarray) -> None:
         self._budget.take(8 * len(rows) * form.layout.words, f"the blocks of {topic}")
         try:
-            if isinstance(form, MessageReader):
-                blocks = form.read(raw, rows[:, AT], rows[:, END_OF])
-            else:
-                blocks = self._unpacked(topic, form, data, raw, rows)
-        except MALFORMED as error:
+            blocks = form.read(raw, rows[:, AT], rows[:, END_OF])
+        except ValueError as error:
             raise ValueError(f"a message of {topic} that does not fit its schema: {error}") from None
         found = rows[:, [SEQUENCE, LOGGED]]
         found[:, 1] -= self._utc_offset_ns
         self._batches.setdefault(topic, []).append((found, blocks))
-
-    def _unpacked(self, topic: str, form: Form, data: bytes, raw: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Of messages in msgpack; raises one of MALFORMED."""
-        blocks = np.zeros((len(rows), form.layout.words), np.int64)
-        done = _decode_all(raw, rows, form.text, form.changes, form.fields, blocks)
-        self._budget.take(_OTHER_MESSAGE_COST * (len(rows) - done), f"messages of {topic}")
-        for n in range(done, len(rows)):  # messages from another hand may mean the same
-            decode_record(form.layout, data[rows[n, AT] : rows[n, END_OF]], blocks[n])
-        return blocks

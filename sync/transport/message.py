@@ -1,7 +1,7 @@
-"""A message: one block as a msgpack map, on the wire and in a record.
+"""A message on the wire: one block as a msgpack map.
 
-A map of `version`, `layout` (the layout's id), `seq`, `epoch`, `t_ns`, `pushed_ns`, `sent_ns` (in records also
-`received_ns`), and the raw channels by name, nothing else. A few lines in any language, or PlotJuggler, can read it.
+A map of `version`, `layout` (the layout's id), `seq`, `epoch`, `t_ns`, `pushed_ns`, `sent_ns`, and the raw
+channels by name, nothing else. A few lines in any language, or PlotJuggler, can read it.
 Our own messages all have one form, fixed bytes with numbers in fixed places, so that nopython code writes and reads
 them (sync/transport/message_form.py); whatever says the same in another form is understood too, here.
 """
@@ -35,15 +35,6 @@ def decode(layout: Layout, data: bytes, block: np.ndarray, any_layout: bool = Fa
     packed = layout.struct.pack(*header, 0, *[message[name] for name in layout.names])
     block[:] = np.frombuffer(packed, np.int64)
     return True
-
-
-def decode_record(layout: Layout, data: bytes, block: np.ndarray) -> None:
-    """The same for a message of a record, which also says when it was received."""
-    message = msgpack.unpackb(data, **STRICT)
-    if not isinstance(message, dict) or message["layout"] != layout.id:
-        raise TypeError("not a message of this layout")
-    packed = layout.struct.pack(*[message[key] for key in (*HEADER, *layout.names)])
-    block[:] = np.frombuffer(packed, np.int64)
 
 
 STRICT: dict[str, Any] = {

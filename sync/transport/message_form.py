@@ -4,12 +4,12 @@ import msgpack
 import numpy as np
 
 from sync.compile.jit import kernel
-from sync.ring.block import HEADER, Layout
+from sync.ring.block import Layout
 from sync.transport.message import HEADER_KEYS, VERSION
 
 # msgpack's codes for numbers of fixed width; any reader knows them, and a message then has a fixed form
 _CODES = {"i2": 0xD1, "u2": 0xCD, "i4": 0xD2, "u4": 0xCE, "i8": 0xD3, "u8": 0xCF, "f4": 0xCA, "f8": 0xCB}
-_HEADER_TYPES = ("u8", "u8", "i8", "i8", "i8", "i8")
+_HEADER_TYPES = ("u8", "u8", "i8", "i8", "i8")
 
 
 class Form:
@@ -18,13 +18,11 @@ class Form:
     Our own messages are all of this form, so that writing and reading one is a nopython affair of a microsecond.
     """
 
-    def __init__(self, layout: Layout, received: bool = False):
-        """`received`: with the one stamp that a message cannot have yet while it travels, for records."""
+    def __init__(self, layout: Layout):
         self.layout = layout
-        header = HEADER if received else HEADER_KEYS
-        keys = [*header, *layout.names]
-        kinds = [*_HEADER_TYPES[: len(header)], *(c.type for c in layout.channels)]
-        places = [(word, 0) for word in range(len(header))] + [(row[0], row[1]) for row in layout.table.tolist()]
+        keys = [*HEADER_KEYS, *layout.names]
+        kinds = [*_HEADER_TYPES, *(c.type for c in layout.channels)]
+        places = [(word, 0) for word in range(len(HEADER_KEYS))] + [(row[0], row[1]) for row in layout.table.tolist()]
         text = bytearray(msgpack.Packer().pack_map_header(2 + len(keys)))
         text += msgpack.packb("version") + msgpack.packb(VERSION) + msgpack.packb("layout") + msgpack.packb(layout.id)
         fields = []

@@ -19,7 +19,6 @@ from mcap.records import Chunk, ChunkIndex, DataEnd, Header, McapRecord, Message
 from mcap.writer import MCAP0_MAGIC
 
 from sync.record.ros2msg import to_definition
-from sync.record.schema import to_schema
 from sync.ring.block import Channel, Layout
 
 SIZE = 1_000_000
@@ -59,14 +58,7 @@ def _record(*parts: bytes) -> bytes:
     return bytes(MCAP0_MAGIC) + head + b"".join(parts) + packed(DataEnd(0)) + bytes(MCAP0_MAGIC)
 
 
-def _topic(layout: Layout, name: str = "/daq", number: int = 1) -> bytes:
-    return packed(
-        Schema(number, to_schema(layout), "jsonschema", "tandem.block"),
-        McapChannel(number, name, "msgpack", {}, number),
-    )
-
-
-def _topic_in_cdr(layout: Layout, name: str = "/daq", number: int = 1, stated: str | None = None) -> bytes:
+def _topic(layout: Layout, name: str = "/daq", number: int = 1, stated: str | None = None) -> bytes:
     return packed(
         Schema(number, to_definition(name, layout), "ros2msg", "tandem/msg/Daq"),
         McapChannel(number, name, "cdr", {"layout": layout.text if stated is None else stated}, number),
@@ -109,18 +101,18 @@ def a_layout_of_thousands_of_channels() -> bytes:
 
 @bomb("mcap")
 def millions_of_cdr_messages() -> bytes:
-    return _record(_chunk(_topic_in_cdr(_ONE) + packed(Message(1, 0, b"", 0, 0)) * 1_000_000))
+    return _record(_chunk(_topic(_ONE) + packed(Message(1, 0, b"", 0, 0)) * 1_000_000))
 
 
 @bomb("mcap")
 def a_cdr_layout_of_thousands_of_channels() -> bytes:
     layout = Layout(tuple(Channel(f"c{k}", "f8") for k in range(30_000)))
-    return _record(_chunk(_topic_in_cdr(layout) + packed(Message(1, 0, b"", 0, 0)) * 10_000))
+    return _record(_chunk(_topic(layout) + packed(Message(1, 0, b"", 0, 0)) * 10_000))
 
 
 @bomb("mcap")
 def a_cdr_layout_nested_without_end() -> bytes:
-    return _record(_chunk(_topic_in_cdr(_ONE, stated="[" * 5_000_000)))
+    return _record(_chunk(_topic(_ONE, stated="[" * 5_000_000)))
 
 
 @bomb("mcap")

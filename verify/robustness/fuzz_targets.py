@@ -855,13 +855,9 @@ def _remade(files: list[Path]) -> Change:
 
     from sync.record import open_run
     from sync.record.heads import START
-    from sync.record.ros2msg import ENCODING as ROS2MSG
-    from sync.record.ros2msg import MESSAGES as CDR
-    from sync.record.ros2msg import message_bytes, to_definition
-    from sync.record.schema import ENCODING, MESSAGES, NAME, to_schema
+    from sync.record.ros2msg import ENCODING, MESSAGES, message_bytes, to_definition
     from sync.record.writer import END, PROFILE
     from sync.ring.block import Channel, Layout
-    from sync.transport.message_form import Form, write_message
 
     runs = [open_run(file) for file in files]
     kinds = ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
@@ -902,15 +898,9 @@ def _remade(files: list[Path]) -> Change:
             if r.random() < 0.1:
                 continue
             layout = another_layout(r, topic.layout)
-            form = Form(layout, received=True)
-            cdr = r.random() < 0.7
-            if cdr:
-                schema = writer.register_schema("tandem/msg/Any", ROS2MSG, to_definition(name, layout))
-                stated = another_layout(r, layout) if r.random() < 0.05 else layout
-                channel = writer.register_channel(name, CDR, schema, {"layout": stated.text})
-            else:
-                schema = writer.register_schema(NAME, ENCODING, to_schema(layout))
-                channel = writer.register_channel(name, MESSAGES, schema)
+            schema = writer.register_schema("tandem/msg/Any", ENCODING, to_definition(name, layout))
+            stated = another_layout(r, layout) if r.random() < 0.05 else layout
+            channel = writer.register_channel(name, MESSAGES, schema, {"layout": stated.text})
             words = np.zeros((len(topic), layout.words), np.int64)
             columns = min(layout.words, topic.words.shape[1])
             words[:, :columns] = topic.words[:, :columns]
@@ -922,9 +912,7 @@ def _remade(files: list[Path]) -> Change:
                 words[:, r.randrange(layout.words)] = r.choice((0, -1, 7, 2**62, -(2**63)))
             positions = topic.positions[: len(words)].tolist()
             for n in range(r.choice((len(words), len(words), len(words), 0, 1, 2))):
-                message = form.text.copy()
-                write_message(words[n], form.fields, message)
-                data = (b"\0\1\0\0" + words[n].tobytes())[: message_bytes(layout)] if cdr else message.tobytes()
+                data = (b"\0\1\0\0" + words[n].tobytes())[: message_bytes(layout)]
                 if r.random() < 0.001:
                     data = r.choice((data[:-1], data + b"\0", b"\1" + data[1:], b""))
                 sequence = r.choice(change.INTEGERS) & 0xFFFFFFFF if r.random() < 0.01 else positions[n]

@@ -18,10 +18,10 @@ import numpy as np
 from daq_service.devices.dbc import Mapped
 from sync.record import CompleteTopic, Run
 from sync.record.ros2msg import HEADER_NOTES
-from sync.record.schema import to_layout, to_schema
 from sync.ring.block import HEADER, Layout
 from tandem.records.descriptions import describe
 from tandem.records.exchange.errors import ExchangeError
+from tandem.records.exchange.schema import to_layout, to_schema
 
 PASSPORT = 1  # version
 SECONDS, POSITION = "t_s", "ring_position"

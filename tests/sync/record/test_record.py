@@ -14,7 +14,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
 import zstandard
@@ -26,7 +25,7 @@ from mcap.opcode import Opcode
 from mcap.reader import NonSeekingReader, make_reader
 from mcap.records import Attachment, Chunk, ChunkIndex, DataEnd, Header, McapRecord, Message, Metadata, Schema
 from mcap.records import Channel as McapChannel
-from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
+from mcap.writer import MCAP0_MAGIC
 from mcap_ros2.decoder import DecoderFactory
 
 from sync.record import FILE, Run, RunError, RunWriter, Topic, open_run
@@ -34,9 +33,7 @@ from sync.record.batch import new_folder
 from sync.record.damage import read_index
 from sync.record.reader import find
 from sync.record.ros2msg import comment, field_names, to_definition
-from sync.record.schema import to_schema
 from sync.ring.block import HEADER, Channel, Layout
-from sync.transport.message_form import Form, write_message
 from tests.examples import few
 from tests.sync.strategies import PROPERTY, layouts, values, words_of
 
@@ -520,8 +517,8 @@ def chunk(content: bytes, claimed: int | None = None, compression: str = "zstd",
 
 def schema_and_channel(layout: Layout, topic: str = "/daq", number: int = 1) -> bytes:
     return packed(
-        Schema(number, to_schema(layout), "jsonschema", "tandem.block"),
-        McapChannel(number, topic, "msgpack", {}, number),
+        Schema(number, to_definition(topic, layout), "ros2msg", "tandem/msg/Daq"),
+        McapChannel(number, topic, "cdr", {"layout": layout.text}, number),
     )
 
 
@@ -623,106 +620,6 @@ def test_a_small_chunk_of_millions_of_empty_messages_of_a_huge_layout_is_refused
     content = schema_and_channel(layout) + empty * 50_000
     found = bounded(crafted(chunk(content)), most_mb=50)
     assert isinstance(found, RunError) and "the blocks of /daq would take" in str(found)
-
-
-DEEP = b"[" * 100_000 + b"]" * 100_000
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        b"", b"{}", b"[]", b"7", b'"properties"', b"\xff\xfe", DEEP, b'{"properties": ' + DEEP + b"}",
-        b'{"properties": 7}', b'{"properties": {}}', b'{"properties": {"a": 7}}',
-        b'{"properties": {"a": {"raw_type": "f8"}}}',
-        b'{"properties": {"a": {"raw_type": "f8", "unit": "m", "skew_ns": 0}}}',
-        b'{"properties": {"a": {"raw_type": [], "unit": "m", "skew_ns": 0}, "layout": {"const": "x"}}}',
-        to_schema(Layout((Channel("a", "f8"),))).replace(b'"f8"', b'"f4"'),
-        to_schema(Layout((Channel("a", "x9"),))),
-        to_schema(Layout((Channel("a", "f8"), Channel("t_ns", "i8")))),
-        to_schema(Layout((Channel("version", "i8"),))),
-        to_schema(Layout((Channel("", "i8"),))),
-        to_schema(Layout((Channel("a", "f8", 7),))),  # type: ignore[arg-type]
-        to_schema(Layout((Channel("a", "f8", "m", 0.5),))),  # type: ignore[arg-type]
-    ],
-    ids=lambda schema: f"{len(schema)}-{zlib.crc32(schema):08x}",
-)  # fmt: skip
-def test_a_schema_that_is_none_of_ours_is_a_run_error_that_names_the_topic(schema: bytes) -> None:
-    record = packed(Schema(1, schema, "jsonschema", "tandem.block"), McapChannel(1, "/daq", "msgpack", {}, 1))
-    found = bounded(crafted(chunk(record + packed(Message(1, 0, b"", 0, 0)))))
-    assert isinstance(found, RunError) and re.search(r"run\.mcap: schema of '/daq': ", str(found))
-
-
-# ---- from another hand -----------------------------------------------------------------------------------------------
-
-
-def another_hand(layout: Layout, messages: list[bytes], **options: Any) -> bytes:
-    """A record made with the mcap package alone."""
-    stream = BytesIO()
-    writer = Writer(stream, **options)
-    writer.start("tandem", "somebody")
-    writer.add_metadata(START.name, START.metadata)
-    schema = writer.register_schema("tandem.block", "jsonschema", to_schema(layout))
-    channel = writer.register_channel("/daq", "msgpack", schema)
-    for n, message in enumerate(messages):
-        writer.add_message(channel, 0, message, 0, n)
-    writer.finish()
-    return stream.getvalue()
-
-
-@given(st.data())
-@FEW
-def test_messages_of_another_hand_mean_the_same(data: st.DataObject) -> None:
-    """Keys in any order and numbers as short as they go, between messages of our own form."""
-    layout = data.draw(layouts(most=6))
-    rows = data.draw(
-        st.lists(
-            st.tuples(
-                st.integers(0, 2**63 - 1), st.integers(0, 2**32 - 1), *[st.integers(-(2**63), 2**63 - 1)] * 4,
-                *(values(c.type) for c in layout.channels),
-            ),
-            min_size=1, max_size=5,
-        )
-    )  # fmt: skip
-    form = Form(layout, received=True)
-    messages = []
-    for row in rows:
-        text = form.text.copy()
-        write_message(words_of(layout, row), form.fields, text)
-        own = text.tobytes()
-        told = {"version": 1, "layout": layout.id, **dict(zip((*HEADER, *layout.names), row, strict=True))}
-        plain = msgpack.packb(dict(data.draw(st.permutations(list(told.items())))))
-        messages.append(own if data.draw(st.booleans()) else plain)
-    compression = data.draw(st.sampled_from((CompressionType.ZSTD, CompressionType.NONE)))
-    run = reading(another_hand(layout, messages, compression=compression))
-    assert run.cut is None
-    # NaNs have many bits; all of them are NaNs
-    again = [layout.struct.unpack(row.tobytes()) for row in run.topics["/daq"].words]
-    assert repr(again) == repr([layout.struct.unpack(layout.struct.pack(*row)) for row in rows])
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"layout": "0" * 16}, {"brake": 2**15}, {"brake": 1.5}, {"brake": "1"}, {"steering": None}, {"seq": -1},
-        {"t_ns": 2**63}, {"throttle": [1]}, "brake", "layout", "received_ns", b"", b"\xc1",
-        b"\x93\1\2\3", b"\xdf\xff\xff\xff\xff",
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_chunk_with_a_message_that_is_none_of_its_schema_is_damaged(car: Layout, change: Any) -> None:
-    row = (1, 2, 3, 4, 5, 6, 7, 8, 9)
-    told = {"version": 1, "layout": car.id, **dict(zip((*HEADER, *car.names), row, strict=True))}
-    good = msgpack.packb(told)
-    if isinstance(change, dict):
-        bad = msgpack.packb({**told, **change})
-    elif isinstance(change, str):
-        bad = msgpack.packb({key: value for key, value in told.items() if key != change})
-    else:
-        bad = change
-    run = reading(another_hand(car, [good, bad, good]))
-    (said,) = run.losses
-    assert "a message of /daq that does not fit its schema" in said and "3 /daq missing" in said
-    assert not run.topics and not run.whole
 
 
 # ---- CDR -------------------------------------------------------------------------------------------------------------

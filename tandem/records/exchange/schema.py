@@ -1,4 +1,4 @@
-"""The schema of a topic: a JSON Schema of its messages from which the layout can be had again."""
+"""The schema of a topic in an export: a JSON Schema of its blocks, from which the layout is read again."""
 
 import json
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 from sync.ring.block import HEADER, RESERVED_NAMES, TYPES, Channel, Layout
 from sync.transport.message import VERSION
 
-NAME, ENCODING, MESSAGES = "tandem.block", "jsonschema", "msgpack"
 _HEADER_UNITS = {"t_ns": "ns", "pushed_ns": "ns", "sent_ns": "ns", "received_ns": "ns"}
 
 
