@@ -1,4 +1,4 @@
-"""A machine's program for a GPU: `python -m tandem.ensembles.gpu.compile MACHINE.toml PROGRAM.ptx [--keep TEXTS]`.
+"""A machine's program for a GPU: `python -m tandem.ensembles.gpu.compile MACHINE.toml PROGRAM.ptx`.
 
 Takes a process of its own (device_text.py) and, for a multibody machine, minutes. No GPU is needed.
 """
@@ -15,7 +15,7 @@ from sim_service.registry import load_machine, make_machine
 from sync.compile.jit import inner
 from sync.files.private import rewrite
 from tandem.ensembles.gpu.entry import ARGUMENTS, entry
-from tandem.ensembles.gpu.packed import pack_texts, unpack_machine
+from tandem.ensembles.gpu.packed import unpack_machine
 from tandem.multibody.code import device_text, ptx
 from tandem.multibody.code.source import DeviceSource
 
@@ -44,7 +44,7 @@ def source_of(machine: Machine) -> DeviceSource:
 
 
 def texts(machine: Machine) -> dict[str, Any]:
-    """Arguments of `ptx.ptx` and of host.py. No compiled function of this process may be called afterwards."""
+    """Arguments of `ptx.ptx`. No compiled function of this process may be called afterwards."""
     source, sizes = source_of(machine), sizes_of(machine)
     function = entry(source.advance, sizes)
     with source.meanwhile(), device_text.unoptimised([function], source.names):
@@ -60,9 +60,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("machine", type=Path, help="file of a machine; or .packed: its files and parameters")
     parser.add_argument("program", type=Path)
-    parser.add_argument(
-        "--keep", type=Path, help="keep the IR in this file, to compile it for this processor (host.py)"
-    )
     parser.add_argument("--no-contraction", action="store_true", help="fuse no multiplication with an addition")
     asked = parser.parse_args()
     if asked.machine.suffix == ".packed":
@@ -70,8 +67,6 @@ def main() -> int:
     else:
         machine, _ = load_machine(asked.machine)
     made = texts(machine)
-    if asked.keep:
-        rewrite(asked.keep, pack_texts(made))
     rewrite(asked.program, ptx.ptx(**made, contract=not asked.no_contraction).encode())
     return 0
 

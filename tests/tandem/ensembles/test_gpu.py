@@ -2,8 +2,6 @@
 steps the copies, in memory that DLPack lends as the device's would be lent."""
 
 import gc
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,11 @@ import tandem
 from sync.errors import ConfigError
 from tandem.ensembles import gpu_runs
 from tandem.ensembles.gpu import device, dlpack
-from tandem.ensembles.gpu.host import HostProgram
-from tandem.ensembles.gpu.packed import pack_machine, unpack_texts
+from tandem.ensembles.gpu.packed import pack_machine
 from tandem.ensembles.sweep import prepare, sweep
 from tandem.ensembles.work import worker_of
 from tandem.library.gpu_batch import GpuBatch, Shared
+from tests.tandem.ensembles.host_program import HostProgram, program_of
 
 pytest.importorskip("nvidia", reason="the extra gpu is not installed")
 ROOT = Path(__file__).resolve().parents[3]
@@ -76,10 +74,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> HostProgram:
     folder = tmp_path_factory.mktemp("program")
     job = prepare(STUDY).job
     (folder / "machine.packed").write_bytes(pack_machine(job.sources, {}))
-    command = [sys.executable, "-m", "tandem.ensembles.gpu.compile", folder / "machine.packed", folder / "p.ptx"]
-    subprocess.run([*command, "--keep", folder / "texts"], check=True, cwd=ROOT)
-    assert ".target sm_90" in (folder / "p.ptx").read_text()
-    return HostProgram(**unpack_texts((folder / "texts").read_bytes()))
+    text, made = program_of(folder / "machine.packed", folder)
+    assert ".target sm_90" in text
+    return made
 
 
 @pytest.mark.parametrize("stops", [False, True])

@@ -1,8 +1,6 @@
 """Programs for a GPU, made and checked without one: their text, compiled for this processor, makes the same steps."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -12,11 +10,10 @@ import pytest
 from sim_service.registry import load_machine
 from sync.errors import ConfigError
 from tandem.ensembles.gpu import device
-from tandem.ensembles.gpu.host import HostProgram
-from tandem.ensembles.gpu.packed import unpack_texts
 from tandem.multibody.code import ptx
 from tandem.multibody.code.graph import Graph
 from tandem.multibody.code.llvm import Function, module_text
+from tests.tandem.ensembles.host_program import HostProgram, program_of
 
 ROOT = Path(__file__).resolve().parents[3]
 CAR = ROOT / "configs" / "vehicles" / "buggy_single_track.toml"
@@ -24,19 +21,8 @@ pytest.importorskip("nvidia", reason="the extra gpu is not installed")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict]:
-    folder = tmp_path_factory.mktemp("program")
-    command = [
-        sys.executable,
-        "-m",
-        "tandem.ensembles.gpu.compile",
-        CAR,
-        folder / "car.ptx",
-        "--keep",
-        folder / "texts",
-    ]
-    subprocess.run(command, check=True, cwd=ROOT)
-    return (folder / "car.ptx").read_text(), unpack_texts((folder / "texts").read_bytes())
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, HostProgram]:
+    return program_of(CAR, tmp_path_factory.mktemp("program"))
 
 
 def test_a_program_needs_nothing_from_outside(made) -> None:
@@ -52,7 +38,7 @@ def test_its_text_makes_the_steps_of_the_machine(made) -> None:
     inputs = np.zeros((3, len(machine.inputs)))
     inputs[:, 0], inputs[:, 3] = (-0.3, 0.0, 0.4), 0.5
     inputs[:, [k for k, q in enumerate(machine.inputs) if q.optional]] = np.nan
-    states, outputs, steps = HostProgram(**made[1]).advance(
+    states, outputs, steps = made[1].advance(
         np.tile(state, (3, 1)), inputs, np.tile(params, (3, 1)), 0.005, 200, machine.stepping.bound
     )
     assert (steps == 200).all()
@@ -72,7 +58,7 @@ def test_a_copy_that_diverges_stays_where_it_was(made) -> None:
     inputs = np.zeros((1, len(machine.inputs)))
     inputs[0, 3] = 1.0
     inputs[:, [k for k, q in enumerate(machine.inputs) if q.optional]] = np.nan
-    states, _, steps = HostProgram(**made[1]).advance(state[None, :], inputs, params[None, :], 0.005, 5, 1e-300)
+    states, _, steps = made[1].advance(state[None, :], inputs, params[None, :], 0.005, 5, 1e-300)
     assert steps[0] == 0 and (states[0] == state).all()
 
 
