@@ -27,7 +27,6 @@ OWN = POLICY + WORDS
 _NUMBERS = OWN + 1 + estimators.PARAMETERS
 MEMORY = estimators.MEMORY
 _NO_AGE = np.zeros(4, np.int64)
-MOST_COEFFICIENTS = 8
 
 
 class Quantity(Protocol):

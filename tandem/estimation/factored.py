@@ -9,7 +9,7 @@ nothing.
 """
 
 import numpy as np
-from numba import float64, int64
+from numba import int64
 
 from sync.compile.array_copy import copy
 from sync.compile.array_types import CONSTANTS, VECTOR
@@ -248,20 +248,3 @@ def multiply_out_covariance(U, d, P):
 def predict_covariance(U, d, F, rows, columns, Q, more, W, P):
     """`predict`, compiled for itself."""
     return predict(U, d, F, rows, columns, Q, more, W, P)
-
-
-@kernel(float64(VECTOR, VECTOR, VECTOR, float64, VECTOR, VECTOR, VECTOR), error_model="numpy")
-def update_factors(U, d, H, r, f, g, K):
-    """Both halves of an update; the variance of the innovation."""
-    s = innovation_variance(U, d, H, r, f, g)
-    apply(U, d, r, f, g, K)
-    return s
-
-
-def update_covariance(U: np.ndarray, d: np.ndarray, H: np.ndarray, r: float) -> tuple[float, np.ndarray]:
-    """An update, for Python: the variance of the innovation, and the gain. U and H without ROOM behind them."""
-    n = len(d)
-    room, K = np.concatenate([U, np.zeros(ROOM)]), np.zeros(n)
-    s = float(update_factors(room, d, np.concatenate([H, np.zeros(ROOM)]), r, np.zeros(n), np.zeros(n), K))
-    U[:] = room[: n * n]
-    return s, K

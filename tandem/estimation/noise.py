@@ -57,14 +57,6 @@ def logarithm(x):
     return e * _LN2 + 2.0 * s * total
 
 
-@kernel((uint64[::1], int64, int64, int64), error_model="numpy")
-def random_words(out, seed, stream, index):
-    """Four words, to `out`."""
-    out[0], out[1], out[2], out[3] = philox(
-        uint64(index), uint64(stream), uint64(0), uint64(0), uint64(seed), uint64(0)
-    )
-
-
 @kernel(float64(int64, int64, int64), error_model="numpy")
 def uniform_number(seed, stream, index):
     """Between 0 and 1, neither of them."""

@@ -19,7 +19,7 @@ from sync.errors import ConfigError
 from sync.record import Run as RecordedRun
 from sync.record import RunError
 from tandem.mechanism.bench.trial import energies, kinetic_energies
-from tandem.mechanism.record import MADE, put_back, write_record
+from tandem.mechanism.record import MADE, write_record
 from tandem.multibody.mechanism_file import Described, describe, read_mechanism, residuals
 from tandem.multibody.natural.api import (
     AssemblyError,
@@ -71,15 +71,8 @@ def load(path: Path, **chosen: Any) -> tuple[Described, State]:
     return prepare(read_mechanism(path), **chosen)
 
 
-def load_recorded(run: RecordedRun) -> tuple[Described, State]:
-    """The mechanism of a recorded run at its start, with the recorded words where their layout is that of here."""
-    described, state = recorded_file(run)
-    put_back(run, state)
-    return described, state
-
-
 def recorded_file(run: RecordedRun) -> tuple[Described, State]:
-    """The same, made here from the recorded file."""
+    """The mechanism of a recorded run at its start, made here from the recorded file."""
     where = f"{run.path} (mechanism.toml)"
     if "mechanism.toml" not in run.attachments:
         raise RunError(f"{where}: is missing or damaged; a run of `tandem mechanism` has one")

@@ -13,7 +13,6 @@ from sync.signals.piecewise import ROOM as EVENT_ROOM
 from sync.signals.piecewise import sequence
 
 ACTION, TWO_MASS, FOUR_STATES, PLECTRUM = range(4)
-OBJECTS = ("action", "two-mass key", "hammer, key and bed", "plectrum")
 
 STATE = (
     ("small_key", "m", "of the small object's key"),

@@ -30,10 +30,6 @@ def pendulum(times: np.ndarray, angle: float, rate: float, omega: float) -> tupl
     return 2.0 * amplitude(u, 1.0 / m), way * 2.0 * fast * dn
 
 
-def pendulum_period(amplitude_angle: float, omega: float) -> float:
-    return 4.0 * complete(math.sin(0.5 * amplitude_angle) ** 2) / omega
-
-
 def _inverse_am(phi: float, m: float) -> float:
     """u with am(u) = φ: a bracket by periodicity, then Newton, for am' = dn > 0."""
     u = phi * 2.0 * complete(m) / math.pi

@@ -16,15 +16,15 @@ from tandem.multibody.natural.equations import Equations, Input
 from tandem.multibody.natural.errors import MechanismError
 from tandem.multibody.natural.linear import Linear
 from tandem.multibody.natural.tables import HARMONIC, SMOOTH_STEP
-from tandem.multibody.relative.groups import find_anchor, group_loops, independent_rows, pivots
+from tandem.multibody.relative.groups import find_anchor, group_loops, independent_rows
 from tandem.multibody.relative.kinematics import close, equation_value, residuals
 from tandem.multibody.relative.resolve import Parts, in_space
 from tandem.multibody.relative.space import CLOSED, NEAR, Candidate, Space
 from tandem.multibody.relative.tree import Equation, Form, Tree, TreeBody
 
 
-def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int], like: Tree | None = None) -> Tree:
-    """The tree of these bodies; loops and dependent coordinates are those of `like` if there is one."""
+def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int]) -> Tree:
+    """The tree of these bodies."""
     m = parts.m
     joints = sum(body.freedoms for body in bodies)
     start = np.array([input_at_start(given) for given in m.inputs.values()])
@@ -42,7 +42,7 @@ def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int], l
             f"{worst}: is off by {left:g} m or rad where all loops are closed as well as they can be; the drawing must"
             " be near a position that fulfils all joints, rods and drives"
         )
-    loops, groups, dependent = _choose(space, candidates, driven, assembled, like)
+    loops, groups, dependent = _choose(space, candidates, driven, assembled)
     slopes = [np.abs(residuals([c.equation for c in loops], at)[1]) for at in space.closed]
     largest = np.max(slopes, axis=0)
     anchors = tuple(find_anchor(bodies, [loops[k].equation for k in g], largest[list(g)]) for g in groups)
@@ -71,16 +71,12 @@ def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int], l
 Choice = tuple[list[Candidate], tuple[tuple[int, ...], ...], tuple[int, ...]]
 
 
-def _choose(
-    space: Space, candidates: Sequence[Candidate], driven: dict[int, Form], assembled: np.ndarray, like: Tree | None
-) -> Choice:
+def _choose(space: Space, candidates: Sequence[Candidate], driven: dict[int, Form], assembled: np.ndarray) -> Choice:
     """Loops, their groups, and dependent coordinates."""
     equations = [c.equation for c in candidates]
     free = [k for k in range(space.n) if k not in driven]
     space.find_closed(equations, driven, assembled)
     slopes = [residuals(equations, at)[1][:, free] for at in space.closed]
-    if like is not None:
-        return _choose_alike(space, candidates, slopes, free, like)
     chosen = max((independent_rows(J) for J in (slopes[1], slopes[2], slopes[0])), key=len)
     _check(space, equations, [equations[k] for k in chosen], driven, assembled)
     by_cut: dict[str, list[int]] = {}
@@ -91,25 +87,6 @@ def _choose(
     ends = np.cumsum([0, *(len(group) for group in found)]).tolist()
     loops = [candidates[chosen[row]] for group in found for row in group]
     return loops, tuple(tuple(range(a, b)) for a, b in pairwise(ends)), dependent
-
-
-def _choose_alike(
-    space: Space, candidates: Sequence[Candidate], slopes: Sequence[np.ndarray], free: Sequence[int], like: Tree
-) -> Choice:
-    """The choice of another tree, if it is one for this tree too."""
-    names = [c.equation.name for c in candidates]
-    wanted = [e.name for e in like.loops]
-    if tuple(space.names()) != like.velocities or not set(wanted) <= set(names) or set(like.dependent) - set(free):
-        raise MechanismError("the mechanism has other joints, scalars, drives or loops than the tree it must be like")
-    rows = [names.index(name) for name in wanted]
-    if any(len(independent_rows(J)) > len(rows) for J in slopes[1:]):
-        raise MechanismError("the mechanism needs more loops than the tree it must be like")
-    for group in like.groups:
-        own = [free.index(like.dependent[k]) for k in group]
-        if pivots(slopes[0][[rows[k] for k in group]][:, own])[1] == 0.0:
-            held = ", ".join(like.velocities[like.dependent[k]] for k in group)
-            raise MechanismError(f"{held}: do not follow from the others where the mechanism is assembled now")
-    return [candidates[k] for k in rows], like.groups, like.dependent
 
 
 def input_at_start(given: Input) -> float:

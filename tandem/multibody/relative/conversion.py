@@ -63,13 +63,6 @@ def from_natural(tree: Tree, q: np.ndarray, u: np.ndarray | None = None) -> tupl
     )
 
 
-def rates_from_natural(tree: Tree, at: Pose, qd: np.ndarray) -> np.ndarray:
-    """Velocities with these rates of the natural coordinates and with the loops staying closed."""
-    _, J = residuals(tree.loops, at)
-    slopes = np.vstack([*(gradient(form, at) for form in tree.columns), J])
-    return np.asarray(np.linalg.lstsq(slopes, np.concatenate([qd, np.zeros(len(J))]), rcond=1e-12)[0])
-
-
 def _overall(tree: Tree, q: np.ndarray) -> np.ndarray:
     """The quaternion of the rotation that the mechanism as a whole has made, by its points and vectors."""
     at = tree_pose(tree, tree.assembled)

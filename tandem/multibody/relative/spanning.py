@@ -19,12 +19,8 @@ from tandem.multibody.relative.resolve import Parts, Resolver, Shared, find_part
 from tandem.multibody.relative.tree import WORLD, Equation, Form, Tree, TreeBody
 
 
-def make_tree(mechanism: Equations, cut: Sequence[str] = (), like: Tree | None = None) -> Tree:
-    """The tree of a mechanism, its cut loops, and everything of the mechanism in terms of them.
-
-    `like` is a tree of the same mechanism with other numbers: its loops and dependent coordinates are taken again, so
-    that the two differ in numbers only.
-    """
+def make_tree(mechanism: Equations, cut: Sequence[str] = ()) -> Tree:
+    """The tree of a mechanism, its cut loops, and everything of the mechanism in terms of them."""
     m = mechanism
     known = {*m.joints, *m.nodes, *m.places, *m.bodies, *m.constraints, *(load.of for load in m.loads.values())}
     for name in cut:
@@ -33,7 +29,7 @@ def make_tree(mechanism: Equations, cut: Sequence[str] = (), like: Tree | None =
     parts = find_parts(m)
     between = _neighbours(parts, set(cut))
     bodies, index = _grow(parts, between, set(cut))
-    return close_tree(parts, bodies, index, like)
+    return close_tree(parts, bodies, index)
 
 
 def _neighbours(parts: Parts, cut: set[str]) -> dict[tuple[int, int], Between]:

@@ -3,15 +3,34 @@
 import numpy as np
 import pytest
 
+from sync.compile.jit import kernel
 from tandem.estimation.factored import (
+    ROOM,
     SCRATCH,
+    apply,
     factorise_covariance,
+    innovation_variance,
     multiply_out_covariance,
     predict_covariance,
-    update_covariance,
 )
 
 N = 9
+
+
+@kernel(error_model="numpy")
+def update(U, d, H, r, f, g, K):
+    s = innovation_variance(U, d, H, r, f, g)
+    apply(U, d, r, f, g, K)
+    return s
+
+
+def update_covariance(U, d, H, r):
+    """The variance of the innovation, and the gain."""
+    n = len(d)
+    room, K = np.concatenate([U, np.zeros(ROOM)]), np.zeros(n)
+    s = float(update(room, d, np.concatenate([H, np.zeros(ROOM)]), r, np.zeros(n), np.zeros(n), K))
+    U[:] = room[: n * n]
+    return s, K
 
 
 def full(U, d):

@@ -16,7 +16,7 @@ from tandem.commands.cli import app
 from tandem.mechanism import run as mechanism_run
 from tandem.mechanism.bench.trial import energies
 from tandem.mechanism.columns import columns
-from tandem.mechanism.record import differences
+from tandem.mechanism.record import differences, put_back
 from tandem.multibody.mechanism_file import Described, _Builder, describe
 from tandem.multibody.natural.api import Record, State, body_motion, energy, run, shapes
 from tandem.multibody.sections import MechanismFile
@@ -472,7 +472,9 @@ def test_a_record_with_forces_is_made_again_to_the_bit(tmp_path: Path) -> None:
     described, state = mechanism_run.load(file, seconds=0.2)
     mechanism_run.write_run(tmp_path / "run", mechanism_run.simulate(described, state, lambda *_: None))
     recorded_run = open_run(tmp_path / "run")
-    again = mechanism_run.simulate(*mechanism_run.load_recorded(recorded_run), lambda *_: None)
+    described, state = mechanism_run.recorded_file(recorded_run)
+    assert put_back(recorded_run, state)
+    again = mechanism_run.simulate(described, state, lambda *_: None)
     assert differences(recorded_run, again.record) == {}
     names = set(recorded_run.need("/step").blocks.dtype.names or ())
     assert {"hub_x_accel", "spring_force", "shaft_force_y", "shaft_torque_z", "rim_y_accel"} <= names

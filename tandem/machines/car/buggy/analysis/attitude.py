@@ -62,25 +62,22 @@ def attitude(
     parameters: Mapping[str, Any],
     lateral_acceleration: float = 0.0,
     longitudinal_acceleration: float = 0.0,
-    brake_front_share: float | None = None,
-    rack: float = 0.0,
 ) -> Attitude:
     """Equilibrium under the accelerations; forward ones are driven by the rear wheels, backward ones braked by all."""
-    if brake_front_share is None:
-        brakes = parameters["brakes"]
-        brake_front_share = brakes["front_Nm_per_bar"] / (brakes["front_Nm_per_bar"] + brakes["rear_Nm_per_bar"])
+    brakes = parameters["brakes"]
+    front_share = brakes["front_Nm_per_bar"] / (brakes["front_Nm_per_bar"] + brakes["rear_Nm_per_bar"])
     a = np.array([longitudinal_acceleration, lateral_acceleration, 0.0])
     q = np.zeros(7)
     pair = suspensions(parameters)
     try:
         for _ in range(25):
-            residual = _residual(parameters, pair, q, a, brake_front_share, rack)
+            residual = _residual(parameters, pair, q, a, front_share)
             jacobian = np.empty((7, 7))
             for j in range(7):
                 h = np.zeros(7)
                 h[j] = 1e-6
-                ahead = _residual(parameters, pair, q + h, a, brake_front_share, rack)
-                jacobian[:, j] = (ahead - _residual(parameters, pair, q - h, a, brake_front_share, rack)) / 2e-6
+                ahead = _residual(parameters, pair, q + h, a, front_share)
+                jacobian[:, j] = (ahead - _residual(parameters, pair, q - h, a, front_share)) / 2e-6
             step = np.linalg.solve(jacobian, -residual)
             q = q + step * min(1.0, 0.1 / float(np.abs(step).max()))
             if float(np.abs(step).max()) < 1e-11:
@@ -89,7 +86,7 @@ def attitude(
             raise HardpointError(f"accelerations {a[:2].tolist()} m/s²: the car finds no rest; smaller ones are right")
     except Unreachable:
         raise HardpointError(f"accelerations {a[:2].tolist()} m/s²: a suspension runs out of travel") from None
-    wheels = _wheels(parameters, pair, q, rack)
+    wheels = _wheels(parameters, pair, q)
     if min(w.load for w in wheels) < 0.0:
         lifted = ", ".join(name for name, w in zip(WHEELS, wheels, strict=True) if w.load < 0.0)
         raise HardpointError(f"accelerations {a[:2].tolist()} m/s²: {lifted} off the road; smaller ones are right")
@@ -114,11 +111,10 @@ def _residual(
     q: np.ndarray,
     a: np.ndarray,
     front_share: float,
-    rack: float,
 ) -> np.ndarray:
     """Virtual work per unit of rise, pitch, roll and of each wheel's travel."""
     rotation, origin = _frame(q)
-    wheels = _wheels(parameters, pair, q, rack)
+    wheels = _wheels(parameters, pair, q)
     push = -a - GRAVITY * Z  # per mass
     pitch_axis, roll_axis = Y, turn(Y, q[1]) @ X
     out = np.zeros(7)
@@ -159,9 +155,7 @@ def _residual(
     return out
 
 
-def _wheels(
-    parameters: Mapping[str, Any], pair: tuple[Suspension, Suspension], q: np.ndarray, rack: float
-) -> list[_Wheel]:
+def _wheels(parameters: Mapping[str, Any], pair: tuple[Suspension, Suspension], q: np.ndarray) -> list[_Wheel]:
     rotation, origin = _frame(q)
     tyres = [tyre_of(parameters, name) for name in ("front", "rear")]
     out = []
@@ -170,7 +164,7 @@ def _wheels(
         spring = parameters["spring_damper"][("front", "rear")[i // 2]]
         side = 1.0 if i % 2 == 0 else -1.0
         mirror = np.array([1.0, side, 1.0])
-        at = pose(suspension, float(q[3 + i]), side * rack if i < 2 else 0.0)
+        at = pose(suspension, float(q[3 + i]), 0.0)
         motion = rates(suspension, at)
         centre = origin + rotation @ (mirror * at.points["WC"])
         axle = rotation @ (side * mirror * at.axle)

@@ -90,18 +90,6 @@ def rolling_track(car: Car, speed: float, cornering: tuple[float, float] | None 
     )
 
 
-def natural_frequency(car: Car, speed: float, cornering: tuple[float, float] | None = None) -> tuple[float, float]:
-    """Undamped yaw frequency, rad/s, and damping of the single-track car in closed form (no aligning moments)."""
-    (cf, _, _), (cr, _, _) = _tyres(car, cornering)
-    a, b = car.front.x - car.cg_x, car.cg_x - car.rear.x
-    m, Iz, V, L = car.mass, car.yaw_inertia, speed, car.wheelbase
-    square = cf * cr * L**2 / (m * Iz * V**2) + (b * cr - a * cf) / Iz
-    if square <= 0.0:
-        raise ValueError(f"speed {speed:g} m/s: beyond the critical speed there is no frequency")
-    decay = (m * (a**2 * cf + b**2 * cr) + Iz * (cf + cr)) / (2.0 * m * Iz * V)
-    return math.sqrt(square), decay / math.sqrt(square)
-
-
 def modes(eigenvalues: np.ndarray) -> tuple[Mode, ...]:
     """Slowest first, one for each conjugate pair and each real eigenvalue."""
     out = []
@@ -112,11 +100,6 @@ def modes(eigenvalues: np.ndarray) -> tuple[Mode, ...]:
         damping = -value.real / size if size else 0.0
         out.append(Mode(size / (2.0 * math.pi), float(damping), float(value.real), float(max(0.0, value.imag))))
     return tuple(out)
-
-
-def step_response(system: System, times: np.ndarray) -> np.ndarray:
-    """Outputs per rad at `times`, a row each, after a step of the road wheels at time 0."""
-    return np.array([_after(system, float(t)) for t in times])
 
 
 def step_answer(system: System, output: str = "yaw_rate", horizon: float = 5.0, step: float = 2e-3) -> StepAnswer:
@@ -133,7 +116,7 @@ def step_answer(system: System, output: str = "yaw_rate", horizon: float = 5.0, 
         x = advance @ x
 
     def value(t: float) -> float:
-        return float(_after(system, t)[place]) / steady
+        return float(step_response(system, t)[place]) / steady
 
     above = np.flatnonzero(values >= 0.9)
     if len(above) == 0:
@@ -272,7 +255,8 @@ def _augmented(system: System) -> np.ndarray:
     return whole
 
 
-def _after(system: System, t: float) -> np.ndarray:
+def step_response(system: System, t: float) -> np.ndarray:
+    """Outputs per rad at time t after a step of the road wheels at time 0."""
     state = exponential(_augmented(system) * t)[:-1, -1]
     found: np.ndarray = system.C @ state + system.D
     return found

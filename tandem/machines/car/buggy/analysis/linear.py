@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.machines.car.buggy.analysis.car import GRAVITY, Car
+from tandem.machines.car.buggy.analysis.car import Car
 from tandem.machines.car.buggy.analysis.handling import Mode, StepAnswer, rolling_track, single_track, step_answer
 from tandem.machines.car.buggy.analysis.ride import RideMode, ride_modes
 from tandem.machines.car.buggy.analysis.steady import (
@@ -104,11 +104,6 @@ def predict(
         braking_distance=braking_distance(speed, brakes.deceleration),
         coast_down=tuple((t, coast_down(car, speed, t)) for t in coast_times),
     )
-
-
-def per_g_deg(gradient: float) -> float:
-    """A gradient in rad s²/m as degrees per g, as it is usually printed."""
-    return math.degrees(gradient * GRAVITY)
 
 
 def to_json(value: Any) -> Any:

@@ -107,16 +107,6 @@ def ride_modes(car: Car, held: bool = True) -> tuple[RideMode, ...]:
     return tuple(sorted(out, key=lambda mode: order.index(mode.name)))
 
 
-def quarter_car(
-    sprung: float, unsprung: float, stiffness: float, damping: float, tyre_stiffness: float, tyre_damping: float = 0.0
-) -> np.ndarray:
-    """Eigenvalues of one wheel and the body over it, from its characteristic polynomial."""
-    m, u, k, c, t, b = sprung, unsprung, stiffness, damping, tyre_stiffness, tyre_damping
-    # (m s² + c s + k)(u s² + (c + b) s + k + t) − (c s + k)²
-    product = np.polymul([m, c, k], [u, c + b, k + t])
-    return np.roots(np.polysub(product, np.polymul([c, k], [c, k])))
-
-
 def _undamped(M: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     root = np.linalg.inv(np.linalg.cholesky(M))
     squares, vectors = np.linalg.eigh(root @ K @ root.T)

@@ -30,7 +30,6 @@ from tandem.machines.car.swerve import obstacle
 from tandem.reports.html.chart import Series
 
 SPEED = 75.0  # km/h
-TRAILS = (0.015, 0.025, 0.035)  # m
 REACTION = 0.4  # s, of the driver; estimate
 BESIDE = 0.6  # m between car and obstacle that he aims at
 RETURN = 40.0  # m, over which he goes back
