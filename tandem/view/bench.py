@@ -25,6 +25,7 @@ from tandem.multibody.natural.problems import BodyMotion, body_motion, effort
 from tandem.multibody.natural.run import stepper
 from tandem.multibody.natural.system import State
 from tandem.multibody.natural.tables import DIAGNOSTICS, EXTERNAL
+from tandem.multibody.rotations import skew
 
 _HAND = "hand on "
 _TORQUE = "torque on "
@@ -414,7 +415,7 @@ class Bench:
         elif len(body.basis) == 3:
             self.system.reals[places] = torque
         else:  # the least forces f with sum e x f = T, as far as a bar can feel it
-            crosses = np.hstack([_skew(self.state.value(v)) for v in body.basis])
+            crosses = np.hstack([skew(self.state.value(v)) for v in body.basis])
             self.system.reals[places] = np.linalg.lstsq(crosses, torque, rcond=1e-9)[0]
 
     def _move(self, state: State, time: float) -> None:
@@ -452,10 +453,6 @@ class Bench:
 
     def diagnosis(self) -> dict[str, float]:
         return {name: float(value) for name, value in zip(DIAGNOSTICS, self._work, strict=False)}
-
-
-def _skew(v: np.ndarray) -> np.ndarray:
-    return np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])
 
 
 def _size(mechanism: Mechanism) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tandem.multibody.natural import changes
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
+from tandem.multibody.rotations import rotated
 from tandem.reports.html.markup import markup, paragraphs, show
 
 Do = Callable[[Any], None]
@@ -143,7 +144,7 @@ class BodyControls:
         def _(_: Any) -> None:
             def act() -> None:
                 if self._rings is rings:
-                    self._torque.value = tuple((size * _rotated(np.array(rings.wxyz, float), axis)).tolist())
+                    self._torque.value = tuple((size * rotated(axis, np.array(rings.wxyz, float))).tolist())
                     self._turn()
 
             self._do(act)
@@ -273,12 +274,6 @@ def arc(centre: np.ndarray, torque: np.ndarray, radius: float, parts: int = 24) 
 def _share(torque: np.ndarray, scale: float) -> float:
     size = float(np.linalg.norm(torque))
     return size / (size + scale)
-
-
-def _rotated(wxyz: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """A vector by a unit quaternion."""
-    w, u = wxyz[0], wxyz[1:]
-    return np.asarray(v + 2.0 * np.cross(u, np.cross(u, v) + w * v))
 
 
 class JointControls:

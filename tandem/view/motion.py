@@ -7,6 +7,7 @@ import numpy as np
 
 from sim_service.contract.machine import Machine
 from sim_service.contract.scene import Scene, poses
+from tandem.multibody.rotations import cross
 from tandem.view import shapes
 
 
@@ -82,7 +83,7 @@ def rotation(directions: np.ndarray) -> np.ndarray:
     """The rotation nearest to three directions (rows): those of a step are unit and square but for its tolerance."""
     ahead = shapes.unit(directions[0])
     left = shapes.unit(directions[1] - float(directions[1] @ ahead) * ahead)
-    return np.array([ahead, left, shapes.cross(ahead, left)]).T
+    return np.array([ahead, left, cross(ahead, left)]).T
 
 
 def _about(axis: int, angle: float) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.scene import Scene, usual_cameras
+from tandem.multibody.rotations import cross
 from tandem.reports.html.markup import Markup, markup, paragraphs, show
 from tandem.view import looks, shapes
 from tandem.view.cameras import Cameras, Subject
@@ -236,8 +237,8 @@ class SceneView:
             down = shapes.unit(float(normal @ axle) * axle - normal)
             foot = centre + wheel.radius * down
             foot[2] = max(foot[2], self.ground.height(foot[0], foot[1]))
-            ahead = shapes.unit(shapes.cross(axle, normal))
-            left = shapes.cross(normal, ahead)
+            ahead = shapes.unit(cross(axle, normal))
+            left = cross(normal, ahead)
             along, across, load = (
                 arrow.share * scale * channel(step, name) for name in (arrow.along, arrow.across, arrow.load)
             )

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tandem.multibody.rotations import rotated
+
 Mesh = tuple[np.ndarray, np.ndarray]  # vertices (n, 3), triangles (m, 3)
 
 
@@ -184,7 +186,7 @@ def about(axis: np.ndarray, angle: float) -> np.ndarray:
 
 def times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Product of quaternions: first b, then a."""
-    # by hand, as `cross` is: for three numbers NumPy's own ways cost tens of times as much
+    # by hand: for three numbers NumPy's own ways cost tens of times as much
     w, x, y, z = a.tolist()
     p, q, r, s = b.tolist()
     return np.array(
@@ -197,19 +199,7 @@ def times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     )
 
 
-def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of two vectors of three."""
-    x, y, z = a.tolist()
-    p, q, r = b.tolist()
-    return np.array([y * r - z * q, z * p - x * r, x * q - y * p])
-
-
 def unit(vector: np.ndarray) -> np.ndarray:
     """Of length 1; of none if it has none."""
     x, y, z = vector.tolist()
     return vector / (math.sqrt(x * x + y * y + z * z) or 1.0)
-
-
-def rotated(points: np.ndarray, q: np.ndarray) -> np.ndarray:
-    cross = np.cross(q[1:], points)
-    return np.asarray(points + 2.0 * (q[0] * cross + np.cross(q[1:], cross)))

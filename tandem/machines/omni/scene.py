@@ -5,7 +5,6 @@ contact.
 """
 
 from collections.abc import Callable
-from math import cos, sin
 
 import numpy as np
 
@@ -15,16 +14,9 @@ from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.wheel import Wheel
 from tandem.multibody.contact.kinds import AT, AXIS, FLAGS, JOINT, PARENT, ROLLER, SYMMETRIC, TURN
 from tandem.multibody.contact.surfaces import track
+from tandem.multibody.rotations import turned
 
 _AROUND, _ALONG = 10, 8
-
-
-def turning(axis: np.ndarray, angle: float) -> np.ndarray:
-    c, s = cos(angle), sin(angle)
-    x, y, z = axis
-    skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    found: np.ndarray = c * np.eye(3) + s * skew + (1.0 - c) * np.outer(axis, axis)
-    return found
 
 
 def make_frames(tree: TreeTables, wheels: list[Wheel]) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:
@@ -43,7 +35,7 @@ def make_frames(tree: TreeTables, wheels: list[Wheel]) -> Callable[[np.ndarray, 
             axis = numbers[AXIS : AXIS + 3]
             at = at + up @ numbers[AT : AT + 3]
             if row[JOINT] == TURN:
-                R.append(up @ turning(axis, float(state[k])))
+                R.append(up @ turned(axis, float(state[k])))
             else:
                 R.append(up)
                 at = at + up @ axis * state[k]

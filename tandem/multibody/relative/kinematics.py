@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tandem.multibody.relative.tree import WORLD, Equation, Form, Products, Tree, TreeBody
+from tandem.multibody.rotations import rotation, skew, turned
 
 CLOSED = 1e-12  # m or rad, of a loop
 MOST = 60  # Newton iterations
@@ -25,15 +26,6 @@ class Pose:
     rates: np.ndarray  # (n, n): dx/dt = rates w
 
 
-def skew(v: np.ndarray) -> np.ndarray:
-    return np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])
-
-
-def turned(axis: np.ndarray, angle: float) -> np.ndarray:
-    K = skew(axis)
-    return np.asarray(np.eye(3) + math.sin(angle) * K + (1.0 - math.cos(angle)) * K @ K)
-
-
 def gibbs(xi: np.ndarray) -> np.ndarray:
     """The rotation of the quaternion along (1, xi / 2)."""
     K = 0.5 * skew(xi)
@@ -50,12 +42,6 @@ def gibbs_product(reference: np.ndarray, xi: np.ndarray) -> np.ndarray:
     w, v, g = reference[0], reference[1:], 0.5 * np.asarray(xi, float)
     out = np.concatenate([[w - v @ g], w * g + v + np.cross(v, g)])
     return np.asarray(out / math.sqrt(float(out @ out)))
-
-
-def rotation(quaternion: np.ndarray) -> np.ndarray:
-    """The rotation of a unit quaternion (w, x, y, z)."""
-    K = skew(quaternion[1:])
-    return np.asarray(np.eye(3) + 2.0 * (quaternion[0] * K + K @ K))
 
 
 def pose(

@@ -21,6 +21,7 @@ from tandem.multibody.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import start
 from tandem.multibody.natural.api import step as natural_step
 from tandem.multibody.natural.drawn import scene_of
+from tandem.multibody.rotations import rotated
 from tandem.view import shapes
 from tandem.view.data_source import Frame
 from tandem.view.ground import Ground, way_of
@@ -329,19 +330,17 @@ def test_turning() -> None:
     for _ in range(50):
         q = generator.normal(size=4)
         q /= np.linalg.norm(q)
-        matrix = np.column_stack([shapes.rotated(e, q) for e in np.eye(3)])
+        matrix = np.column_stack([rotated(e, q) for e in np.eye(3)])
         np.testing.assert_allclose(matrix.T @ matrix, np.eye(3), atol=1e-12)
         again = shapes.quaternion(matrix)
         assert abs(again @ q) == pytest.approx(1.0)
         other = generator.normal(size=4)
         other /= np.linalg.norm(other)
         p = generator.normal(size=3)
-        np.testing.assert_allclose(
-            shapes.rotated(p, shapes.times(other, q)), shapes.rotated(shapes.rotated(p, q), other), atol=1e-12
-        )
+        np.testing.assert_allclose(rotated(p, shapes.times(other, q)), rotated(rotated(p, q), other), atol=1e-12)
     directions = np.array([[0, 0, 2.0], [0, 0, -1.0], [1, 2, 3.0], [0, 0, 0]])
     for d, q in zip(directions[:3], shapes.along(directions), strict=False):
-        np.testing.assert_allclose(shapes.rotated(np.array([0, 0, 1.0]), q), d / np.linalg.norm(d), atol=1e-12)
+        np.testing.assert_allclose(rotated(np.array([0, 0, 1.0]), q), d / np.linalg.norm(d), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,11 @@
 """The tree of an omni machine again in natural coordinates, from its tables: points and vectors at a state."""
 
-from math import cos, sin
-
 import numpy as np
 
 from tandem.machines.omni.build import TreeTables
 from tandem.multibody.contact.kinds import AT, AXIS, CENTRE, INERTIA, MASS, SYMMETRIC, TURN
 from tandem.multibody.natural.api import Body, Linear, Mechanism
-
-
-def rotation(axis: np.ndarray, angle: float) -> np.ndarray:
-    x, y, z = axis
-    skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.asarray(np.eye(3) + sin(angle) * skew + (1.0 - cos(angle)) * skew @ skew)
+from tandem.multibody.rotations import turned
 
 
 class Poses:
@@ -32,7 +25,7 @@ class Poses:
             axis, at = R @ row[AXIS : AXIS + 3], R @ row[AT : AT + 3]
             s, p = s + np.cross(w, at), p + at
             if kind == TURN:
-                R, w = R @ rotation(row[AXIS : AXIS + 3], q[k]), w + axis * v[k]
+                R, w = R @ turned(row[AXIS : AXIS + 3], q[k]), w + axis * v[k]
             else:
                 s, p = s + axis * v[k] + np.cross(w, axis * q[k]), p + axis * q[k]
             for to, value in zip((self.R, self.p, self.axis, self.omega, self.speed), (R, p, axis, w, s), strict=True):

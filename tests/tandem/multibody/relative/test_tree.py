@@ -17,12 +17,12 @@ from tandem.multibody.relative.kinematics import (
     close_loops,
     gradient,
     residuals,
-    skew,
     tree_pose,
     value,
 )
 from tandem.multibody.relative.spanning import make_tree
 from tandem.multibody.relative.tree import WORLD, Tree
+from tandem.multibody.rotations import skew
 from tests.tandem.multibody.relative import mechanisms
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"

@@ -25,8 +25,9 @@ from typing import Literal
 
 import numpy as np
 
-from tandem.machines.car.buggy.analysis.geometry import X, Y, Z, cross, slope
+from tandem.machines.car.buggy.analysis.geometry import X, Y, Z, slope
 from tandem.machines.car.buggy.analysis.suspension import Pose, Rates, Suspension, at_travel, pose, rates
+from tandem.multibody.rotations import cross
 
 LOADED_RADIUS = 0.275  # m, of the drawing
 Side = Literal["left", "right"]

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from sync.errors import ConfigError
+from tandem.multibody.rotations import cross, turned
 
 X, Y, Z = np.eye(3)
 
@@ -27,23 +28,9 @@ class Unreachable(Exception):
         self.gap = gap
 
 
-def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a × b of two 3-vectors; numpy's own takes ten times as long on so few numbers."""
-    (ax, ay, az), (bx, by, bz) = a.tolist(), b.tolist()
-    return np.array([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
-
-
-def turn(axis: np.ndarray, angle: float) -> np.ndarray:
-    """Rotation matrix about a unit vector (Rodrigues)."""
-    x, y, z = axis
-    skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    result: np.ndarray = np.eye(3) + math.sin(angle) * skew + 2 * math.sin(0.5 * angle) ** 2 * (skew @ skew)
-    return result
-
-
 def about(point: np.ndarray, origin: np.ndarray, axis: np.ndarray, angle: float) -> np.ndarray:
     """The point turned about the line through `origin` along the unit vector `axis`."""
-    moved: np.ndarray = origin + turn(axis, angle) @ (point - origin)
+    moved: np.ndarray = origin + turned(axis, angle) @ (point - origin)
     return moved
 
 

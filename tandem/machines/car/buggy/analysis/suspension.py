@@ -37,12 +37,11 @@ from tandem.machines.car.buggy.analysis.geometry import (
     circle_angle,
     circle_branch,
     collinear,
-    cross,
     plane_side,
     three_spheres,
     triad,
-    turn,
 )
+from tandem.multibody.rotations import cross, turned
 
 WISHBONE_POINTS = ("WC", "UBJ", "LBJ", "UAF", "UAR", "LAF", "LAR", "TRO", "TRI", "SPL", "SPU")
 MACPHERSON_POINTS = ("WC", "LBJ", "LAF", "LAR", "TRO", "TRI", "TOP", "CLAMP", "SPL", "SPU")
@@ -257,11 +256,11 @@ def _strut_knuckle(suspension: Suspension, at: dict[str, np.ndarray]) -> np.ndar
     old, new = arm / np.linalg.norm(arm), _axis(at["LBJ"], at["TOP"])
     normal = cross(old, new)
     sine = float(np.linalg.norm(normal))
-    first = turn(normal / sine, math.atan2(sine, float(old @ new))) if sine > 0.0 else np.eye(3)
+    first = turned(normal / sine, math.atan2(sine, float(old @ new))) if sine > 0.0 else np.eye(3)
     start = at["LBJ"] + first @ (drawn["TRO"] - drawn["LBJ"])
     rod = math.dist(drawn["TRO"], drawn["TRI"])
     psi = circle_angle(start, at["LBJ"], new, at["TRI"], rod, bend)
-    rotation: np.ndarray = turn(new, psi) @ first
+    rotation: np.ndarray = turned(new, psi) @ first
     at["TRO"] = at["LBJ"] + rotation @ (drawn["TRO"] - drawn["LBJ"])
     return rotation
 
@@ -278,7 +277,7 @@ def _axis(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 def _drawn_axle(camber: float, toe_in: float) -> np.ndarray:
     """Left spin axis with the top leaning outwards by `camber` and the front turned inwards by `toe_in`."""
-    axle: np.ndarray = turn(Z, -toe_in) @ np.array([0.0, math.cos(camber), -math.sin(camber)])
+    axle: np.ndarray = turned(Z, -toe_in) @ np.array([0.0, math.cos(camber), -math.sin(camber)])
     return axle
 
 

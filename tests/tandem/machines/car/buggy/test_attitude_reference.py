@@ -9,9 +9,10 @@ import pytest
 from tandem.machines.car.buggy.analysis.attitude import Attitude, attitude
 from tandem.machines.car.buggy.analysis.car import GRAVITY, Tyre, build, lumps, standing, suspensions
 from tandem.machines.car.buggy.analysis.corner import corner
-from tandem.machines.car.buggy.analysis.geometry import HardpointError, turn
+from tandem.machines.car.buggy.analysis.geometry import HardpointError
 from tandem.machines.car.buggy.analysis.steady import lean
 from tandem.machines.car.buggy.analysis.suspension import at_travel
+from tandem.multibody.rotations import turned as turn
 from tests.tandem.machines.car.buggy.figures import BUGGY
 
 WEIGHT = 790.0 * GRAVITY
@@ -25,9 +26,13 @@ def swapped(state: Attitude, name: str) -> list[float]:
     return [fr, fl, rr, rl]
 
 
+def leaning(pitch: float, roll: float) -> np.ndarray:
+    return turn(np.array([0.0, 1.0, 0.0]), pitch) @ turn(np.array([1.0, 0.0, 0.0]), roll)
+
+
 def energy(rise: float, pitch: float, roll: float, travel: Any) -> float:
     """Potential energy of the car in any position, from positions alone."""
-    turned = turn(np.array([0.0, 1.0, 0.0]), pitch) @ turn(np.array([1.0, 0.0, 0.0]), roll)
+    turned = leaning(pitch, roll)
     up = np.array([0.0, 0.0, 1.0])
     masses, tyre = BUGGY["masses"], BUGGY["tyre"]
     total = masses["sprung"] * GRAVITY * (rise + (turned @ masses["sprung_cg"])[2])
@@ -88,7 +93,7 @@ def test_left_and_right_turns_are_mirror_images_and_balance(a_y: float) -> None:
     assert right.camber == pytest.approx(swapped(left, "camber"), abs=1e-10)
     assert sum(left.load) == pytest.approx(WEIGHT, rel=1e-10)
     # moments about the road's line below the drawing's middle: weight and −m a of every mass against the loads
-    turned = turn(np.array([0.0, 1.0, 0.0]), left.pitch) @ turn(np.array([1.0, 0.0, 0.0]), left.roll)
+    turned = leaning(left.pitch, left.roll)
     masses = [(BUGGY["masses"]["sprung"], np.array(BUGGY["masses"]["sprung_cg"]))]
     for i in range(4):
         mirror = np.array([1.0, (1.0, -1.0)[i % 2], 1.0])
