@@ -135,11 +135,10 @@ CHANGES = {
         "assert load(Path('configs/mass_spring.toml'), ['daq.spare=3']).daq.spare == 3",
         lines=(("sync/config/config.py", "class Daq(Section):\n", "    spare: int = 0\n"),),
     ),
-    "the name of a key": Change(
-        "from pathlib import Path\nfrom sync.config.config import load\nfrom sync.errors import ConfigError\ntry:\n"
-        "    load(Path('configs/mass_spring.toml'), ['daq.pace=3'])\nexcept ConfigError as error:\n"
-        "    assert 'daq.rate_hz' in str(error), error",
-        lines=(("sync/config/toml.py", "RENAMED = {\n", '    "daq.pace": "daq.rate_hz",\n'),),
+    "a promise that is measured": Change(
+        "from verify.promises import PROMISES\nassert [row.held for row in PROMISES['sums'].function()] == [True]",
+        ("verify/path/sums.py", "from verify.measure import equal\n\ndef sums():\n    yield equal('sum', 1 + 1, 2)\n"),
+        (("verify/promises.py", "_PATH = (\n", '    Promise("sums", "Sums are right.", "path.sums:sums", 1),\n'),),
     ),
     "a stream between processes": Change(
         "from sync.ring.streams import STREAMS, ring_name\nassert 'spare' in ring_name('run', 'spare')",

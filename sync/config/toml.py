@@ -17,16 +17,6 @@ from sync.errors import ConfigError
 from sync.files.given import open_given
 from sync.visible import listed, on_one_line
 
-# keys of a configuration that have another name now: a file or a record that has an old one is refused with the new one
-RENAMED = {
-    "sim.vehicle": "sim.machine",
-    "sim.road": "sim.files.road",
-    "source.steering_range_deg": "inputs.steering.per_count alone: what the device turns from end to end, over 65534",
-    "source.wheel_deg_per_s": "source.controls.steering.rate_per_s",
-    "source.steering_limit_deg": "source.controls.steering.least and .most",
-    "source.let_go_brake_bar": "source.controls.brake.at_rest",
-}
-
 _MOST_TOML = 256 * 1024  # the longest that we ship has some thousand
 _MOST_FINDINGS = 50
 _LONG = 200  # letters of a key or of a value in a message
@@ -172,8 +162,6 @@ def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Or
         shown = "" if isinstance(value, dict | BaseModel) else _short(f" = {value!r}")
     except ValueError:  # an integer of more digits than Python prints
         shown = ""
-    if error["type"] == "extra_forbidden" and key in RENAMED:
-        return f"{file}: {key}{shown}: is now {RENAMED[key]}"
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), _known_keys(model, path[:-1]), 1)
         return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")

@@ -177,11 +177,6 @@ def test_what_has_no_default_must_be_there(key: str) -> None:
     assert str(caught.value) == f"{FILE}: {key.replace('.0', '[0]')}: is missing"
 
 
-@pytest.mark.parametrize(("key", "now"), [("sim.vehicle", "sim.machine"), ("sim.road", "sim.files.road")])
-def test_a_key_of_before_is_refused_with_its_new_name(key: str, now: str) -> None:
-    assert refusal((key, "x.toml")) == f"{FILE}: {key} = 'x.toml': is now {now}"
-
-
 def test_everything_wrong_is_said_at_once() -> None:
     said = refusal(("daq.rate_hz", 0), ("sim.step_ms", 21), ("nam", "x"), ("transport.kind", "udp")).splitlines()
     assert len(said) == 4
