@@ -18,15 +18,51 @@ from daq_service.effort_port import MODEL, model_names, port_effort
 from daq_service.effort_settings import EffortSettings
 from sync.compile.array_copy import copy
 from sync.compile.array_types import MATRIX, WORDS, WORDS_2D
-from sync.compile.jit import kernel
+from sync.compile.jit import inner, kernel
 from sync.ring.block import EPOCH, SEQ, T
 
 _LONG_AGO = -(2**60)  # ns
 
 
-# long: the effort loop once more, in its order
+@inner
+def _is_first(row, effort, before):
+    """Whether it is the first effort of a loop: it rises from here, and there was none before."""
+    if row == 0:
+        return effort[SEQ] == 0
+    return effort[SEQ] == before[SEQ] + 1 and effort[EPOCH] != before[EPOCH]
+
+
+@inner
+def _begin_step(at, past, effort, came, moved):
+    """The state of the loop at the first effort of a step, of which the efforts before it are not known."""
+    moment = effort[T]
+    at.began = moment if effort[rec.AT_STATUS] & rec.RISING else _LONG_AGO
+    past[0] = 0
+    at.impulse, at.since, at.epoch = 0.0, moment, effort[rec.AT_STEP_EPOCH]
+    note_arrival(at, moment, min(came, effort[rec.AT_SAMPLED]), moved)
+
+
+@inner
+def _take_displacement(settings, at, given, moved):
+    at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
+    at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
+    # a model that is too old is not asked, and its motion not accounted for
+    at.asked_ns = moved
+    at.placed_ns = moved if settings.at_samples else 0
+
+
+@inner
+def _write(at, effort, again):
+    copy(again, effort)
+    values = again.view(np.float64)
+    values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
+    values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy
+    again[rec.AT_STATUS] = at.status
+
+
 @kernel(types.void(SETTINGS, CURSOR_ROW, WORDS, MATRIX, MATRIX, WORDS_2D, WORDS_2D, WORDS))
 def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
+    """The effort loop once more, in its order."""
     at = cursor[0]
     known = blind = False  # what came before an effort; what its step asked for
     of = 0  # the row of the newest step's model
@@ -34,76 +70,52 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
     since = _LONG_AGO  # from when on all efforts are known
     for row in range(efforts.shape[0]):
         effort, before = efforts[row], efforts[max(row - 1, 0)]
-        given = effort.view(np.float64)
+        given, status = effort.view(np.float64), effort[rec.AT_STATUS]
         seq, epoch, moment = effort[rec.AT_STEP_SEQ], effort[rec.AT_STEP_EPOCH], effort[T]
         new = row == 0 or seq != before[rec.AT_STEP_SEQ] or epoch != before[rec.AT_STEP_EPOCH]
         if row == 0 or effort[SEQ] != before[SEQ] + 1 or effort[EPOCH] != before[EPOCH]:
             known = False
-        if effort[rec.AT_STATUS] & rec.ENDED or (new and np.isnan(steps[row, 0])):
+        if status & rec.ENDED or (new and np.isnan(steps[row, 0])):
             known = False
             continue
         came = effort[rec.AT_STEP_RECEIVED] if effort[rec.AT_STEP_RECEIVED] > 0 else effort[rec.AT_STEP_PUSHED]
+        output, displacement, moved = steps[row, 0], steps[row, 1], effort[rec.AT_SAMPLED]
+        if settings.port:
+            of = row if new else of
+            displacement, moved = given[rec.AT_ANGLE], effort[rec.AT_MOTION]
+            output = port_effort(
+                models[of], displacement, given[rec.AT_SPEED], given[rec.AT_ACCELERATION], effort[rec.AT_SAMPLED],
+                moved, settings.step_ns, new,
+            )  # fmt: skip
+            came = min(came, effort[rec.AT_SAMPLED])
         if known and (new or not blind):
             blind = False
             if new or settings.port:
                 dark = settings.at_samples and at.placed_ns < since
-            if rising and effort[rec.AT_STATUS] & (rec.RISING | rec.WATCHDOG) == 0:
+            if rising and status & (rec.RISING | rec.WATCHDOG) == 0:
                 at.began, rising = _LONG_AGO, False
-            output, displacement, sampled = steps[row, 0], steps[row, 1], effort[rec.AT_SAMPLED]
-            if settings.port:
-                if new:
-                    of = row
-                displacement, moved = given[rec.AT_ANGLE], effort[rec.AT_MOTION]
-                output = port_effort(
-                    models[of], displacement, given[rec.AT_SPEED], given[rec.AT_ACCELERATION], sampled, moved,
-                    settings.step_ns, new,
-                )  # fmt: skip
-                came, sampled = min(came, sampled), moved
-            advance_effort(settings, at, moment, new, came, output, displacement, epoch, sampled, past)
+            advance_effort(settings, at, moment, new, came, output, displacement, epoch, moved, past)
             rising = rising and at.began != moment
             if rising or dark:  # not to be computed, and what comes after builds on it
                 at.given, at.energy = given[rec.AT_GIVEN], given[rec.AT_ENERGY]
                 if settings.at_samples:
                     past[0] -= 1
                     _remember(past, moment, at.given)
-                continue
-            copy(again[row], effort)
-            values = again[row].view(np.float64)
-            values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
-            values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy
-            again[row, rec.AT_STATUS] = at.status
-            compared[row] = 1
+            else:
+                _write(at, effort, again[row])
+                compared[row] = 1
         elif known or (new and effort[rec.AT_SAMPLED] > 0):
             # the first one of a step, of which the efforts before it are not known, is taken as it stands
-            asked = new
-            if settings.port:
-                if new:
-                    of = row
-                moved = effort[rec.AT_MOTION]
-                ahead = port_effort(
-                    models[of], given[rec.AT_ANGLE], given[rec.AT_SPEED], given[rec.AT_ACCELERATION],
-                    effort[rec.AT_SAMPLED], moved, settings.step_ns, new,
-                )  # fmt: skip
-                asked = new or (at.fresh and moved > at.asked_ns and np.isfinite(ahead))
+            asked = new or (settings.port and at.fresh and moved > at.asked_ns and np.isfinite(output))
             if new:
-                # the first of a loop rises from here, and there was none before; how far another has come is not known
-                first = effort[SEQ] == 0 if row == 0 else effort[SEQ] == before[SEQ] + 1
-                first = first and not (row > 0 and effort[EPOCH] == before[EPOCH])
-                rising = effort[rec.AT_STATUS] & rec.RISING != 0 and not first
-                at.began = moment if effort[rec.AT_STATUS] & rec.RISING else _LONG_AGO
+                first = _is_first(row, effort, before)  # how far another has come is not known
+                rising = status & rec.RISING != 0 and not first
                 since = _LONG_AGO if first else moment
-                past[0] = 0
-                at.impulse, at.since, at.epoch = 0.0, moment, epoch
-                moved = effort[rec.AT_MOTION] if settings.port else effort[rec.AT_SAMPLED]
-                note_arrival(at, moment, min(came, effort[rec.AT_SAMPLED]), moved)
+                _begin_step(at, past, effort, came, moved)
             else:
                 at.impulse += at.given * ((moment - at.last) * 1e-9)
             if asked:
-                at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
-                at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
-                # a model that is too old is not asked, and its motion not accounted for
-                at.asked_ns = effort[rec.AT_MOTION] if settings.port else effort[rec.AT_SAMPLED]
-                at.placed_ns = at.asked_ns if settings.at_samples else 0
+                _take_displacement(settings, at, given, moved)
             at.given, at.last = given[rec.AT_GIVEN], moment
             if settings.at_samples:
                 _remember(past, moment, at.given)
