@@ -1,5 +1,6 @@
 """Straight ahead: stopping from 100 km/h, in town, and rolling free."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 
@@ -72,136 +73,62 @@ def _locked(vehicle: Vehicle) -> float:
     return a
 
 
-# long: one manoeuvre, told from its first stop to its last row
-def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
-    v = (speed or STOP_FROM) / 3.6
-    car = vehicle.linear
-    mass, drag = rolling_mass(car), car.drag
-    force = sum(brake_force_per_bar(vehicle))
-    limits = lock_limits(vehicle)
-    low = resistance(vehicle, 0.3 * v) - drag * (0.3 * v) ** 2
-    wanted = min(GENTLE, 0.5 * min(limits))
-    anti_lock = vehicle.values["abs"] > 0.5
-    seconds, capped = 0.0, 0
+class _Stops:
+    """Stops from one speed, and what they have cost."""
 
-    def stop(pressure: float, after: float = 0.0, takes: float = _RISE) -> tuple[Log, Log | None]:
-        nonlocal seconds, capped
-        drive = Drive(vehicle)
-        drive.reach(v)
+    def __init__(self, vehicle: Vehicle, speed: float) -> None:
+        self.vehicle, self.speed = vehicle, speed
+        self.seconds, self.capped = 0.0, 0
+
+    def __call__(self, pressure: float, after: float = 0.0, takes: float = _RISE) -> tuple[Log, Log | None]:
+        """Until it stands; and the log of `after` seconds from there, if there are any."""
+        drive = Drive(self.vehicle)
+        drive.reach(self.speed)
         rise = np.minimum(instants(15.0) / takes, 1.0)
         log = drive.go(plan(15.0, brake=pressure * rise), stop_below=_STANDS)
         rest = drive.go(plan(after, brake=pressure)) if after else None
-        seconds, capped = seconds + drive.steps * H, capped + drive.whole().capped
+        self.seconds, self.capped = self.seconds + drive.steps * H, self.capped + drive.whole().capped
         return log, rest
 
+
+@dataclass(frozen=True)
+class _Limit:
+    """As hard as without locking: between which pressures that is, the hardest stop so, which wheels locked first."""
+
+    bounds: tuple[float, float]
+    best: float
+    log: Log
+    first: str
+
+
+def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
+    v = (speed or STOP_FROM) / 3.6
+    car, force, limits = vehicle.linear, sum(brake_force_per_bar(vehicle)), lock_limits(vehicle)
+    low = resistance(vehicle, 0.3 * v) - car.drag * (0.3 * v) ** 2
+    wanted = min(GENTLE, 0.5 * min(limits))
+    anti_lock = vehicle.values["abs"] > 0.5
+    stop = _Stops(vehicle, v)
+
     # gentle: all by the torque of the brakes
-    bar = (wanted * mass - low) / force
+    bar = (wanted * rolling_mass(car) - low) / force
     gentle, rest = stop(bar, 3.0)
     assert rest is not None
     update("brake", 0.2)
-    middle = gentle.rows[len(gentle) // 3 : 2 * len(gentle) // 3]
-    part = Log(gentle.names, middle)
-    slowing = -float(np.gradient(part["vx"], H).mean())
-    moved = part.mean("load_fl") + part.mean("load_fr") - car.loads[0]
-    share = drag / mass
-    spinning = sum(2.0 * axle.wheel_inertia / axle.radius for axle in car.axles) / car.wheelbase
-    by_torque = "½ ln(1 + c v²/a)/c, a = (p Σ 2 k_p / r + rolling) / m*, c = ½ρ c_d A / m*"
-    rows = [
-        Row(
-            f"distance at {bar:.0f} bar", "m", braking_distance(v, wanted, 0.5 * _RISE, share), _way(gentle), by_torque
-        ),
-        Row(
-            "deceleration, middle third",
-            "m/s²",
-            wanted + share * float((part["vx"] ** 2).mean()),
-            slowing,
-            "brake torque, rolling resistance and air over m*",
-        ),
-        Row(
-            "load the front axle gains",
-            "N",
-            longitudinal_transfer(car, slowing)
-            + spinning * slowing
-            + axle_loads(vehicle, part.mean("vx"))[0]
-            - car.loads[0],
-            moved,
-            "(m h + Σ J/r) a / L, less what air and rolling resistance move",
-        ),
-    ]
-
-    # as hard as without locking: the pressure is halved in
-    bounds = 0.5 * min(limits) * car.mass / force, 1.6 * min(limits) * car.mass / force
-    best, best_log = 0.0, gentle
-    first = ""
-    for k in range(8 if not anti_lock else 0):
-        pressure = 0.5 * (bounds[0] + bounds[1])
-        log, _ = stop(pressure, takes=_SLOW_RISE)
-        locks = _locks(log)
-        if locks:
-            bounds, first = (bounds[0], pressure), locks
-        else:
-            bounds, best, best_log = (pressure, bounds[1]), pressure, log
-        update("brake", 0.2 + 0.08 * (k + 1))
-    limit = min(limits)
-    axle, apart = "front" if limits[0] < limits[1] else "rear", max(limits) / min(limits) - 1.0
-    order = f"{axle} first, by {100 * apart:.1f} %" if apart >= _TOGETHER else "both axles together"
+    rows = _gentle(vehicle, gentle, v, wanted, bar)
+    notes, hard = [], []
     if not anti_lock:
-        shortest = braking_distance(v, limit, 0.5 * _SLOW_RISE, drag / car.mass)
-        expected, mean = (v**2 / (2.0 * (way - 0.5 * _SLOW_RISE * v)) for way in (shortest, _way(best_log)))
-        rows += [
-            Row(
-                "pressure at which a wheel locks",
-                "bar",
-                limit * car.mass / force,
-                0.5 * (bounds[0] + bounds[1]),
-                f"share m a = Σ D_x(F_z), loads moved by m a h / L; {order}",
-            ),
-            Row(
-                "shortest distance without locking",
-                "m",
-                shortest,
-                _way(best_log),
-                "v²/(2 a) at that deceleration, with air",
-            ),
-            Row("mean deceleration of it", "m/s²", expected, mean, "the same, without the rise of the pressure"),
-        ]
-    # pedal to the floor
+        bounds = 0.5 * min(limits) * car.mass / force, 1.6 * min(limits) * car.mass / force
+        found = _halve_in(stop, bounds, gentle, update)
+        rows += _without_locking(vehicle, found, v, limits, force)
+        hard.append((f"{found.best:.1f} bar, rising in {_SLOW_RISE:g} s", found.log))
+        notes.append(f"in the simulation {_FIRST[found.first]}; without anti-lock control (abs = 0)")
     full, _ = stop(FULL_BAR)
+    stops = [(f"{bar:.0f} bar", gentle), (f"{FULL_BAR:.0f} bar", full), *hard]
     update("brake", 1.0)
-    weight = car.mass * GRAVITY
-    peak = sum(2.0 * vehicle.peak(i, 0.5 * load) for i, load in enumerate(car.loads)) / weight
-    name = "with anti-lock control" if anti_lock else "all wheels locked"
-    slide = peak * GRAVITY if anti_lock else _locked(vehicle)
-    rows += [
-        Row(
-            f"distance {name}",
-            "m",
-            braking_distance(v, slide, 0.5 * _RISE, drag / car.mass),
-            _way(full),
-            "v²/(2 μ g) with air, μ " + ("the peak friction" if anti_lock else "that of tyres at slip −1"),
-        ),
-        Row("deviation to the side", "m", 0.0, float(np.abs(full["y"]).max()), "a symmetric car"),
-    ]
+    rows += _to_the_floor(vehicle, full, v, anti_lock)
     # coming to rest: after the gentle stop, and with the engine in gear
-    swing = rest["vx"]
-    rows += [
-        Row("after the stop: rocks by", "mm", None, 1e3 * float(np.ptp(rest["x"]))),
-        Row("after the stop: below 1 mm/s within", "s", None, _quiet(swing)),
-        Row("after the stop: speed at 3 s", "mm/s", 0.0, 1e3 * float(np.abs(swing[-20:]).max()), "it stands"),
-    ]
     town, stood = _stop_and_go(vehicle)
-    seconds, capped = seconds + float(town.t[-1]), capped + town.capped
-    turns = np.sign(stood["vx"][np.abs(stood["vx"]) > 1e-3])
-    rows += [
-        Row(f"0 to {TOWN:.0f} km/h in gear, throttle {TOWN_THROTTLE:g}", "s", None, H * float(np.argmax(town["vx"]))),
-        Row("and to a stop in gear: speed changes sign", "times", None, int(np.sum(turns[1:] != turns[:-1]))),
-        Row("and to a stop in gear: below 1 mm/s within", "s", None, _quiet(stood["vx"])),
-        Row("and to a stop in gear: speed at 3 s", "mm/s", 0.0, 1e3 * abs(float(stood["vx"][-1])), "it stands"),
-    ]
-    notes = [] if anti_lock else [f"in the simulation {_FIRST[first]}; without anti-lock control (abs = 0)"]
-    stops = [(f"{bar:.0f} bar", gentle), (f"{FULL_BAR:.0f} bar", full)]
-    if not anti_lock:
-        stops.append((f"{best:.1f} bar, rising in {_SLOW_RISE:g} s", best_log))
+    rows += _at_rest(rest, town, stood)
     return Result(
         "brake",
         f"Braking straight from {3.6 * v:.0f} km/h",
@@ -215,13 +142,91 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
             ),
             Panel(
                 "speed after the stop, mm/s",
-                [Series("driveline open", rest.t, 1e3 * swing), Series("in gear", stood.t, 1e3 * stood["vx"])],
+                [Series("driveline open", rest.t, 1e3 * rest["vx"]), Series("in gear", stood.t, 1e3 * stood["vx"])],
             ),
         ],
         notes,
-        seconds,
-        capped,
+        stop.seconds + float(town.t[-1]),
+        stop.capped + town.capped,
     )
+
+
+def _gentle(vehicle: Vehicle, log: Log, v: float, wanted: float, bar: float) -> list[Row]:
+    car = vehicle.linear
+    part = Log(log.names, log.rows[len(log) // 3 : 2 * len(log) // 3])
+    slowing = -float(np.gradient(part["vx"], H).mean())
+    moved = part.mean("load_fl") + part.mean("load_fr") - car.loads[0]
+    share = car.drag / rolling_mass(car)
+    spinning = sum(2.0 * axle.wheel_inertia / axle.radius for axle in car.axles) / car.wheelbase
+    gained = (
+        longitudinal_transfer(car, slowing)
+        + spinning * slowing
+        + axle_loads(vehicle, part.mean("vx"))[0]
+        - car.loads[0]
+    )
+    by_torque = "½ ln(1 + c v²/a)/c, a = (p Σ 2 k_p / r + rolling) / m*, c = ½ρ c_d A / m*"
+    by_force = "brake torque, rolling resistance and air over m*"
+    by_load = "(m h + Σ J/r) a / L, less what air and rolling resistance move"
+    distance, mean = braking_distance(v, wanted, 0.5 * _RISE, share), wanted + share * float((part["vx"] ** 2).mean())
+    return [
+        Row(f"distance at {bar:.0f} bar", "m", distance, _way(log), by_torque),
+        Row("deceleration, middle third", "m/s²", mean, slowing, by_force),
+        Row("load the front axle gains", "N", gained, moved, by_load),
+    ]
+
+
+def _halve_in(stop: _Stops, bounds: tuple[float, float], gentle: Log, update: Update) -> _Limit:
+    best, best_log, first = 0.0, gentle, ""
+    for k in range(8):
+        pressure = 0.5 * (bounds[0] + bounds[1])
+        log, _ = stop(pressure, takes=_SLOW_RISE)
+        if locks := _locks(log):
+            bounds, first = (bounds[0], pressure), locks
+        else:
+            bounds, best, best_log = (pressure, bounds[1]), pressure, log
+        update("brake", 0.2 + 0.08 * (k + 1))
+    return _Limit(bounds, best, best_log, first)
+
+
+def _without_locking(vehicle: Vehicle, found: _Limit, v: float, limits: tuple[float, float], force: float) -> list[Row]:
+    car, limit = vehicle.linear, min(limits)
+    axle, apart = "front" if limits[0] < limits[1] else "rear", max(limits) / min(limits) - 1.0
+    order = f"{axle} first, by {100 * apart:.1f} %" if apart >= _TOGETHER else "both axles together"
+    way = _way(found.log)
+    shortest = braking_distance(v, limit, 0.5 * _SLOW_RISE, car.drag / car.mass)
+    expected, mean = (v**2 / (2.0 * (each - 0.5 * _SLOW_RISE * v)) for each in (shortest, way))
+    locks, by = limit * car.mass / force, f"share m a = Σ D_x(F_z), loads moved by m a h / L; {order}"
+    return [
+        Row("pressure at which a wheel locks", "bar", locks, 0.5 * (found.bounds[0] + found.bounds[1]), by),
+        Row("shortest distance without locking", "m", shortest, way, "v²/(2 a) at that deceleration, with air"),
+        Row("mean deceleration of it", "m/s²", expected, mean, "the same, without the rise of the pressure"),
+    ]
+
+
+def _to_the_floor(vehicle: Vehicle, full: Log, v: float, anti_lock: bool) -> list[Row]:
+    car = vehicle.linear
+    peak = sum(2.0 * vehicle.peak(i, 0.5 * load) for i, load in enumerate(car.loads)) / (car.mass * GRAVITY)
+    name = "with anti-lock control" if anti_lock else "all wheels locked"
+    slide = peak * GRAVITY if anti_lock else _locked(vehicle)
+    by = "v²/(2 μ g) with air, μ " + ("the peak friction" if anti_lock else "that of tyres at slip −1")
+    distance = braking_distance(v, slide, 0.5 * _RISE, car.drag / car.mass)
+    return [
+        Row(f"distance {name}", "m", distance, _way(full), by),
+        Row("deviation to the side", "m", 0.0, float(np.abs(full["y"]).max()), "a symmetric car"),
+    ]
+
+
+def _at_rest(rest: Log, town: Log, stood: Log) -> list[Row]:
+    swing, turns = rest["vx"], np.sign(stood["vx"][np.abs(stood["vx"]) > 1e-3])
+    return [
+        Row("after the stop: rocks by", "mm", None, 1e3 * float(np.ptp(rest["x"]))),
+        Row("after the stop: below 1 mm/s within", "s", None, _quiet(swing)),
+        Row("after the stop: speed at 3 s", "mm/s", 0.0, 1e3 * float(np.abs(swing[-20:]).max()), "it stands"),
+        Row(f"0 to {TOWN:.0f} km/h in gear, throttle {TOWN_THROTTLE:g}", "s", None, H * float(np.argmax(town["vx"]))),
+        Row("and to a stop in gear: speed changes sign", "times", None, int(np.sum(turns[1:] != turns[:-1]))),
+        Row("and to a stop in gear: below 1 mm/s within", "s", None, _quiet(stood["vx"])),
+        Row("and to a stop in gear: speed at 3 s", "mm/s", 0.0, 1e3 * abs(float(stood["vx"][-1])), "it stands"),
+    ]
 
 
 def _quiet(speed: np.ndarray) -> float:
