@@ -154,6 +154,16 @@ class Tangent:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """How fast its states change: for those who integrate themselves (docs/fmu.md)."""
+
+    of_states: Any  # nopython, signature STEP: leaves outputs and, behind them, a rate of every state in `work`
+    # a module whose `tangent_of_rates`, signature STEP, leaves a row for every output and rate, a column for every
+    # state and input; "": they have no derivatives
+    tangent: str = ""
+
+
+@dataclass(frozen=True)
 class Moving:
     """How it begins in motion (contract/start.py). Without it what is given must be states, and the others are as
     they are at rest."""

@@ -6,13 +6,12 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import Machine, Rates
 from sync.child_python import python_environment
 from sync.errors import ConfigError
 from tandem.fmu.address_code import objects as code_objects
@@ -34,7 +33,6 @@ class Exchange:
 
     continuous: int  # of its states, the first
     time_at: int  # of its states: the instant
-    has_tangent: bool
     missing: str = ""  # why it has no rates of change
 
 
@@ -92,12 +90,12 @@ def as_model(
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
     outputs = work[: len(machine.outputs)].copy()
-    module = machine.step.py_func.__module__
-    exchange = exchange or Exchange(len(state), -1, True)
-    kernels = {STEP: machine.step, RATES: None if exchange.missing else _beside(module, "rates_of_change")}
-    tangent = exchange.has_tangent and kernels[RATES] is not None
-    kernels[TANGENT] = _beside(module, "tangent_of_rates") if tangent else None
-    found = {key: kernel for key, kernel in kernels.items() if kernel is not None}
+    exchange = exchange or Exchange(len(state), -1)
+    found = {STEP: machine.step}
+    if (rates := machine.of(Rates)) is not None:
+        found[RATES] = rates.of_states
+        if rates.tangent:
+            found[TANGENT] = import_module(rates.tangent).tangent_of_rates
     rows, columns = len(outputs) + len(state), len(state) + len(machine.inputs)
     needed = (rows if RATES in found else 0, rows * columns if TANGENT in found else 0)
     parts = parts_of(machine)
@@ -107,14 +105,6 @@ def as_model(
         machine, identifier(name), params, state, outputs, step_s, RATES in found, TANGENT in found,
         exchange.continuous, exchange.time_at, code,
     ), found  # fmt: skip
-
-
-def _beside(module: str, name: str) -> Any:
-    """A kernel in the module of a step, or in its `tangent`; None where there is none."""
-    found = getattr(import_module(module), name, None)
-    if found is None and hasattr(import_module(module), "__path__") and find_spec(f"{module}.tangent") is not None:
-        found = getattr(import_module(f"{module}.tangent"), name, None)
-    return found
 
 
 def compiled(folder: Path, platform: Platform, command: list[str], model: Model, kernels: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Placed, Quantity, Tables, tables
+from sim_service.contract.machine import Machine, Placed, Quantity, Rates, Tables, tables
 from sync.errors import ConfigError
 from tandem.fmu import mechanism_step
 from tandem.fmu.build import Exchange
@@ -47,7 +47,7 @@ def mechanism_model(path: Path) -> tuple[Model, Exchange, float]:
             f" {chosen.seconds:g} s, which is done between two steps; an FMU has one set of them"
         )
     one = Equation(runner.system, described.mechanism, start)
-    exchange = Exchange(one.continuous, one.continuous, one.has_tangent, one.without_rates)
+    exchange = Exchange(one.continuous, one.continuous, one.without_rates)
     machine = one.machine(described.file.name, METHODS[chosen.scheme])
     return Model(machine, np.zeros(0)), exchange, 1e-3 * chosen.step_ms
 
@@ -171,9 +171,11 @@ class Equation:
         y = self.continuous
         addresses = (*range(first, first + len(NAMES)), *range(last, last + len(kernels)))
         constants = tables(np.concatenate([np.asarray(i, np.int64) for i in ints]), np.concatenate(reals))
+        beside = mechanism_step.__name__ if self.has_tangent else ""
+        exchanged = () if self.without_rates else (Rates(mechanism_step.rates_of_change, beside),)
         return Machine(
             name, tuple(inputs), tuple(states), tuple(outputs), (), mechanism_step.step, initial, constants,
-            int(room[-1]), (Placed(addresses=addresses), CodeParts(code, NAMES, kernels)),
+            int(room[-1]), (Placed(addresses=addresses), CodeParts(code, NAMES, kernels), *exchanged),
         )  # fmt: skip
 
     def _terms(self, columns: dict[int, float], inputs: dict[int, float]) -> list[tuple[int, float]]:

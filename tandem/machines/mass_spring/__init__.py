@@ -6,7 +6,7 @@ One step is the trapezoidal rule with the handle as it is now, solved for the ne
 """
 
 from sim_service.contract.display import Display, Tile
-from sim_service.contract.machine import STEP, Efforts, Machine, Parameter, Quantity, Shown, Tangent, places
+from sim_service.contract.machine import STEP, Efforts, Machine, Parameter, Quantity, Rates, Shown, Tangent, places
 from sim_service.contract.scene import Bar, Camera, Point, Scene, box
 from sync.compile.jit import kernel
 
@@ -42,6 +42,27 @@ def step(state, inputs, params, tables, work, h):
     work[W.hand_force] = k * (handle - x)
 
 
+@kernel(STEP)
+def rates_of_change(state, inputs, params, tables, work, h):
+    """Outputs and, behind them, the rates of the states: for those who integrate themselves (docs/fmu.md)."""
+    stretch = inputs[I.handle] - state[S.x]
+    work[W.position], work[W.velocity], work[W.stretch] = state[S.x], state[S.v], stretch
+    work[W.hand_force] = params[P.stiffness] * stretch
+    work[4 + S.x] = state[S.v]
+    work[4 + S.v] = (params[P.stiffness] * stretch - params[P.damping] * state[S.v]) / params[P.mass]
+
+
+@kernel(STEP)
+def tangent_of_rates(state, inputs, params, tables, work, h):
+    """Of every output and every rate, a row each, by x, v and handle: they are linear."""
+    for i in range(18):
+        work[i] = 0.0
+    k, m = params[P.stiffness], params[P.mass]
+    work[0], work[4] = 1.0, 1.0
+    work[6], work[8], work[9], work[11] = -1.0, 1.0, -k, k
+    work[13], work[15], work[16], work[17] = 1.0, -k / m, -params[P.damping] / m, k / m
+
+
 def frames(state, params, out):
     """The mass; the handle is the world's origin."""
     out[1, 0, 0] = 0.3 + state[S.x]
@@ -72,26 +93,6 @@ MACHINE = Machine(
         ),
         Efforts(("hand_force",)),
         Tangent("tandem.machines.mass_spring.tangent"),
+        Rates(rates_of_change, __name__),
     ),
 )
-
-
-@kernel(STEP)
-def rates_of_change(state, inputs, params, tables, work, h):
-    """Outputs and, behind them, the rates of the states: for those who integrate themselves (docs/fmu.md)."""
-    stretch = inputs[I.handle] - state[S.x]
-    work[W.position], work[W.velocity], work[W.stretch] = state[S.x], state[S.v], stretch
-    work[W.hand_force] = params[P.stiffness] * stretch
-    work[4 + S.x] = state[S.v]
-    work[4 + S.v] = (params[P.stiffness] * stretch - params[P.damping] * state[S.v]) / params[P.mass]
-
-
-@kernel(STEP)
-def tangent_of_rates(state, inputs, params, tables, work, h):
-    """Of every output and every rate, a row each, by x, v and handle: they are linear."""
-    for i in range(18):
-        work[i] = 0.0
-    k, m = params[P.stiffness], params[P.mass]
-    work[0], work[4] = 1.0, 1.0
-    work[6], work[8], work[9], work[11] = -1.0, 1.0, -k, k
-    work[13], work[15], work[16], work[17] = 1.0, -k / m, -params[P.damping] / m, k / m

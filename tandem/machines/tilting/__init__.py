@@ -18,7 +18,7 @@ from math import atan, cos, isnan, sin
 import numpy as np
 
 from sim_service.contract.display import Display, Tile
-from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Shown, places
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Rates, Shown, places
 from sim_service.contract.scene import Bar, Camera, Point, Scene, Solid, Wheel, box, skin
 from sync.compile.jit import inner, kernel
 
@@ -227,5 +227,6 @@ MACHINE = Machine(
             scene=scene(),
             frames=frames,
         ),
+        Rates(rates_of_change, "tandem.machines.tilting.tangent"),
     ),
 )

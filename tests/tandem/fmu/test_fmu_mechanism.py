@@ -14,6 +14,7 @@ import pytest
 from fmpy.simulation import simulate_fmu
 from fmpy.validation import validate_fmu
 
+from sim_service.contract import machine as contract
 from sync.errors import ConfigError
 from tandem.console.shipped_configs import CONFIGS
 from tandem.fmu.build import as_model, no_rates_because, write_fmu
@@ -267,7 +268,7 @@ def test_rates_integrated_by_others_come_to_where_our_steps_come_to(tmp_path: Pa
     start = one.at(one.model.state, 0.0)[0]
     found = one.integrated(1e-3, 200)
     assert np.allclose(found, list(ours(one.model, {}, 200).values()), rtol=0.0, atol=1e-6)
-    assert np.abs(found - start).max() > 0.1 and one.exchange.has_tangent == (text == CRANK)
+    assert np.abs(found - start).max() > 0.1 and bool(one.machine.of(contract.Rates).tangent) == (text == CRANK)
 
 
 def test_derivatives_are_those_of_differences(tmp_path: Path) -> None:
