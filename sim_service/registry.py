@@ -38,6 +38,8 @@ MACHINES = {
     "piano_octave": "tandem.machines.piano.octave",
     "piano_multibody": "tandem.machines.piano.multibody",
 }
+# how a machine is observed: modules with `observed(machine, params)`, an Observed (tandem/estimation/contract.py)
+OBSERVED = {"buggy": "tandem.machines.car.buggy.observed", "tilting": "tandem.machines.tilting.observed"}
 FILE = "machine.toml"  # its name in a record
 
 
@@ -181,6 +183,11 @@ def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None)
 
     check_declared(machine, sources.name())  # before its parameters are compared with what is given
     return make_plain(machine, data, sources, changed or {})
+
+
+def observed_module(machine: str, where: str) -> Any:
+    """How a machine is observed; `where` it is said to be, for messages."""
+    return plugins.load(plugins.OBSERVED, OBSERVED, machine, where, ("observed",))
 
 
 def machine_module(data: dict[str, Any], path: str) -> Any:

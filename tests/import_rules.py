@@ -11,7 +11,7 @@ from pathlib import Path
 
 PACKAGES = ("tandem", "daq_service", "sim_service", "sync", "verify")  # top to bottom but the last, which is above all
 # what lies above a machine's model in its folder, and may import anything of tandem but the command line
-ABOVE = {"commands", "studies", "doctor", "device", "notes", "midi"}
+ABOVE = {"commands", "studies", "doctor", "report", "device", "notes", "midi"}
 _MODEL, _BROUGHT = "a machine's model", "what a machine brings"
 # who may import what, besides itself: the innermost room counts. A name stands for all below it
 _CONTRACT = ("sim_service.contract", "sim_service.registry", "sim_service.composite")

@@ -18,7 +18,9 @@ from typing import Any
 from sync.compile.faults import sentence
 from sync.errors import ConfigError
 
-MACHINES, DEVICES, COMMANDS, DOCTOR = "tandem.machines", "tandem.devices", "tandem.commands", "tandem.doctor"
+MACHINES, DEVICES = "tandem.machines", "tandem.devices"  # tables of ours: sim_service/registry.py, daq_service/devices
+OBSERVED = "tandem.observed"  # sim_service/registry.py
+COMMANDS, DOCTOR, MANOEUVRES, REPORTS = "tandem.commands", "tandem.doctor", "tandem.manoeuvres", "tandem.reports"
 
 
 def known(group: str, own: Mapping[str, str]) -> list[str]:

@@ -3,35 +3,49 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sync.compile import build, dependencies
+from sync.compile import build
 from sync.config.toml import read_toml
 
 if TYPE_CHECKING:
+    from sim_service.registry import MachineFiles
     from sync.config.config import Config
 
-_OBSERVING = ("observer", "sensed")
+_INSIDE = "observed"  # the key of a machine's file that names the machine inside it
 
 
 def machine_name(config: "Config", folder: Path) -> str:
     """What a configuration's machine is called, or its file says; nothing where that does not say."""
-    machine = config.sim.machine
-    return str(read_toml(folder / machine).get("machine", "")) if machine.endswith(".toml") else machine
+    return str(machine_names(config.sim.machine, folder)[0] or "")
 
 
-def machine_modules(name: object) -> list[str]:
-    """What a machine of ours is made by; nothing of one that is not."""
-    from sim_service.registry import MACHINES
+def machine_names(machine: str, folder: Path = Path()) -> list[object]:
+    """A machine's name, or what its file says, then that of the machine inside it."""
+    if not machine.endswith(".toml"):
+        return [machine]
+    data = read_toml(folder / machine)
+    inside = data.get(_INSIDE)
+    return [data.get("machine"), *(machine_names(inside, (folder / machine).parent) if isinstance(inside, str) else ())]
+
+
+def recorded_names(sources: "MachineFiles") -> list[object]:
+    """The same of what a record has."""
+    from sim_service.registry import FILE
+
+    own = sources.toml()
+    inside = (sources.toml(key).get("machine") for key in sources.files if key.endswith(":" + FILE))
+    return [own.get("machine"), own.get(_INSIDE), *inside]
+
+
+def machine_modules(name: object, *inside: object) -> list[str]:
+    """What a machine of ours is made by, and how those inside it are observed; nothing of one that is not ours."""
+    from sim_service.registry import MACHINES, OBSERVED
 
     if not isinstance(name, str) or name not in MACHINES:
         return []
-    if name not in _OBSERVING:
-        return [MACHINES[name]]
-    # what it observes is found by the name in its file
-    observed = (dependencies.ROOT / "tandem" / "machines").rglob("observed.py")
-    return [MACHINES[name], *(dependencies.module_name(file) for file in sorted(observed))]
+    return [MACHINES[name], *(OBSERVED[each] for each in inside if isinstance(each, str) and each in OBSERVED)]
 
 
-def compile_machine(name: object) -> None:
+def compile_machine(*names: object) -> None:
     """One of another package is compiled when it is imported; one that is none is refused there."""
-    if modules := machine_modules(name):
+    if modules := machine_modules(*names):
         build.ensure_for(*modules)

@@ -1,4 +1,6 @@
-"""Kinds of runs by name. A module of one has `prepare(context)`, which returns a `Manoeuvre`.
+"""Kinds of runs by name: those of any machine, and what machines bring (tandem/brought.py, entry points
+`tandem.manoeuvres`). A module of one has `gather`, with the arguments below, and `prepare(context)`, which returns a
+`Manoeuvre`.
 
 What a manoeuvre needs of files it reads in `gather`, before anything starts; it then travels to the workers as bytes
 and arrays: a worker reads no file of the study.
@@ -6,7 +8,6 @@ and arrays: a worker reads no file of the study.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,15 +16,12 @@ import numpy as np
 from sim_service.contract.machine import Machine
 from sim_service.registry import MachineFiles, make_machine
 from sync.compile import build
+from sync.config import plugins
 from sync.errors import ConfigError, TandemError
 from sync.files.consent import ConsentMissing
+from tandem.brought import MANOEUVRES
 
-KINDS = {
-    "inputs": "tandem.ensembles.open_loop",
-    "record": "tandem.ensembles.recorded_inputs",
-    "lane-change": "tandem.machines.car.studies.iso.ensemble_lanes",
-    "iso": "tandem.machines.car.studies.iso.ensemble",
-}
+KINDS = {"inputs": "tandem.ensembles.open_loop", "record": "tandem.ensembles.recorded_inputs", **MANOEUVRES}
 
 
 class RunFailed(TandemError):
@@ -106,10 +104,10 @@ def study_machine(name: str, given: dict[str, float], folder: Path, where: str) 
 
 
 def module_of(kind: str, where: str) -> Any:
-    if kind not in KINDS:
-        raise ConfigError(f"{where}: manoeuvre.kind = {kind!r}: must be one of {', '.join(KINDS)}")
-    build.ensure_for(KINDS[kind])
-    return import_module(KINDS[kind])
+    """Ours is compiled before it is imported."""
+    if kind in KINDS:
+        build.ensure_for(KINDS[kind])
+    return plugins.load(plugins.MANOEUVRES, KINDS, kind, f"{where}: manoeuvre.kind", ("gather", "prepare"))
 
 
 def gather(settings: dict[str, Any], machine: Machine, folder: Path, step_s: float, where: str) -> Gathered:

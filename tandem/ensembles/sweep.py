@@ -25,7 +25,7 @@ from tandem.ensembles import figures, gpu_runs
 from tandem.ensembles.cluster import Warn, who_can_use
 from tandem.ensembles.figures import Reference
 from tandem.ensembles.gpu import device
-from tandem.ensembles.manoeuvres import KINDS, Gathered, gather, study_machine
+from tandem.ensembles.manoeuvres import Gathered, gather, module_of, study_machine
 from tandem.ensembles.pool import ENGINES, Interrupted, WorkerEnded, pool, run_all
 from tandem.ensembles.recorded_inputs import run_of_steps, step_of
 from tandem.ensembles.rows import Results, row_file
@@ -188,8 +188,11 @@ def _base(study: Study, sources: MachineFiles, gathered: Gathered, references: d
         digest.update(hashlib.sha256(array.tobytes()).digest())
     for name, reference in sorted(references.items()):
         digest.update(name.encode() + reference.t.tobytes() + reference.values.tobytes())
-    for module in ("tandem.ensembles.work", KINDS[gathered.settings["kind"]]):
-        digest.update(dependencies.stamp(dependencies.file_of(module)).encode())
+    for file in (
+        dependencies.file_of("tandem.ensembles.work"),
+        Path(module_of(gathered.settings["kind"], "").__file__),
+    ):
+        digest.update(dependencies.stamp(file).encode())
     digest.update(" ".join([dependencies.fingerprint(), version("numpy"), version("numba")]).encode())
     return digest.hexdigest()
 
@@ -249,7 +252,7 @@ def sweep(
         if todo and gpu:
             gpu_runs.run_all(job, todo, sink)
         elif todo:
-            preload = ("tandem.ensembles.work", KINDS[prepared.study.manoeuvre["kind"]])
+            preload = ("tandem.ensembles.work", module_of(prepared.study.manoeuvre["kind"], "").__name__)
             with pool(kind, min(workers, len(todo)), cluster, preload, str(certificate), warn) as where:
                 whole = run_all(where, lambda chunk: (run_chunk, (job, chunk)), todo, sink, _lost)
             if not whole:

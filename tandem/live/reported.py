@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
+from sync.config import plugins
+from sync.errors import ConfigError
+from tandem.brought import REPORTS
+from tandem.console.compiled import machine_name
 from tandem.console.present import give
 from tandem.console.terminal import errors, run_folder
 from tandem.live.run import live_run
@@ -47,10 +51,25 @@ def settings_of(
 
 @dataclass(frozen=True)
 class Own:
-    """What a machine's own command shows beside what all show."""
+    """What the report of a machine's run shows beside what all show: its REPORT (tandem/brought.py)."""
 
     channels: tuple[str, ...]  # of a step, which its sections draw
     sections: "Callable[[], Sequence[PageSection]]"  # of the page, found when there is one
+
+
+def own_report(machine: str) -> Own:
+    """What a machine brings to the report of its run."""
+    from sim_service.registry import MACHINES
+
+    # what other packages declare takes a moment to read
+    if machine not in (REPORTS if machine in MACHINES else plugins.known(plugins.REPORTS, REPORTS)):
+        return Own((), tuple)
+    own = plugins.load(plugins.REPORTS, REPORTS, machine, "report", ("REPORT",)).REPORT
+    if not isinstance(own, Own):
+        raise ConfigError(
+            f"report = {machine!r}: REPORT must be a tandem.live.reported.Own, and is {type(own).__name__}"
+        )
+    return own
 
 
 def run_and_report(
@@ -61,7 +80,6 @@ def run_and_report(
     as_json: bool,
     runs: Path,
     token_file: Path | None,
-    own: Own | None = None,
 ) -> None:
     """`word`: the command's name, which is also what it calls a run."""
     with errors():
@@ -72,7 +90,7 @@ def run_and_report(
             word,
             runs,
             token_file=token_file,
-            channels=own.channels if own else (),
+            channels=lambda found: own_report(machine_name(found, config.parent)).channels,
         )
         from tandem.live.figures import answers, figures, printed
         from tandem.records.against_truth import against_truth, truth_section
@@ -89,8 +107,9 @@ def run_and_report(
         data = [RunData(result["transport"], result, outcome.steps, tuple(checked.inputs))]
         beside = [truth_section(result["truth"])] if result.get("truth") else []
         found = verdict(result, outcome.failure, outcome.code)
+        own = own_report(machine_name(checked, config.parent)).sections()
         made = run_report(
-            f"tandem {word}: {config.stem}", data, own=own.sections() if own else (), data=result,
+            f"tandem {word}: {config.stem}", data, own=own, data=result,
             printed=[*printed(result), *beside], notes=answers(result), complaints=found.complaints, code=found.code,
         )  # fmt: skip
         place = folder or run_folder(runs, checked.name)

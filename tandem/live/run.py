@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sync.errors import ConfigError
-from tandem.console.compiled import machine_modules, machine_name
+from tandem.console.compiled import machine_modules, machine_name, machine_names
 from tandem.console.terminal import new_run_folder, progress_bar, refuse_place
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def compile_ahead(config: "Config", file: Path) -> None:
     refuse_unknown_machine(config, file)
     modules = [*_COMPILED, *_ours(DEVICES.get(str(config.source.get("kind")), ""), dependencies.runs)]
     # a machine may import what makes it only when it is made
-    for module in machine_modules(machine_name(config, file.parent)):
+    for module in machine_modules(*machine_names(config.sim.machine, file.parent)):
         modules += _ours(module, build.needed_by)
     if config.efforts:
         modules += _COMPILED_FOR_EFFORTS
@@ -111,7 +111,7 @@ def refuse_unknown_machine(config: "Config", file: Path) -> None:
 
 def compiled_set(config: "Config", file: Path) -> str:
     """A name for what this configuration needs compiled."""
-    parts = [machine_name(config, file.parent), str(config.source.get("kind"))]
+    parts = [*map(str, machine_names(config.sim.machine, file.parent)), str(config.source.get("kind"))]
     parts += ["efforts"] * bool(config.efforts) + ["ahead"] * config.look_ahead.enabled
     parts += ["page"] * config.view.enabled
     return "run-" + "-".join(part if _MODULE.fullmatch(part) else "unknown" for part in parts)
@@ -170,7 +170,7 @@ def live_run(
     runs: Path | None = None,
     begun_at: float | None = None,
     token_file: Path | None = None,
-    channels: tuple[str, ...] = (),
+    channels: "Callable[[Config], tuple[str, ...]]" = lambda config: (),
 ) -> tuple["Config", Any, Path | None]:
     """A run, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder).
 
@@ -226,7 +226,7 @@ def live_run(
                 lambda o: figures(config, o),
                 begun_at,
                 token,
-                channels,
+                channels(config),
                 truth_of(config, file),
             )
     except BaseException:

@@ -23,7 +23,7 @@ from sync.config.toml import check, read_toml
 from sync.errors import ConfigError, TandemError
 from sync.record import open_run
 from sync.ring.memory import refuse_too_many
-from tandem.console.compiled import compile_machine, machine_name
+from tandem.console.compiled import compile_machine, machine_names, recorded_names
 from tandem.console.shipped_configs import CONFIGS, find_config, shipped_file
 from tandem.offline.table import Table
 
@@ -303,15 +303,14 @@ def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFi
         run = open_run(folder / machine)
         settings = check(Config, run.json("config.json"), f"{run.path} (config.json)")
         sources = recorded(run.attachments, str(run.path))
-        compile_machine(sources.toml().get("machine"))
+        compile_machine(*recorded_names(sources))
         return sources, dict(settings.sim.parameters)
     path = found_file(Path(machine), folder)
-    described = read_toml(path)
-    if "machine" in described:
-        compile_machine(described["machine"])
+    if "machine" in read_toml(path):
+        compile_machine(*machine_names(path.name, path.parent))
         return gather(path), {}
     config = load(path)
-    compile_machine(machine_name(config, path.parent))
+    compile_machine(*machine_names(config.sim.machine, path.parent))
     return configured(config, path.parent), dict(config.sim.parameters)
 
 

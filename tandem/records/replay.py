@@ -37,7 +37,7 @@ from sync.record.settings import recorded_parameters
 from sync.ring.memory import refuse_too_large
 from sync.ring.ring import RingWriter, push
 from sync.ring.streams import LOOK_AHEAD
-from tandem.console.compiled import compile_machine, machine_name
+from tandem.console.compiled import compile_machine, machine_names, recorded_names
 from tandem.records import replay_look_ahead
 from tandem.records.provenance import other_facts
 from tandem.records.replay_efforts import efforts_again, in_words
@@ -123,7 +123,7 @@ def _recorded(run: Run, asked: Asked, model: Machine, params: np.ndarray) -> tup
 def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     if asked.config is not None:
         config = load(asked.config, asked.overrides)
-        compile_machine(machine_name(config, asked.config.parent))
+        compile_machine(*machine_names(config.sim.machine, asked.config.parent))
         return (config, *configured_machine(config, asked.config.parent))
     settings = run.json("config.json")
     if not settings:
@@ -133,11 +133,11 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     # its fragments are in it already, whatever has become of their files; new ones go over it
     config = assembled(settings, [], asked.overrides, Path(), where)
     if (config.sim.machine, config.sim.files) != (was.sim.machine, was.sim.files):
-        compile_machine(machine_name(config, Path()))
+        compile_machine(*machine_names(config.sim.machine))
         return (config, *configured_machine(config, Path()))
     sources = recorded(run.attachments, str(run.path))
     try:
-        name = sources.toml().get("machine")
+        names = recorded_names(sources)
     except ConfigError:
         raise RunError(f"{run.path}: its {FILE} is missing or damaged; give a configuration after it") from None
     for key, file in config.sim.files.items():
@@ -145,7 +145,7 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
             recorded_name == key or recorded_name.startswith(f"{key}:") for recorded_name in sources.files
         ):
             raise RunError(f"{run.path}: the files of its {key} {file} are missing; give a configuration after it")
-    compile_machine(name)
+    compile_machine(*names)
     return (config, *started(sources, config))
 
 

@@ -11,7 +11,7 @@ from math import cos, sin
 
 import numpy as np
 
-from sim_service.contract.machine import Quantity
+from sim_service.contract.machine import Machine, Quantity
 from sync.compile.jit import inner, kernel
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
 from tandem.estimation.rows import R
@@ -156,3 +156,7 @@ OBSERVED = Observed(
     difference=difference,
     relaxing=(2,),
 )
+
+
+def observed(machine: Machine, params: np.ndarray) -> Observed:
+    return OBSERVED

@@ -1,7 +1,7 @@
 """The car's commands, `tandem drive` and `tandem vehicle ...`: options, progress, tables, page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,7 +21,6 @@ from tandem.console.terminal import (
     run_folder,
 )
 from tandem.live.reported import (
-    Own,
     RecordOption,
     Repeat,
     Seconds,
@@ -29,11 +28,6 @@ from tandem.live.reported import (
     run_and_report,
     settings_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tandem.reports.run_report import PageSection
 
 BUGGY = CONFIGS / "vehicles" / "buggy.toml"
 Vehicle = Annotated[Path, config_argument("VEHICLE", "Vehicle", "vehicles", show_default="buggy")]
@@ -50,19 +44,9 @@ def drive(
     repeat: Repeat = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Drive the car: `tandem run` with its configuration and its tables."""
+    """Drive the car: `tandem run` with its configuration."""
     settings = settings_of(overrides, transport, record, repeat)
-    run_and_report("drive", config, settings, seconds, as_json, runs, token_file, _OF_A_DRIVE)
-
-
-def _sections() -> "Sequence[PageSection]":
-    from tandem.machines.car.studies.vehicle.drive_report import SECTIONS
-
-    return SECTIONS
-
-
-# of the channels tandem/machines/car/studies/vehicle/drive_report.py draws the drive
-_OF_A_DRIVE = Own(("vx", "yaw_rate", "steering_angle"), _sections)
+    run_and_report("drive", config, settings, seconds, as_json, runs, token_file)
 
 
 def vehicle_report(

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sim_service.registry import gather, make_machine
-from sync.errors import ConfigError
+from sim_service.registry import gather
 from tandem.estimation.contract import Observed
-from tandem.machines.observer.observed_machine import observed_module
+from tandem.machines.observer.observed_machine import observed_of
 from tandem.machines.observer.studies.settings import MachineOf
 
 
@@ -23,8 +22,4 @@ def make(settings: MachineOf, study: Path, changed: dict[str, float]) -> Made:
     named = settings.file
     found = gather(study.parent / named if named.endswith(".toml") else named)
     sources = found.with_settings(settings.top, f"{study}: machine.top")
-    machine, params = make_machine(sources, changed)
-    own = observed_module(sources.toml(), sources.name())
-    if own is None:
-        raise ConfigError(f"{study}: machine.file = {named!r}: {machine.name} has no observer")
-    return Made(own.observed(machine, params) if hasattr(own, "observed") else own.OBSERVED, params)
+    return Made(*observed_of(sources, changed, f"{study}: machine.file"))

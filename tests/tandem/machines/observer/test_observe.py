@@ -47,7 +47,7 @@ def test_forms_of_the_filter_are_told_beside_each_other(tmp_path):
             'file = "tilting"\ntop = { machine = "x" }',
             "machine.top.machine = 'x': sim.machine has machine",
         ),
-        ('file = "tilting"', 'file = "mass_spring"', "machine.file = 'mass_spring': mass_spring has no observer"),
+        ('file = "tilting"', 'file = "mass_spring"', "machine.file = 'mass_spring': must be one of buggy, tilting"),
         ("step_ms = 5.0", "step_ms = 500.0", "step_ms = 500.0"),
     ],
 )
