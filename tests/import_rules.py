@@ -2,6 +2,8 @@
 
 An import counts wherever it stands, also inside a function or for type checking only: what is named there must exist.
 `breaches` returns sentences, each with file, line and what would be right.
+
+    python -m tests.import_rules       print which room imports which, as it stands in docs/architecture.md
 """
 
 import ast
@@ -168,6 +170,24 @@ def arrows(modules: dict[str, Module]) -> dict[str, set[str]]:
     return {room: to - {room} for room, to in rooms.items()}
 
 
+def drawing(modules: dict[str, Module]) -> str:
+    """A line a room, each above all it imports; what follows from another arrow is left out."""
+    to = arrows(modules)
+
+    def reached(room: str) -> set[str]:
+        return to[room].union(*(reached(other) for other in to[room]))
+
+    def height(room: str) -> int:
+        return max((1 + height(other) for other in to[room]), default=0)
+
+    wide = max(map(len, to))
+    lines = []
+    for room in sorted(to, key=lambda room: (-height(room), room)):
+        direct = ", ".join(sorted(to[room] - set().union(*map(reached, to[room]))))
+        lines.append(f"{room:{wide}} → {direct}\n" if direct else f"{room}\n")
+    return "".join(lines)
+
+
 def _circles_of_rooms(modules: dict[str, Module]) -> Iterator[str]:
     for group in _components(arrows(modules)):
         if all(modules[room].file.name != "__init__.py" for room in group if room in modules):
@@ -210,3 +230,7 @@ def _private(modules: dict[str, Module]) -> Iterator[str]:
             beside = target is not None and target.folder == module.folder
             if name.startswith("_") and not name.startswith("__") and not beside:
                 yield f"{module.file}:{one.line}: imports {name} of {one.target}, which is private to its package"
+
+
+if __name__ == "__main__":
+    print(drawing(read_tree(Path(__file__).resolve().parents[1])), end="")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.import_rules import breaches, read_tree
+from tests.import_rules import breaches, drawing, read_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -29,19 +29,45 @@ def found_in(root: Path) -> list[str]:
     return breaches(read_tree(root))
 
 
-@pytest.fixture
-def without_collections():
-    """A million nodes of syntax, all in use: to look for garbage among them takes longer than to read them."""
+@pytest.fixture(scope="module")
+def modules():
+    """Of this tree. A million nodes of syntax, all in use: to look for garbage among them takes longer than to read
+    them."""
     gc.disable()
-    yield
+    yield read_tree(ROOT)
     gc.enable()
 
 
-def test_the_rules_hold_here(without_collections):
-    modules = read_tree(ROOT)
+def test_the_rules_hold_here(modules):
     assert {Path("sync/ring/ring.py"), Path("sim_service/loop.py")} <= {module.file for module in modules.values()}
     assert sum(len(module.imports) for module in modules.values()) > 500  # they were looked at
     assert breaches(modules) == []
+
+
+def test_the_arrows_of_the_page_are_those_of_the_code(modules):
+    """What is right there: python -m tests.import_rules"""
+    drawn = (ROOT / "docs" / "architecture.md").read_text().partition("## Who imports whom")[2].split("```")[1]
+    assert drawn.removeprefix("text\n") == drawing(modules)
+
+
+def test_what_runs_beside_a_machine_can_be_read_whole(modules):
+    """The path and its two processes, without any machine: some 23 000 lines."""
+    path = [one.file for one in modules.values() if one.package in ("sync", "daq_service", "sim_service")]
+    lines = sum(len((ROOT / file).read_text().splitlines()) for file in path)
+    assert 15_000 < lines < 25_000
+
+
+def test_a_drawing_has_each_room_above_what_it_imports_and_no_arrow_that_follows_from_others(tmp_path):
+    files = {"tandem/view/a.py": "import sync.ring.b\nimport sync.compile.c\n", "sync/compile/c.py": ""}
+    lines = drawing(read_tree(tree(tmp_path, {**files, "sync/ring/b.py": "import sync.compile.c\n"}))).splitlines()
+    assert "tandem.view  → sync.ring" in lines and "sync.ring    → sync.compile" in lines
+    places = [
+        lines.index(line)
+        for name in ("tandem.view ", "sync.ring ", "sync.compile")
+        for line in lines
+        if line.startswith(name)
+    ]
+    assert places == sorted(places)
 
 
 def test_what_is_allowed_passes(tmp_path):
