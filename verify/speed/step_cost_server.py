@@ -5,6 +5,7 @@ It is run by its path, in a checkout that may have no such file, and imports not
 
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ H = 5e-3
 
 def serve(road: Path | None) -> None:
     """Answer each line with the processor time of a burst, us per step."""
-    from sim_service.registry import load_machine
-
+    # where machines are found; before the packages were rearranged it was another place. By the file: an environment in
+    # which tandem is installed would find the module elsewhere
+    registry = "registry" if Path("sim_service", "registry.py").is_file() else "machines"
+    load_machine = import_module(f"sim_service.{registry}").load_machine
     model, params = load_machine(
         Path.cwd() / "configs" / "vehicles" / "buggy.toml", None, {"road": road} if road else None
     )
