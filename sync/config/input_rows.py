@@ -152,12 +152,15 @@ class Affine(_OneDevice):
         return (x - numbers[row, own]) * gain / divisor, xd * gain / divisor, xdd * gain / divisor
 
 
+ESTIMATORS = Literal["source", "full_rate", "kalman", "edges"]  # KINDS, sync/signals/estimators.py
+
+
 class Encoder(_Row):
     """Counts of an encoder, whose rate and acceleration are estimated (sync/signals/estimators.py)."""
 
     kind: Literal["encoder"]
     channel: str = Field(pattern=NAME)
-    estimator: Literal["source", "full_rate", "kalman", "edges"] = "kalman"
+    estimator: ESTIMATORS = "kalman"
     differentiator: int = Field(4, ge=2, le=10)  # window of source and full_rate
     per_count: float = Field(gt=0)
     sign: Literal[1, -1] = 1

@@ -1,4 +1,4 @@
-"""Value, rate and acceleration from encoder counts: four estimators behind one pair of kernels.
+"""Value, rate and acceleration from encoder counts: estimators, rows of KINDS, behind one pair of kernels.
 
 `observe` takes every block, `estimate` answers once a step. Both read a parameter vector made once by `parameters` and
 keep what they know in one memory vector; zeros are a start, and again after a gap. The answer is about the instant of
@@ -24,14 +24,13 @@ last (by more than a microsecond) is ignored: a held value, with its age, is one
 """
 
 import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sync.compile.jit import kernel
+from sync.compile.jit import inner, kernel
 from sync.signals.differentiator import N_MAX, coefficients, differentiate
-
-SOURCE, FULL_RATE, KALMAN, EDGES = range(4)
-KINDS = {"source": SOURCE, "full_rate": FULL_RATE, "kalman": KALMAN, "edges": EDGES}
 
 # settings of kalman and edges, for motions of a hand on a handle, in rad; chosen on the tuning signals of
 # verify/path/derivatives.py, see decision 10
@@ -64,69 +63,30 @@ _X, _V, _A, _XX, _XV, _XA, _VV, _VA, _AA, _STATE = range(10)
 _KNOWN, _LAST_EDGE, _EDGE = 3, 4, 5
 _MOST_EDGES = 44
 MEMORY = _EDGE + 2 * _MOST_EDGES
+_IGNORED, _RESTARTED, _FOLLOWED = range(3)  # a block
 
 
-def parameters(kind: str, n: int, step_s: float, period_s: float, per_count: float, motion: float = 1.0) -> np.ndarray:
-    """For `observe` and `estimate`. `n` is the window of source and full_rate; the period is that of the blocks;
-    `motion` is how large motions are, against those the settings are for."""
-    par = np.zeros(PARAMETERS)
-    par[_KIND], par[_SCALE] = KINDS[kind], per_count
-    if kind in ("source", "full_rate"):
-        par[_N], par[_AGE] = n, max(step_s - period_s, 0.0) / 2.0
-        par[_C : _C + n + 1] = coefficients(n)
-    else:
-        counts = motion / abs(per_count)
-        par[_CALM : _DOWN + 1] = CALM_JERK * counts**2, BRISK_JERK * counts**2, BECOMES_BRISK, BECOMES_CALM
-        par[_START_VV], par[_START_AA] = (START_SPEED * counts) ** 2, (START_ACCELERATION * counts) ** 2
-        par[_LIMIT] = FASTEST * counts
-    return par
+# ---- source and full rate --------------------------------------------------------------------------------------------
 
 
-@kernel()
-def observe(memory, par, t_ns, counts):
-    """Take a block: the instant (ns) and the count of its sample. For every block, in order."""
-    kind = int(par[_KIND])
-    if kind == FULL_RATE:
-        _average(memory, t_ns, counts)
-    elif kind != SOURCE:
-        _track(memory, par, kind, t_ns, counts)
+def _windowed(n: int, step_s: float, period_s: float, per_count: float, motion: float) -> list[float]:
+    return [n, max(step_s - period_s, 0.0) / 2.0, *coefficients(n)]
+
+
+@inner
+def _nothing(memory, par, t_ns, counts):
+    """The count at the step is all it needs."""
+
+
+@inner
+def _source_estimate(memory, par, counts, h):
+    angle = counts * par[_SCALE]
+    speed, acceleration = differentiate(memory, par[_C : _C + int(par[_N]) + 1], angle, h)
+    return angle, speed, acceleration
 
 
 @kernel()
-def estimate(memory, par, t_ns, counts, h):
-    """(angle, speed, acceleration) at the newest block, which `observe` has seen. Once a step of h seconds.
-
-    The block's instant is part of the question, but known since `observe`: none of the four looks at it again.
-    """
-    kind = int(par[_KIND])
-    if kind == SOURCE:
-        angle = counts * par[_SCALE]
-        speed, acceleration = differentiate(memory, par[_C : _C + int(par[_N]) + 1], angle, h)
-        return angle, speed, acceleration
-    if kind == FULL_RATE:
-        return _average_estimate(memory, par, counts, h)
-    if memory[_SEEN] == 0.0:
-        return counts * par[_SCALE], 0.0, 0.0
-    if kind == KALMAN:
-        x, v, a = _kalman_estimate(memory)
-    else:
-        x, v, a = _edges_estimate(memory, par)
-    # the reading is certain; kept off its ends so that the angle rounds to it
-    x = min(max(x, counts + 1e-3), counts + 0.999)
-    return (x - 0.5) * par[_SCALE], v * par[_SCALE], a * par[_SCALE]
-
-
-@kernel()
-def from_counts(par, counts):
-    """The angle by the count alone."""
-    return counts * par[_SCALE]
-
-
-# ---- full rate -------------------------------------------------------------------------------------------------------
-
-
-@kernel()
-def _average(memory, t_ns, counts):
+def _average(memory, par, t_ns, counts):
     if memory[_LAST_T] > 0.0 and abs(t_ns - memory[_LAST_T]) <= SAME_S * 1e9:
         return
     # ages are against the last block: with a newer one they grow
@@ -155,12 +115,28 @@ def _average_estimate(memory, par, counts, h):
 # ---- what kalman and edges share -------------------------------------------------------------------------------------
 
 
+def _in_counts(n: int, step_s: float, period_s: float, per_count: float, motion: float) -> list[float]:
+    c = motion / abs(per_count)
+    return [
+        FASTEST * c, CALM_JERK * c**2, BRISK_JERK * c**2, BECOMES_BRISK, BECOMES_CALM, (START_SPEED * c) ** 2,
+        (START_ACCELERATION * c) ** 2,
+    ]  # fmt: skip
+
+
 @kernel()
-def _track(memory, par, kind, t_ns, counts):
+def _within(par, counts, x, v, a):
+    # the reading is certain; kept off its ends so that the angle rounds to it
+    x = min(max(x, counts + 1e-3), counts + 0.999)
+    return (x - 0.5) * par[_SCALE], v * par[_SCALE], a * par[_SCALE]
+
+
+@kernel()
+def _track(memory, par, t_ns, counts):
+    """What a block is to what came before: (how, seconds since then, counts since then)."""
     dt = (t_ns - memory[_T]) * 1e-9
-    if memory[_SEEN] > 0.0 and -GAP_S <= dt <= SAME_S:
-        return
     move = counts - memory[_COUNT]
+    if memory[_SEEN] > 0.0 and -GAP_S <= dt <= SAME_S:
+        return _IGNORED, dt, move
     # two counts of tolerance: quantisation and an encoder that trembles
     restart = memory[_SEEN] == 0.0 or dt < 0.0 or dt > GAP_S or abs(move) > par[_LIMIT] * dt + 2.0
     if restart:
@@ -168,13 +144,7 @@ def _track(memory, par, kind, t_ns, counts):
     memory[_SEEN] += 1.0
     memory[_T] = t_ns
     memory[_COUNT] = counts
-    if kind == KALMAN:
-        if restart:
-            _kalman_start(memory, par, counts)
-        else:
-            _kalman_step(memory, par, dt, counts)
-    elif not restart and move != 0.0:
-        _edge(memory, t_ns, dt, counts - 0.5 * move + 0.5)
+    return _RESTARTED if restart else _FOLLOWED, dt, move
 
 
 # ---- kalman ----------------------------------------------------------------------------------------------------------
@@ -280,6 +250,23 @@ def _kalman_estimate(memory):
     )
 
 
+@kernel()
+def _kalman_take(memory, par, t_ns, counts):
+    how, dt, _ = _track(memory, par, t_ns, counts)
+    if how == _RESTARTED:
+        _kalman_start(memory, par, counts)
+    elif how == _FOLLOWED:
+        _kalman_step(memory, par, dt, counts)
+
+
+@inner
+def _kalman_now(memory, par, counts, h):
+    if memory[_SEEN] == 0.0:
+        return counts * par[_SCALE], 0.0, 0.0
+    x, v, a = _kalman_estimate(memory)
+    return _within(par, counts, x, v, a)
+
+
 # ---- edges -----------------------------------------------------------------------------------------------------------
 
 
@@ -358,3 +345,103 @@ def _parabola(instants, places, n, now, counts, held):
     v = (-y0 * B + y1 * (s0 * s4 - s2 * s2) - y2 * (s0 * s3 - s1 * s2)) / D
     a = (y0 * C - y1 * (s0 * s3 - s1 * s2) + y2 * (s0 * s2 - s1 * s1)) / D
     return counts + x, v * 100.0, 2.0 * a * 1e4
+
+
+@kernel()
+def _edges_take(memory, par, t_ns, counts):
+    how, dt, move = _track(memory, par, t_ns, counts)
+    if how == _FOLLOWED and move != 0.0:
+        _edge(memory, t_ns, dt, counts - 0.5 * move + 0.5)
+
+
+@inner
+def _edges_now(memory, par, counts, h):
+    if memory[_SEEN] == 0.0:
+        return counts * par[_SCALE], 0.0, 0.0
+    x, v, a = _edges_estimate(memory, par)
+    return _within(par, counts, x, v, a)
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+class Estimator(NamedTuple):
+    """A further one is a row of KINDS, and its name in ESTIMATORS (sync/config/input_rows.py)."""
+
+    numbers: Callable[[int, float, float, float, float], list[float]]  # of `parameters` without the kind: its own
+    take: Any  # nopython: (memory, par, t_ns, counts), a block
+    now: Any  # nopython: (memory, par, counts, h) -> value, rate, acceleration
+
+
+KINDS = {
+    "source": Estimator(_windowed, _nothing, _source_estimate),
+    "full_rate": Estimator(_windowed, _average, _average_estimate),
+    "kalman": Estimator(_in_counts, _kalman_take, _kalman_now),
+    "edges": Estimator(_in_counts, _edges_take, _edges_now),
+}
+
+
+def parameters(kind: str, n: int, step_s: float, period_s: float, per_count: float, motion: float = 1.0) -> np.ndarray:
+    """For `observe` and `estimate`. `n` is the window of source and full_rate; the period is that of the blocks;
+    `motion` is how large motions are, against those the settings are for."""
+    par = np.zeros(PARAMETERS)
+    own = KINDS[kind].numbers(n, step_s, period_s, per_count, motion)
+    par[_KIND], par[_SCALE], par[_OWN : _OWN + len(own)] = list(KINDS).index(kind), per_count, own
+    return par
+
+
+def _taking(number: int, take: Any, others: Any) -> Any:
+    @inner
+    def found(kind, memory, par, t_ns, counts):
+        if kind == number:
+            take(memory, par, t_ns, counts)
+        else:
+            others(kind, memory, par, t_ns, counts)
+
+    return found
+
+
+def _saying(number: int, now: Any, others: Any) -> Any:
+    @inner
+    def found(kind, memory, par, counts, h):
+        if kind == number:
+            return now(memory, par, counts, h)
+        return others(kind, memory, par, counts, h)
+
+    return found
+
+
+@inner
+def _takes_none(kind, memory, par, t_ns, counts):
+    pass
+
+
+@inner
+def _says_none(kind, memory, par, counts, h):
+    return 0.0, 0.0, 0.0
+
+
+_take, _now = _takes_none, _says_none
+for _number, _each in enumerate(KINDS.values()):
+    _take, _now = _taking(_number, _each.take, _take), _saying(_number, _each.now, _now)
+
+
+@kernel()
+def observe(memory, par, t_ns, counts):
+    """Take a block: the instant (ns) and the count of its sample. For every block, in order."""
+    _take(int(par[_KIND]), memory, par, t_ns, counts)
+
+
+@kernel()
+def estimate(memory, par, t_ns, counts, h):
+    """(angle, speed, acceleration) at the newest block, which `observe` has seen. Once a step of h seconds.
+
+    The block's instant is part of the question, but known since `observe`: none of them looks at it again.
+    """
+    return _now(int(par[_KIND]), memory, par, counts, h)
+
+
+@kernel()
+def from_counts(par, counts):
+    """The angle by the count alone."""
+    return counts * par[_SCALE]
