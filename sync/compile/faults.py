@@ -67,9 +67,4 @@ def _place(error: BaseException, text: str) -> str:
 
 def _is_ours(file: str) -> bool:
     path = Path(file)
-    return path.is_relative_to(_OWN) and path.relative_to(_OWN).parts[0] in (
-        "sync",
-        "sim_service",
-        "daq_service",
-        "tandem",
-    )
+    return path.is_relative_to(_OWN) and path.relative_to(_OWN).parts[0] in _ROOMS
