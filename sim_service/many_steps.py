@@ -9,6 +9,7 @@ Where steps are many, `for_many_steps` gives a machine straight code, if it has 
 
 from numba import float64, int64, types
 
+from sim_service.bounds import SOUND, step_within
 from sim_service.contract.machine import STEP, TABLES, Machine, Unrolling
 from sync.compile.array_types import MATRIX, VECTOR, WORDS
 from sync.compile.jit import kernel
@@ -29,15 +30,6 @@ def for_many_steps(machine: Machine, steps: int, code: str = "auto") -> Machine:
     return own.make(machine, code == "unrolled" or steps >= WORTH_WAITING)
 
 
-@kernel()
-def within(values, count, bound):
-    """Whether all are numbers and none is beyond; NaN is not."""
-    sound = True
-    for i in range(count):
-        sound &= abs(values[i]) <= bound
-    return sound
-
-
 @kernel(
     int64(
         types.FunctionType(STEP), VECTOR, VECTOR, VECTOR, TABLES, VECTOR, float64,  # machine, its vectors, step
@@ -52,8 +44,7 @@ def run_steps(step, state, inputs, params, tables, work, h, rows, logged, log, o
     for k in range(rows.shape[0]):
         for i in range(inputs.size):
             inputs[i] = rows[k, i]
-        step(state, inputs, params, tables, work, h)
-        if not (within(state, state.size, bound) and within(work, outputs, bound)):
+        if step_within(step, state, inputs, params, tables, work, h, outputs, bound) != SOUND:
             return k
         for i in range(logged.size):
             place = logged[i]
@@ -86,8 +77,7 @@ def step_copies(
                 before[i] = state[i]
             for i in range(work.size):
                 work[i] = 0.0
-            step(state, used, params[n], tables, work, h)
-            if not (within(state, state.size, bound) and within(work, m, bound)):
+            if step_within(step, state, used, params[n], tables, work, h, m, bound) != SOUND:
                 for i in range(state.size):
                     state[i] = before[i]
                 diverged[n] = 1

@@ -10,8 +10,10 @@ from collections import deque
 import numpy as np
 
 from sim_service import step_record
+from sim_service.bounds import RAISED, RAISED_WORDS
 from sim_service.inputs.stages import BITS, MASK, in_words
 from sim_service.simulation import Simulation
+from sim_service.step_kernel import HOW
 from sync.clock import now_ns
 from sync.config.config import Config
 from sync.config.input_rows import MOST_ROWS, Row
@@ -171,5 +173,5 @@ def divergence_message(simulation: Simulation) -> str:
     values = ", ".join(
         f"{name} {value:g}" for name, value in zip(names, simulation.divergence.offending.tolist(), strict=True)
     )
-    divided = ": its step divided by zero" if simulation.divided_by_zero else ""
-    return f"at step {simulation.control[step_record.DIVERGED_STEP]} with {values}{divided}"
+    raised = f": its step {RAISED_WORDS}" if simulation.divergence.result[HOW] == RAISED else ""
+    return f"at step {simulation.control[step_record.DIVERGED_STEP]} with {values}{raised}"

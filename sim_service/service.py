@@ -27,7 +27,7 @@ from sim_service.simulation import Simulation
 from sync.clock import now_ns, sleep_until
 from sync.compile.jit import compiling
 from sync.config.config import Config
-from sync.errors import InputLost, TandemError
+from sync.errors import Diverged, InputLost
 from sync.process import realtime
 from sync.process.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
 from sync.process.threads import joined
@@ -52,12 +52,6 @@ _USUAL = 0.5  # of the results, there when the publisher looks for one
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _LAST_S = 2.0  # at most, for a DAQ that the same supervisor has asked to end, and for its last block
 _ENDED = {step_record.STOPPED: "stopped", step_record.ALL_STEPS: "all steps done"}
-
-
-class Diverged(TandemError):
-    """The model's state became non-finite or out of bounds."""
-
-    code = 3
 
 
 def prepare(config: Config, file: Path) -> Prepared:

@@ -70,7 +70,6 @@ class Simulation:
         self._cursor = np.zeros(1, CURSOR)
         self._mode = command_record.mode()
         self._first = (self.state.copy(), self.work.copy())
-        self.divided_by_zero = False
         own = self._works[self.model.work_size :]
         self.twin = twin_of(own, self.buffers, self.rows, self.machine, self.divergence)  # what a rehearsal writes
 
@@ -96,18 +95,12 @@ class Simulation:
         rings = Rings(self._blocks, ring_out, read_only(self.commands), self.states)
         books = Books(self.control, self.counters, self.ledger, self._cursor)
         lock = PhaseLock(self.phase, self.arrivals)
-        try:
-            return int(
-                loop.run_on(clock)(
-                    clock, rings, self.buffers, self.settings, books, lock, self.rows, self.model.step, self.fit,
-                    self.machine, self.divergence, self.twin,
-                )
-            )  # fmt: skip
-        except ZeroDivisionError:  # of the machine's step: nothing else in the loop divides by what it did not check
-            self.divided_by_zero = True
-            self.control[step_record.DIVERGED_STEP] = self.counters[step_record.STEPS]
-            self.divergence.offending[:] = self.inputs
-            return step_record.ENDED_DIVERGED
+        return int(
+            loop.run_on(clock)(
+                clock, rings, self.buffers, self.settings, books, lock, self.rows, self.model.step, self.fit,
+                self.machine, self.divergence, self.twin,
+            )
+        )  # fmt: skip
 
     def give_up_rest(self) -> None:
         """Blocks that came after the loop had ended: for steps that were not made. Nobody writes any more."""

@@ -3,15 +3,16 @@
 Live, the loop calls it (sim_service/loop.py); from a record, replay does (sim_service/replay.py). What it does
 depends on its arguments alone, never on the clock: the same blocks, restarts and ages give the same bits.
 
-A model whose state becomes non-finite or out of bounds is caught here: what a step leaves behind is always finite and
-within bounds. It goes on from the last good state ("keep") or from the start ("anew"); too often without a second
-of good steps between, or with "end" at once, it is over.
+A model whose state becomes non-finite or out of bounds, or whose step raises, is caught here: what a step leaves behind
+is always finite and within bounds. It goes on from the last good state ("keep") or from the start ("anew"); too often
+without a second of good steps between, or with "end" at once, it is over.
 """
 
 from typing import Literal
 
 import numpy as np
 
+from sim_service.bounds import SOUND, step_within
 from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block
 from sync.compile.array_copy import copy
 from sync.compile.jit import kernel
@@ -19,9 +20,10 @@ from sync.ring.block import EPOCH
 from sync.ring.ring import read_slot
 
 # what a step reports: stages of the rows of inputs, which of them were beyond their limits, whether the model diverged;
-# and what the next one has to know: divergences without calm between, good steps since the last
-STAGES, CLIPPED, DIVERGED, IN_A_ROW, GOOD_STEPS = range(5)
-RESULT_WORDS = 5
+# and what the next one has to know: divergences without calm between, good steps since the last; and how the model
+# diverged last (BEYOND or RAISED, bounds.py)
+STAGES, CLIPPED, DIVERGED, IN_A_ROW, GOOD_STEPS, HOW = range(6)
+RESULT_WORDS = 6
 ONCE_MORE, OVER = 1, 2  # a model that diverged goes on, or not
 
 # limits of a divergence: what is possible, what to do beyond it, how often, and how many good steps are calm
@@ -52,16 +54,8 @@ def _show(ring, shown, position, most, buffers, rows):
 
 
 @kernel()
-def _sound(values, count, bound):
-    sound = True
-    for i in range(count):  # to the end: without a way out in between it is four times faster
-        sound &= abs(values[i]) <= bound  # what is no number is not
-    return sound
-
-
-@kernel()
 def _catch(settings, rows, machine, divergence):
-    """The state is non-finite or out of bounds: what the machine goes on from, or ended with."""
+    """The step has diverged: what the machine goes on from, or ended with."""
     result, limits, n = divergence.result, divergence.limits, machine.state.size
     if result[GOOD_STEPS] >= limits[_CALM]:
         result[IN_A_ROW] = 0
@@ -87,7 +81,7 @@ def advance_step(
     `restart`: what came before is no continuation. `lapped`: act as if blocks had been overwritten. Returns whether
     they had been (or `lapped` was set): the estimators then restart with the newest block alone.
     """
-    block, result, outputs, n = buffers.block, divergence.result, settings.outputs, machine.state.size
+    block, result, n = buffers.block, divergence.result, machine.state.size
     if restart:
         forget(rows)  # nothing is differentiated across a gap
     elif position > shown:
@@ -100,11 +94,14 @@ def advance_step(
     result[STAGES], result[CLIPPED] = make_inputs(block, age_ns, h, rows, machine.inputs)
     copy(divergence.previous, machine.state)
     copy(divergence.previous[n:], machine.work)
-    step_machine(machine.state, machine.inputs, machine.params, machine.tables, machine.work, h)
-    bound = divergence.limits[_BOUND]
-    if _sound(machine.state, n, bound) and _sound(machine.work, outputs, bound):
+    how = step_within(
+        step_machine, machine.state, machine.inputs, machine.params, machine.tables, machine.work, h,
+        settings.outputs, divergence.limits[_BOUND],
+    )  # fmt: skip
+    if how == SOUND:
         result[DIVERGED] = 0
         result[GOOD_STEPS] += 1
     else:
+        result[HOW] = how
         _catch(settings, rows, machine, divergence)
     return lapped

@@ -13,6 +13,12 @@ class ConfigError(TandemError):
     code = 2
 
 
+class Diverged(TandemError):
+    """A step of the model raised, or left a state or an output that is NaN or out of bounds."""
+
+    code = 3
+
+
 class DeviceError(TandemError):
     """A device, or the software it needs, is missing, in use by another program, or cannot do what is asked."""
 

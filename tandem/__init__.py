@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sim_service.contract.machine import Parameter, Quantity
-    from sync.errors import TandemError
+    from sync.errors import Diverged, TandemError
     from tandem.ensembles.identify import identify
     from tandem.ensembles.sweep import sweep
     from tandem.library.batch import Batch, batch
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from tandem.library.live import Live, run
     from tandem.library.recorded import Recorded, open_run
     from tandem.library.vector_env import vector_env
-    from tandem.offline.model import Diverged, Linear, Model, load_machine
+    from tandem.offline.model import Linear, Model, load_machine
     from tandem.offline.table import Table
 
 _PLACES = {
     "Batch": "tandem.library.batch",
-    "Diverged": "tandem.offline.model",
+    "Diverged": "sync.errors",
     "GpuBatch": "tandem.library.gpu_batch",
     "Linear": "tandem.offline.model",
     "Live": "tandem.library.live",

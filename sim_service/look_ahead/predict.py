@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
+from sim_service.bounds import SOUND, step_within
 from sim_service.contract.machine import STEP, TABLES, Machine, index
 from sim_service.contract.outlook import GROWTH, JUDGE, JUDGED, LOSS, USE, outlook_of
 from sim_service.look_ahead import record
-from sim_service.many_steps import MANY, for_many_steps, within
+from sim_service.many_steps import MANY, for_many_steps
 from sync.compile.array_types import CONSTANTS, MATRIX, VECTOR, WORDS, read_only
 from sync.compile.jit import kernel
 from sync.config.config import AheadPath, Config
@@ -50,8 +51,7 @@ def step_ahead(
     for k in range(rows.shape[0]):
         for i in range(inputs.size):
             inputs[i] = rows[k, i]
-        step(state, inputs, params, tables, work, h)
-        if not (within(state, state.size, bound) and within(work, outputs, bound)):
+        if step_within(step, state, inputs, params, tables, work, h, outputs, bound) != SOUND:
             return -k - 1
         judge(work, params, tables, numbers, judged[k])
         path[k, 0], path[k, 1] = work[at_x], work[at_y]
@@ -104,8 +104,7 @@ def step_along(
         inputs[at_input] = hand
         if at_rate >= 0:
             inputs[at_rate] = (hand - before) / h
-        step(state, inputs, params, tables, work, h)
-        if not (within(state, state.size, bound) and within(work, outputs, bound)):
+        if step_within(step, state, inputs, params, tables, work, h, outputs, bound) != SOUND:
             return -k - 1
         judge(work, params, tables, numbers, judged[k])
         path[k, 0], path[k, 1] = work[at_x], work[at_y]

@@ -282,8 +282,8 @@ def replay(
 ) -> None:
     """Run a record again: as it was, bit for bit; without transport; with a delay; with other parameters.
 
-    Exit code 1 if an exact replay with nothing changed, an effort or a prediction is not identical to the record; 10 if
-    a part of the record is damaged.
+    Exit code 1 if an exact replay with nothing changed, an effort or a prediction is not identical to the record; 3 if
+    the model diverged, which ends it; 10 if a part of the record is damaged.
     """
     from sync.record.reader import find
 

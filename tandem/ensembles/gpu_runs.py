@@ -157,7 +157,10 @@ def _step_here(
     for n in which:
         work[:] = 0.0
         state = states[n].copy()
-        machine.step(state, row.copy(), params[n], machine.tables, work, h)
+        try:
+            machine.step(state, row.copy(), params[n], machine.tables, work, h)
+        except Exception:  # a division by zero: it has diverged
+            state[:] = np.nan
         out = work[: outputs.shape[1]]
         sound.append(
             bool((np.abs(state) <= machine.stepping.bound).all() and (np.abs(out) <= machine.stepping.bound).all())

@@ -9,8 +9,8 @@ from importlib import import_module
 import numpy as np
 from numba import float64, int64, types
 
+from sim_service.bounds import within
 from sim_service.contract.machine import TABLES, TANGENT, Machine, Tangent
-from sim_service.many_steps import within
 from sync.compile.array_types import MATRIX, VECTOR, WORDS
 from sync.compile.jit import kernel
 

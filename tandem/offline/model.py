@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.bounds import RAISED_WORDS
 from sim_service.commands import fault_of
 from sim_service.contract.machine import Machine, Parameter, Quantity
 from sim_service.contract.scene import poses
@@ -20,7 +21,7 @@ from sim_service.registry import MachineFiles, configured, gather, is_machine, k
 from sync.compile.jit import compiling
 from sync.config.config import Config, load
 from sync.config.toml import check, read_toml
-from sync.errors import ConfigError, TandemError
+from sync.errors import ConfigError, Diverged
 from sync.record import open_run
 from sync.ring.memory import refuse_too_many
 from tandem.console.compiled import compile_machine, machine_names, recorded_names
@@ -28,12 +29,6 @@ from tandem.console.shipped_configs import CONFIGS, find_config, shipped_file
 from tandem.offline.table import Table
 
 _SMALL = 6e-6  # of the size of a state or an input: where errors of rounding and of the formula are equal
-
-
-class Diverged(TandemError):
-    """A step left its bounds, or is no number; the model stands where it stood before it."""
-
-    code = 3
 
 
 @dataclass(frozen=True)
@@ -267,9 +262,9 @@ class Model:
         self._count(1)
         try:
             self._machine.step(self._state, self._inputs, self._params, self._tables, self._work, step_s)
-        except ZeroDivisionError:
+        except Exception:
             self._state[:], self._work[:] = before, 0.0
-            raise Diverged(f"{self.name}: its step divided by zero; it stands where it stood before it") from None
+            raise Diverged(f"{self.name}: its step {RAISED_WORDS}; it stands where it stood before it") from None
         for quantities, values in ((self.states, self._state), (self.outputs, self._work)):
             sound = np.abs(values[: len(quantities)]) <= self._machine.stepping.bound
             if not sound.all():

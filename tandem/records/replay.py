@@ -31,7 +31,7 @@ from sim_service.step_record import output_layout
 from sync.clock import now_ns, sleep_until
 from sync.config.config import Config, assembled, load
 from sync.config.toml import check
-from sync.errors import ConfigError
+from sync.errors import ConfigError, Diverged
 from sync.record import Run, RunError, Topic, measured, open_run
 from sync.record.settings import recorded_parameters
 from sync.ring.memory import refuse_too_large
@@ -482,9 +482,10 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any], damage: Sequence[str] = (), must_be_identical: bool = False) -> Report:
-    """Exit code 10 where a part of the record is damaged (what is missing cannot be identical), 1 where an exact replay
-    with nothing changed is not identical."""
-    code = DAMAGED if damage else int(must_be_identical and not all_identical(figures))
+    """Exit code 10 where a part of the record is damaged (what is missing cannot be identical), 3 where the model
+    diverged and that ended it, 1 where an exact replay with nothing changed is not identical."""
+    differs = int(must_be_identical and not all_identical(figures))
+    code = DAMAGED if damage else Diverged.code if figures["diverged"] else differs
     rows = [(row["channel"], f"{row['max']:.6g}") for row in figures["differing_channels"]]
     sections = [Section("Channels that differ from the record", [Table(("channel", "at most"), rows)] if rows else [])]
     notes = [*_said(figures), *_left_out(figures), *_beside(figures)]
@@ -534,6 +535,8 @@ def _left_out(figures: dict[str, Any]) -> Iterator[Line]:
     if figures["stopped"]:
         left = figures["recorded_steps"] - figures["steps_before"] - figures["steps"]
         yield bad(f"{left} recorded steps were not done again: {figures['stopped']}")
+    if figures["diverged"]:
+        yield bad(f"the model diverged at step {figures['steps'] - 1}: the replay ends there")
     if figures["commands_left_out"]:
         yield warn(f"{figures['commands_left_out']} recorded commands are left out: they are none here")
     if figures["missing_blocks"]:

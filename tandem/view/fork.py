@@ -51,7 +51,10 @@ def ahead(model: Machine, params: np.ndarray, frame: Frame, h: float, seconds: f
     points = np.zeros((steps + 1, 3))
     points[0] = [float(frame.step[n]) if p >= 0 else 0.0 for n, p in zip(("x", "y", "z"), places, strict=True)]
     for i in range(steps):
-        model.step(state, inputs, params, model.tables, work, h)
+        try:
+            model.step(state, inputs, params, model.tables, work, h)
+        except Exception:  # a division by zero: the model has diverged
+            work[:] = np.nan
         points[i + 1] = [work[p] if p >= 0 else 0.0 for p in places]
         if not np.isfinite(points[i + 1]).all():
             return Path(int(frame.step["step"]), steps, seconds, points[: i + 1], False)

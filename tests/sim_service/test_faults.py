@@ -17,19 +17,23 @@ from sim_service import step_record
 from sim_service.contract.machine import STEP
 from sim_service.inputs.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE, in_words, stage_of
 from sim_service.inputs.stale import stale_value
+from sim_service.many_steps import run_steps
 from sim_service.notices import CALM_NS, WINDOW_NS, ClippedInput, Overload, StaleInput, divergence_message
 from sim_service.replay import INITIAL, REPORTED, Plan, obeyed_as_recorded, replay
+from sim_service.simulation import Simulation
 from sim_service.step_kernel import OVER
 from sync.clock import now_ns, sleep_until
 from sync.compile.jit import kernel
 from sync.config.config import load
-from sync.errors import ConfigError
+from sync.errors import ConfigError, Diverged
 from sync.ring.follower import RingFollower
 from sync.ring.ring import RingReader, newest
 from sync.transport.wire import Publisher, Receiver, context
-from tandem.offline.model import Diverged, Model
+from tandem.library.batch import Batch
+from tandem.offline.model import Model
 from tests.examples import few
 from tests.sim_service.conftest import DRIVE, World
+from tests.sim_service.puppet import MACHINE as PUPPET
 from tests.sim_service.test_commands import Commanded
 from tests.sim_service.test_replay import Record, afresh, assert_same, record
 
@@ -419,20 +423,45 @@ def _divides(state, inputs, params, tables, work, h):
     work[0] = 1.0 / (3.0 - state[0])
 
 
-def test_a_step_that_divides_by_zero_has_diverged(puppet: Callable[..., str], request: pytest.FixtureRequest) -> None:
-    divides = lambda machine: replace(machine, step=_divides)  # noqa: E731
-    live = World(puppet(), changed=divides)
+@pytest.mark.parametrize(
+    "then, diverged, last", [("end", [2], 2), ("anew", [2, 5, 8], 8), ("keep", [2, 3, 4, 5, 6, 7, 8, 9], 9)]
+)
+def test_a_step_that_divides_by_zero_has_diverged(
+    puppet: Callable[..., str], request: pytest.FixtureRequest, then: str, diverged: list[int], last: int
+) -> None:
+    """As one that leaves its bounds: what is selected becomes of it, and a replay does the same."""
+    live = World(puppet(), f"sim.on_divergence={then}", changed=lambda machine: replace(machine, step=_divides))
     request.addfinalizer(live.close)
     live.stream(live.h_ns, 20)
-    steps = live.run(10)
-    assert live.ended == step_record.ENDED_DIVERGED and len(steps) == 2
-    assert divergence_message(live.simulation).startswith("at step 2 with steering")
-    assert divergence_message(live.simulation).endswith(": its step divided by zero")
-    held = Model(live.simulation.model, live.simulation.params)
-    held.run({}, steps=2)
-    with pytest.raises(Diverged, match="its step divided by zero; it stands where it stood"):
-        held.step({})
-    assert held.state.tolist() == [2.0]
+    found = record(live, live.run(10))
+    assert np.flatnonzero(flagged(found.steps, step_record.DIVERGED)).tolist() == diverged
+    assert (live.ended == step_record.ENDED_DIVERGED) == (then == "end") == (len(found.steps) == 3)
+    assert divergence_message(live.simulation).startswith(f"at step {last} with steering")
+    assert divergence_message(live.simulation).endswith(": its step raised an exception, such as by a division by zero")
+    model, params = live.simulation.model, live.simulation.params
+    assert_same(found, replay(Simulation(live.config, model, params), found.plan()))
+
+
+def test_wherever_a_step_that_divides_by_zero_is_made_it_has_diverged() -> None:
+    """In the hand, in a run of a study, in a copy of a batch."""
+    machine = replace(PUPPET, step=_divides)
+    params = np.array([p.value for p in machine.parameters])
+    model = Model(machine, params)
+    model.run({}, steps=2)
+    with pytest.raises(Diverged, match=r"its step raised an exception, .*; it stands where it stood"):
+        model.step({})
+    assert model.state.tolist() == [2.0]
+    inputs, work, bound = np.zeros(len(machine.inputs)), np.zeros(machine.work_size), 1e9
+    rows, log = np.zeros((10, len(inputs))), np.zeros((10, 1))
+    logged, outputs = np.zeros(1, np.int64), len(machine.outputs)
+    made = run_steps(
+        _divides, np.zeros(1), inputs, params, machine.tables, work, 0.005, rows, logged, log, outputs, bound
+    )
+    assert made == 2
+    with Batch(Model(machine, params), 3, 0.005, 1) as copies:
+        copies.states[1] = -10.0
+        copies.step(steps=10)
+        assert copies.diverged.tolist() == [1, 0, 1] and copies.states[:, 0].tolist() == [2.0, 0.0, 2.0]
 
 
 @pytest.mark.parametrize("then", ["anew", "keep"])

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from sim_service import step_record as rec
+from sim_service.bounds import RAISED
 from sim_service.command_record import AT_KIND, AT_VALUE, PARAMETER, PAUSE, RESET, RESUME, SLOW
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.contract.machine import STEP, Machine
 from sim_service.rehearsal import refuse, rehearsing
+from sim_service.step_kernel import HOW
 from sync.compile.jit import kernel
 from sync.errors import ConfigError
 from sync.process import realtime
@@ -126,6 +128,32 @@ def test_a_machine_that_diverges_does_it_once(world: Make, puppet: Puppet, polic
     made, found = both(make, 60, lambda world: world.stream(MS, 2_000))
     assert differs(found) == []
     assert made.count(rec.DIVERGENCES) > 0
+
+
+@kernel(STEP)
+def dividing_step(state, inputs, params, tables, work, h):
+    state[0] += 1.0
+    work[0] = 1.0 / (0.0 if inputs[4] > 5.0 else 1.0)
+
+
+def test_a_rehearsal_that_divides_by_zero_is_none_of_the_runs_business(request: pytest.FixtureRequest) -> None:
+    """It is made with the block before the one that the step will have, and of that alone the machine dies."""
+
+    def make(kind: str) -> World:
+        made = World(kind, changed=lambda machine: replace(machine, step=dividing_step))
+        request.addfinalizer(made.close)
+        return made
+
+    def begin(world: World) -> None:
+        at = world.now + MS * (np.arange(2_000) + 1)
+        blocks = np.zeros(len(at), world.daq.layout.dtype)
+        blocks["brake"] = np.where(np.arange(len(at)) % 5 == 0, 0, 8192)
+        world.script(blocks, at)
+
+    world, found = both(make, 60, begin)
+    assert differs(found) == [] and len(found[1]) == 60
+    assert world.count(rec.DIVERGENCES) == 0 and world.count(rec.REHEARSED) > 50
+    assert world.simulation.twin.divergence.result[HOW] == RAISED
 
 
 def test_a_rehearsal_whose_time_is_known_never_makes_a_step_late(world: Make, puppet: Puppet) -> None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
+from sim_service.registry import MACHINES
 from sync.config.config import Config, load
 from sync.errors import ConfigError
 from sync.record import CompleteRun, CompleteTopic, Run, RunError, RunWriter, open_run, write_complete
@@ -27,6 +28,7 @@ from tandem.records.inspect.info import info, report
 from tandem.records.provenance import attachments, start_facts
 from tandem.records.replay import Asked, all_identical, replay_run
 from tandem.records.replay_save import save
+from tests.sim_service.puppet import MACHINE as PUPPET
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 DRIVE = CONFIGS / "drive.toml"
@@ -263,6 +265,20 @@ def test_the_command_prints_one_object_or_a_few_sentences(run: Path, tmp_path: P
     assert "in lateral position 0.141 m" in text
     exact = CliRunner().invoke(app, ["replay", str(tmp_path / "b")])
     assert exact.exit_code == 0 and "identical" in exact.stdout
+
+
+def test_a_replay_in_which_the_model_diverges_says_so(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the exit code of a run that ends so."""
+    monkeypatch.setitem(MACHINES, "puppet", "tests.sim_service.puppet")
+    values = {**{p.name: p.value for p in PUPPET.parameters}, "nan_at": 50}
+    given = "\n".join(f"{name} = {value}" for name, value in values.items())
+    (tmp_path / "puppet.toml").write_text(f'machine = "puppet"\n[parameters]\n{given}\n')
+    other = f"sim.machine={tmp_path / 'puppet.toml'}"
+    found = CliRunner().invoke(app, ["replay", str(run), str(DRIVE), "--mode", "ideal", "--set", other])
+    assert found.exit_code == 3, found.output
+    assert "the model diverged at step 50: the replay ends there" in " ".join(found.stdout.split())
 
 
 def test_jittered_blocks_are_saved_as_they_were_used(run: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import tandem
 from sim_service.registry import gather, load_machine, make_machine, recorded
-from sync.errors import ConfigError
+from sync.errors import ConfigError, Diverged
 from sync.files import consent
 from sync.files.consent import ConsentMissing
 from sync.record import open_run
@@ -26,7 +26,6 @@ from tandem.commands import cli
 from tandem.ensembles.fleet import NO_CONSENT, FleetAsked, replay_record
 from tandem.ensembles.manoeuvres import study_machine
 from tandem.machines.fmu.archive import DESCRIPTION, PLATFORMS, cache
-from tandem.offline.model import Diverged
 from tandem.records.replay import Asked, replay_run
 from tests.foreign_fmu import allow_file, description, foreign_fmu
 

@@ -11,8 +11,7 @@ from daq_service.devices.contract import Host
 from sim_service import step_record
 from sim_service.contract.machine import Machine
 from sim_service.notices import divergence_message
-from sim_service.service import Diverged
-from sync.errors import ConfigError
+from sync.errors import ConfigError, Diverged
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.virtual_wheel import VirtualWheel, unplug_lasting
 from tests.sim_service.conftest import CONFIGS, World

@@ -19,7 +19,7 @@ from numba import float64, int64, types
 
 from sim_service.contract.machine import STEP, TABLES, index
 from sync.compile.jit import kernel
-from sync.errors import TandemError
+from sync.errors import Diverged, TandemError
 from tandem.machines.car.studies.iso.vehicle import STEP_S, Vehicle
 from tandem.machines.car.vehicle import VEHICLE_INPUTS
 
@@ -50,12 +50,6 @@ _THROTTLE = index(VEHICLE_INPUTS, "throttle")
 _BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
 _DRIVE = index(VEHICLE_INPUTS, "drive_torque")
 _VECTOR, _TABLE = float64[::1], float64[:, ::1]
-
-
-class Diverged(TandemError):
-    """The car left the world of finite numbers."""
-
-    code = 3
 
 
 class CannotDrive(TandemError):

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sync.errors import Diverged
 from tandem.commands.cli import app
 from tandem.machines.car.studies.iso import lanes, runner
 from tandem.machines.car.studies.iso.manoeuvres import MANOEUVRES
 from tandem.machines.car.studies.iso.result import Result
-from tandem.machines.car.studies.iso.runner import Diverged, Drive, H, plan
+from tandem.machines.car.studies.iso.runner import Drive, H, plan
 from tandem.machines.car.studies.iso.tables import _cost, report
 from tandem.machines.car.studies.iso.theory import turn
 from tandem.machines.car.studies.iso.vehicle import Vehicle, load_vehicle
