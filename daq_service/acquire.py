@@ -9,6 +9,8 @@ counted; nothing is dropped without a number.
 import threading
 import time
 from dataclasses import asdict, dataclass
+from operator import index
+from typing import NoReturn
 
 import numpy as np
 from numba import int64, types
@@ -18,7 +20,7 @@ from daq_service.devices.contract import Device
 from sync.clock import REAL, Clock, for_any_clock, now
 from sync.compile.array_types import WORDS, WORDS_2D
 from sync.config.config import Config
-from sync.errors import ConfigError
+from sync.errors import DeviceError
 from sync.ring.block import EPOCH, PUSHED, SEQ, T
 from sync.ring.block_values import put_integer
 from sync.ring.ring import EPOCH_WORD, HEAD_WORD, RingWriter, beat_at, push, since
@@ -118,7 +120,13 @@ class Acquisition:
     def turn(self) -> None:
         """Take all blocks available; push all, publish the newest."""
         count = self.count
-        taken, lost = self._source.read(self._scans, self._t_ns, self._wait_ns)
+        found = self._source.read(self._scans, self._t_ns, self._wait_ns)
+        try:  # compiled code reads so many rows without a question
+            taken, lost = map(index, found)
+        except (TypeError, ValueError):
+            taken = lost = -1
+        if not 0 <= taken <= len(self._scans) or lost < 0:
+            self._refuse(found)
         count.loops += 1
         if lost:
             count.lost += lost
@@ -141,6 +149,12 @@ class Acquisition:
             if count.blocks and self._clock.now_ns() - self._published_ns > self._repeat_ns:
                 self._repeat()
 
+    def _refuse(self, found: object) -> NoReturn:
+        raise DeviceError(
+            f"source.kind = {self._kind!r}: read() returned {found!r:.80}; right are two integers, how many scans it"
+            f" filled in, from 0 to len(scans) = {len(self._scans)}, and how many were lost just before them"
+        )
+
     def _refuse_other_clocks(self, t_ns: np.ndarray) -> None:
         """Ages are differences to these instants: with those of another clock every one of them is wrong, silently."""
         if self._earliest is None:
@@ -158,7 +172,7 @@ class Acquisition:
             meant = "it is the time of day (time.time_ns())"
         elif wrong == 0:
             meant = "read() has left it as it was"
-        raise ConfigError(
+        raise DeviceError(
             f"source.kind = {self._kind!r}: read() gave a scan the instant t_ns = {wrong}, {away}: {meant};"
             " instants are nanoseconds of this computer's monotonic clock, time.monotonic_ns()"
         )

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from daq_service.devices import open_device
 from daq_service.devices.contract import Device, Host
 from sync.clock import REAL, Clock, now_ns
 from sync.config.config import Config
-from sync.errors import ConfigError
+from sync.errors import DeviceError
 from sync.ring.ring import RingReader, RingWriter
 from sync.transport.wire import Publisher, Receiver, context
 from sync.virtual_clock import virtual_clock
@@ -412,7 +413,25 @@ def test_an_instant_of_another_clock_is_refused_and_not_an_age(
     config = drive_config()
     writer: RingWriter = rings.pair(config.daq.layout)[0]
     acquisition = Acquisition(config, Elsewhere([([(1, 2, 3)] * 3, 0)], virtual), writer, None, clock=virtual)
-    with pytest.raises(ConfigError, match=rf"source\.kind = 'virtual': .*{said}.*time\.monotonic_ns\(\)"):
+    with pytest.raises(DeviceError, match=rf"source\.kind = 'virtual': .*{said}.*time\.monotonic_ns\(\)"):
+        acquisition.run(threading.Event())
+    assert writer.head == 0
+
+
+@pytest.mark.parametrize("found", [(4097, 0), (-1, 0), (2, -1), None, 3, (1.0, 0), (1, None), (1, 2, 3)], ids=repr)
+def test_what_read_must_not_return_is_refused_before_compiled_code_reads_it(rings: Rings, found: Any) -> None:
+    """More scans than there is room for are rows of whatever lies behind it."""
+
+    class Wrong(Scripted):
+        def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> Any:
+            t_ns[:] = self.t
+            return found
+
+    config = drive_config()
+    writer: RingWriter = rings.pair(config.daq.layout)[0]
+    acquisition = Acquisition(config, Wrong([]), writer, None)
+    expected = f"source.kind = 'virtual': read() returned {found!r}; right are two integers, .* to len(scans) = 4096, "
+    with pytest.raises(DeviceError, match=expected.replace("(", r"\(").replace(")", r"\)")):
         acquisition.run(threading.Event())
     assert writer.head == 0
 
