@@ -7,6 +7,7 @@ actuator is given zero, and gets nothing else until a living effort loop hands o
 waited for so long because this process itself hung is not given any more.
 """
 
+import contextlib
 import threading
 from functools import partial
 from pathlib import Path
@@ -143,16 +144,14 @@ def prepare(config: Config, file: Path) -> Prepared:
 def run(
     device: HapticDevice, settings: Settings, config: Config, file: Path, stop: threading.Event, reporter: Reporter
 ) -> dict[str, Any]:
-    ring = RingWriter(config.ring("device"), layout(config), streams.DEVICE.capacity(config))
-    close = held(ring, reporter)
-    try:
+    with contextlib.ExitStack() as stack:
+        ring = RingWriter(config.ring("device"), layout(config), streams.DEVICE.capacity(config))
+        stack.callback(held(ring, reporter), None)
         loop = DeviceLoop(config, device, ring, settings.watchdog_ms)
         workers = [Worker("device", lambda: loop.run(stop), config, config.realtime.daq_priority, None)]
-        start(workers, reporter)
+        start(workers, reporter, stack, stop.set)
         look_after(workers, stop, lambda _: None)
         join(workers, reporter)
-    finally:
-        close(None)
     every = (loop.efforts, *loop.axes)
     return {
         "scans": loop.scans, "lost": loop.lost, "efforts": sum(each.taken for each in every),

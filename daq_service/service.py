@@ -99,13 +99,18 @@ def run(
                 efforts[stream.name] = _start_efforts(
                     actuator, stream, around, config, ring, stack, workers, stop, reporter
                 )
-        start(workers, reporter)
+
+        def end() -> None:
+            stop.set()
+            for loop in efforts.values():
+                loop.stop()
+
+        start(workers, reporter, stack, end)
         if wire.guard:
             wire.guard.warden.watch(*wire.workers)
         watch = _Watch(config, source, around, ring, acquisition, wire, efforts, reporter)
         look_after(workers, stop, watch.look)
-        for loop in efforts.values():
-            loop.stop()
+        end()
         join(workers, reporter)
         return {
             **watch.counts(),

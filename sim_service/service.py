@@ -105,22 +105,24 @@ def run(
             Worker("commands", lambda: _serve_commands(server, halt), config, 1, wire_core),
             job,
         ]
-        start(workers, reporter)
+
+        def end() -> None:
+            simulation.control[step_record.STOP] = step_record.NOW
+            halt.set()
+
+        start(workers, reporter, stack, end)
         link.guard.warden.watch(*(worker for worker in workers if worker is not job))
         link.begin()
         view = RingReader(config.ring("sim"))
         stack.callback(view.close)
         watch = _Watch(config, simulation, link, peer, view, server, reporter)
-        try:
-            look_after(workers, stop, watch.look)
-            simulation.control[step_record.STOP] = step_record.DRAIN
-            both = reporter.supervised and job.is_alive()  # asked to end, and the DAQ with us
-            joined(job, _LAST_S if both else _DRAIN_S)
-            if both:
-                _await_last(peer, link.receiver)
-        finally:
-            simulation.control[step_record.STOP] = step_record.NOW
-            halt.set()
+        look_after(workers, stop, watch.look)
+        simulation.control[step_record.STOP] = step_record.DRAIN
+        both = reporter.supervised and job.is_alive()  # asked to end, and the DAQ with us
+        joined(job, _LAST_S if both else _DRAIN_S)
+        if both:
+            _await_last(peer, link.receiver)
+        end()
         join(workers, reporter)
         simulation.give_up_rest()
         _say_bound(simulation, link, reporter)

@@ -136,8 +136,22 @@ class Worker(threading.Thread):
             self.ready.set()
 
 
-def start(workers: list[Worker], reporter: Reporter) -> None:
-    """All of them, saying once what they were refused."""
+_left: list[contextlib.ExitStack] = []  # what threads use that did not end: nobody closes it
+
+
+def start(workers: list[Worker], reporter: Reporter, stack: contextlib.ExitStack, end: Callable[[], object]) -> None:
+    """All of them, saying once what they were refused.
+
+    However the stack is unwound, they are first told to end, and awaited. What is in the stack of one that does not
+    end stays open: ZeroMQ aborts the process that closes a socket under a thread. The process then leaves without it.
+    """
+
+    def finish() -> None:
+        end()
+        if _unended(workers, reporter):
+            _left.append(stack.pop_all())
+
+    stack.callback(finish)
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -149,8 +163,7 @@ def start(workers: list[Worker], reporter: Reporter) -> None:
 def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int], None]) -> None:
     """Watch the workers until `stop` is set or one of them ends; `look` is called all the while, with a number.
 
-    An error in a look ends the service as that of a worker does, by `join`: only then, when no thread uses them any
-    more, are its sockets closed. ZeroMQ aborts the process otherwise.
+    An error in a look ends the service as that of a worker does, by `join`; without a worker at once.
     """
     turn = 0
     try:
@@ -159,20 +172,27 @@ def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int
             turn += 1
         look(turn)  # whatever made us stop may be worth saying
     except Exception as error:
-        for worker in workers[:1]:
-            worker.error = worker.error or error
+        if not workers:
+            raise
+        workers[0].error = workers[0].error or error
     finally:
         stop.set()
 
 
 def join(workers: list[Worker], reporter: Reporter) -> None:
     """Wait for the workers to end after the stop was given; raises what ended one of them."""
-    for worker in workers:
-        if not joined(worker, _END_S):
-            reporter.say(f"thread {worker.name} does not end; leaving without it")
+    _unended(workers, reporter)
     for worker in workers:
         if worker.error is not None:
             raise worker.error
+
+
+def _unended(workers: list[Worker], reporter: Reporter) -> list[Worker]:
+    """Those that do not end in time."""
+    stuck = [worker for worker in workers if worker.is_alive() and not joined(worker, _END_S)]
+    for worker in stuck:
+        reporter.say(f"thread {worker.name} does not end; leaving without it", once=True)
+    return stuck
 
 
 Run = Callable[[Config, Path, threading.Event, Reporter], dict[str, Any]]
@@ -233,7 +253,24 @@ def work(
     waits: bool = True,
     words: Words | None = None,
 ) -> int:
-    """Run what was built to its end; returns the exit code."""
+    """Run what was built to its end; returns the exit code. Ends the process itself where a thread did not end."""
+    code = _run_to_end(role, build, file, supervised, real_time, waits, words)
+    if _left:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _run_to_end(
+    role: str,
+    build: Callable[[], tuple[Config, Prepared]],
+    file: Path,
+    supervised: bool,
+    real_time: bool,
+    waits: bool,
+    words: Words | None,
+) -> int:
     stop = threading.Event()
     reporter = Reporter(role, supervised, stop, words)
     set_by_signals(stop, signal.SIGINT, signal.SIGTERM)

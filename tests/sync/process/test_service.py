@@ -14,6 +14,7 @@ import pytest
 
 from sync.config.config import load
 from sync.process.service import Reporter, Worker, held, join, look_after
+from sync.process.service import start as start_workers
 from sync.process.waiting import Waiting
 from sync.ring.block import Layout
 from sync.ring.ring import RingWriter, push
@@ -218,15 +219,50 @@ def test_an_error_in_a_look_is_raised_when_no_thread_works_any_more() -> None:
     assert not sound.is_alive()
 
 
-def test_a_thread_that_does_not_end_is_left_behind_and_named(capsys: pytest.CaptureFixture[str]) -> None:
-    release, stop = threading.Event(), threading.Event()
-    stuck = worker(release.wait, "stuck")
-    stuck.start()
-    join([stuck], Reporter("daq", False, stop))  # returns, although it never ends
-    assert stuck.is_alive()
-    assert "thread stuck does not end" in capsys.readouterr().err
-    release.set()
-    stuck.join()
+def test_an_error_in_a_look_where_there_is_no_thread_is_raised_too() -> None:
+    def look(turn: int) -> None:
+        raise KeyError("a channel that is not there")
+
+    stop = threading.Event()
+    with pytest.raises(KeyError, match="a channel that is not there"):
+        look_after([], stop, look)
+    assert stop.is_set()
+
+
+STUCK = """import contextlib, threading
+    from sync.process.service import Worker, join, start
+    from sync.transport.wire import context
+    with contextlib.ExitStack() as stack:
+        zmq = context()
+        socket = zmq.socket(7)
+        stack.callback(lambda: (socket.close(), reporter.say("closed under it")))
+        workers = [Worker(name, work, config, 50) for name, work in (("stuck", socket.recv), ("sound", stop.wait))]
+        start(workers, reporter, stack, stop.set)
+        {then}
+        join(workers, reporter)"""
+
+
+@pytest.mark.parametrize("then, code", [("stop.set()", 0), ("1 / 0", 70)])
+def test_a_service_whose_thread_does_not_end_leaves_it_its_sockets_and_reports(
+    start: Callable[..., subprocess.Popen[str]], then: str, code: int
+) -> None:
+    """Also where an error ends it: ZeroMQ aborts a process that closes a socket under a thread."""
+    process = start(STUCK.format(then=then))
+    found, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == code
+    left, last = lines(found)[-2:]
+    assert left == {"kind": "say", "text": "thread stuck does not end; leaving without it"}
+    assert last["kind"] == ("say" if code else "report") and "closed under it" not in found
+
+
+def test_threads_have_ended_before_anything_is_closed_whatever_ends_a_service() -> None:
+    stop, seen = threading.Event(), []
+    sound = worker(stop.wait)
+    stack = contextlib.ExitStack()
+    stack.callback(lambda: seen.append(sound.is_alive()))
+    start_workers([sound], Reporter("daq", False, stop), stack, stop.set)
+    stack.close()
+    assert seen == [False] and stop.is_set()
 
 
 def test_two_threads_never_mix_their_lines(capfd: pytest.CaptureFixture[str]) -> None:
