@@ -21,7 +21,7 @@ from sim_service.contract.machine import FIT, STEP
 from sim_service.inputs import forget
 from sim_service.inputs.table import ROWS
 from sim_service.loop_data import TYPES, Buffers, Divergence, MachineData, Settings
-from sim_service.shapes import shapes_of
+from sim_service.shapes import shapes_of, without_addresses
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import CLIPPED, DIVERGED, OVER, STAGES, advance_step
 from sync.clock import now_ns
@@ -153,7 +153,8 @@ def replay(
     )
     tape = Tape(
         plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, commands, obeyed,
-        simulation.state.copy(), simulation.params.copy(), machine.floats.copy(),
+        simulation.state.copy(), simulation.params.copy(),
+        without_addresses(simulation.model, machine.floats).copy(),
     )  # fmt: skip
     out = Results(results, reported, np.array([0, -1, 0], np.int64))
     done, at_once = 0, 1
@@ -186,7 +187,8 @@ class StepByStep:
         self._tape = Tape(
             np.zeros((most, simulation.input_layout.words), np.int64), np.arange(most), np.zeros(most, np.int64),
             np.zeros(most, np.int64), np.zeros(most, np.int64), _no_commands(), np.zeros((most, 2), np.int64),
-            simulation.machine.first_state.copy(), simulation.params.copy(), simulation.machine.floats.copy(),
+            simulation.machine.first_state.copy(), simulation.params.copy(),
+            without_addresses(simulation.model, simulation.machine.floats).copy(),
         )  # fmt: skip
         self._tape.flags[:1] = INITIAL | RESTART
         self._machine = simulation.machine._replace(mode=mode())

@@ -9,8 +9,10 @@ parameters, and obeys before the same step. (In earlier records PARAMETER stands
 
 A shape travels to the loop as a row:
 
-    first, behind, n | numbers of the tables but for first to behind, which stay | n parameters
-    | column, x, y, z of what is drawn anew
+    first, behind, last, n | numbers of the tables but for first to behind and the last ones, which stay
+    | n parameters | column, x, y, z of what is drawn anew
+
+The last numbers are the addresses of code (`Unrolled`): whoever has code to give writes it there, at any time.
 """
 
 from typing import Any
@@ -26,7 +28,7 @@ from sync.ring.block import EPOCH, SEQ
 from sync.ring.memory import refuse_too_many
 
 SLOTS = 8  # rows that wait for the loop
-_HEAD = 3
+_HEAD = 4
 
 
 @kernel(FIT)
@@ -36,7 +38,7 @@ def no_fit(state, moved, params, tables, work):
 
 @kernel()
 def change_shape(row, fit, machine):
-    first, behind, given, n = int(row[0]), int(row[1]), int(row[2]), len(machine.floats)
+    first, behind, given, n = int(row[0]), int(row[1]), int(row[3]), len(machine.floats) - int(row[2])
     for i in range(first):
         machine.floats[i] = row[_HEAD + i]
     for i in range(behind, n):
@@ -51,7 +53,18 @@ def change_shape(row, fit, machine):
 
 def _row_size(model: Machine, reshape: Reshape) -> int:
     first, behind = model.placed.remade
-    return _HEAD + len(model.tables.floats) - (behind - first) + len(model.parameters) + 4 * len(reshape.columns)
+    numbers = len(model.tables.floats) - (behind - first) - _addresses(model)
+    return _HEAD + numbers + len(model.parameters) + 4 * len(reshape.columns)
+
+
+def _addresses(model: Machine) -> int:
+    code = model.of(Unrolled)
+    return 0 if code is None else code.count
+
+
+def without_addresses(model: Machine, floats: np.ndarray) -> np.ndarray:
+    """Numbers of its tables that are another shape's, or those of the start: what may come at any time is none."""
+    return floats[: len(floats) - _addresses(model)]
 
 
 def changeable(model: Machine) -> tuple[Tables, np.ndarray, np.ndarray]:
@@ -78,7 +91,9 @@ class Shaping:
         moved = np.column_stack([self._reshape.columns, drawn - self._drawn])
         self._drawn = drawn
         given = values[: len(self._model.parameters)]
-        return np.concatenate([[first, behind, len(given)], made[:first], made[behind:], given, moved.ravel()])
+        numbers = without_addresses(self._model, made)
+        head = [first, behind, len(made) - len(numbers), len(given)]
+        return np.concatenate([head, numbers[:first], numbers[behind:], given, moved.ravel()])
 
 
 def shapes_of(

@@ -198,7 +198,8 @@ class Unrolling:
 
 @dataclass(frozen=True)
 class Unrolled:
-    """A machine that has it: the last of `tables.floats` are addresses, which may come later."""
+    """A machine that has it: the last of `tables.floats` are addresses, which may come later; whether they serve a
+    shape is a number before them."""
 
     count: int
     follow: Callable[[np.ndarray], None]  # keep these, the last of a copy of the floats, as they are

@@ -102,4 +102,4 @@ def test_a_loop_that_does_not_obey_keeps_the_shapes_it_was_given(commanded: Comm
     assert [answer["ok"] for answer in answers] == 8 * [True] + 2 * [False]
     assert "not been obeyed" in answers[-1]["error"]
     rows = commanded.world.simulation.shapes
-    assert rows[:, 3].tolist() == [700.0 + n for n in range(8)]
+    assert rows[:, 4].tolist() == [700.0 + n for n in range(8)]

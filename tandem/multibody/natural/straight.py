@@ -64,6 +64,7 @@ _GEOMETRY = (
     P.FORCE_COEF, P.TANGENT_COEF,
 )  # fmt: skip
 _PLAIN = (0.0, 1.0, -1.0)
+SERVES = 1.0  # in front of the words: they are of the structure of the numbers before them; 0.0: of another
 LARGE = ("assemble", "factorise")  # code of some hundred KiB for a car, where all others together have as much
 
 
@@ -290,13 +291,16 @@ def functions(ints: np.ndarray, reals: np.ndarray, for_gpu: bool) -> list[Functi
 
 
 def with_code(constants: Tables, first: int, words: np.ndarray) -> Tables:
-    """Tables whose core begins at `first` of the ints, with these words behind the floats and an option that says so.
+    """Tables whose core begins at `first` of the ints, with a number that says that these words serve and the words
+    themselves behind the floats, and an option that says where.
 
     The options are the last of the core's ints, and the core the last of the machine's."""
     ints, floats = np.array(constants.ints), np.array(constants.floats)
     assert ints[first + 2 * P.OPTION + 1] == len(ints) - first, "options are not the last"
     ints[first + 2 * P.OPTION + 1] += 1
-    return Tables(read_only(np.append(ints, np.int32(len(floats)))), read_only(np.append(floats, words)))
+    return Tables(
+        read_only(np.append(ints, np.int32(len(floats)))), read_only(np.concatenate([floats, [SERVES], words]))
+    )
 
 
 def generated(ints: np.ndarray, reals: np.ndarray) -> tuple[str, dict[int, list[str]]]:
@@ -415,12 +419,12 @@ def unrolled(machine: Machine, first: int, wait: bool) -> Machine:
 def with_words(machine: Machine, first: int, words: Words) -> Machine:
     """The same machine with these behind the floats of its tables, and of those of any other shape they serve."""
     base = machine.tables
-    ints, _ = with_code(base, first, words.values)
-    floats, size = np.append(base.floats, words.values), len(base.floats)
-    words.follow(floats[size:])
-    places = range(size, len(floats))
+    ints, numbers = with_code(base, first, words.values)
+    floats, size = numbers.copy(), len(NAMES)
+    words.follow(floats[-size:])
+    places = range(len(floats) - size, len(floats))
     made = replace(machine, tables=Tables(ints, read_only(floats))).having(
-        replace(machine.placed, addresses=(*machine.placed.addresses, *places)), Unrolled(len(NAMES), words.follow)
+        replace(machine.placed, addresses=(*machine.placed.addresses, *places)), Unrolled(size, words.follow)
     )
     reshape = machine.of(Reshape)
     if reshape is None:
@@ -430,7 +434,7 @@ def with_words(machine: Machine, first: int, words: Words) -> Machine:
     def other(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         numbers, drawn = make(params)
         same = structure(base.ints[first:], numbers) == words.structure
-        return np.append(numbers, words.values if same else np.zeros(len(NAMES))), drawn
+        return np.concatenate([numbers, [SERVES if same else 0.0], words.values]), drawn
 
     return made.having(replace(reshape, make=other))
 

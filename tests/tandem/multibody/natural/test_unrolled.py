@@ -1,6 +1,8 @@
 """Straight code in the place of index tables: the same bits, whatever of it is there and whenever it comes."""
 
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from sim_service.look_ahead import record
 from sim_service.look_ahead.predict import Predictor
 from sim_service.many_steps import MANY, WORTH_WAITING, for_many_steps
 from sim_service.registry import load_machine
-from sim_service.shapes import changeable
+from sim_service.shapes import Shaping, change_shape, changeable, no_fit
 from sync.config.config import load
 from sync.errors import ConfigError
 from tandem.mechanism.bench.problems import chain
@@ -86,21 +88,63 @@ def test_what_is_kept_is_used_and_a_damaged_file_is_made_again(system, monkeypat
     assert len(compiled) == 1
 
 
+def forgotten(system: Any) -> None:
+    for key in straight._keys(system.ints, system.reals).values():
+        (straight.store.folder() / f"{key}.o").unlink(missing_ok=True)
+
+
 def test_code_is_compiled_by_another_process_and_taken_as_it_comes() -> None:
     small = chain(2, 0.5, 0.25, 1.0, H).build().compile(h=H)
-    for key in straight._keys(small.ints, small.reals).values():
-        (straight.store.folder() / f"{key}.o").unlink(missing_ok=True)
+    forgotten(small)
     found = straight.Words(small.ints, small.reals)
     assert not found.values.any()
     found.compile_beside()
     ints, reals = straight.with_code(straight.Tables(small.ints, small.reals), 0, found.values)
     reals = reals.copy()
-    found.follow(reals[len(small.reals) :])
+    found.follow(reals[-len(NAMES) :])
     until = time.monotonic() + 120.0
     while not found.complete and time.monotonic() < until:
         time.sleep(0.05)
-    assert np.count_nonzero(reals[len(small.reals) :].view(np.int64)) == len(NAMES)
+    assert np.count_nonzero(reals[-len(NAMES) :].view(np.int64)) == len(NAMES)
     assert stepped(small, ints, reals) == stepped(small, small.ints, small.reals)
+
+
+def of_two_shapes() -> tuple[Machine, Any, np.ndarray]:
+    """A chain whose shape may change to one with other plain coefficients; its system, the numbers of that shape."""
+    hanging = chain(3, 0.4, 0.3, 1.0, H).build().compile(h=H)
+    numbers, at = hanging.reals.copy(), hanging.span(P.FORM_COEF)
+    numbers[at] *= 1.01
+
+    def make(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (numbers if params[0] else hanging.reals).copy(), np.zeros((0, 3))
+
+    plain, _ = load_machine("mass_spring")
+    tables = straight.Tables(hanging.ints, straight.read_only(hanging.reals.copy()))
+    machine = replace(plain, tables=tables, parameters=plain.parameters[:1], capabilities=())
+    return machine.having(Reshape(make, no_fit, np.zeros((0, 3)), ())), hanging, numbers
+
+
+def shaped(floats: np.ndarray, row: np.ndarray, tables: Any) -> None:
+    """What the loop does before a step."""
+    one = np.zeros(1)
+    loop = SimpleNamespace(floats=floats, tables=tables, params=one, state=one, first_state=one, work=one)
+    change_shape.py_func(row, lambda *_: None, loop)
+
+
+def test_code_that_comes_after_a_change_of_shape_is_not_used_for_a_shape_it_does_not_serve() -> None:
+    machine, hanging, numbers = of_two_shapes()
+    forgotten(hanging)
+    words = straight.Words(hanging.ints, hanging.reals)
+    coded = straight.with_words(machine, 0, words)
+    tables, floats, _ = changeable(coded)
+    shaping = Shaping(coded, coded.of(Reshape))
+    there, back = shaping.row(np.ones(1)), shaping.row(np.zeros(1))
+    shaped(floats, there, tables)
+    words.compile()
+    assert stepped(hanging, *tables) == stepped(hanging, hanging.ints, numbers)
+    shaped(floats, back, tables)
+    assert words.complete and (floats[-len(NAMES) :].view(np.int64) == words.values.view(np.int64)).all()
+    assert stepped(hanging, *tables) == stepped(hanging, hanging.ints, hanging.reals)
 
 
 def test_few_steps_go_by_tables_and_many_by_straight_code() -> None:
@@ -154,7 +198,7 @@ def test_a_changed_shape_has_straight_code_where_that_serves_it_and_the_same_bit
     floats, _ = coded.make(heavier)
     numbers, _ = plain.make(heavier)
     assert np.count_nonzero(floats[-len(NAMES) :].view(np.int64)) == len(NAMES)
-    assert floats[: -len(NAMES)].tobytes() == numbers.tobytes()
+    assert floats[: len(numbers)].tobytes() == numbers.tobytes()
     tables = replace_floats(unrolled_car.tables, floats)
     assert driven(machine, heavier, tables) == driven(machine, heavier, replace_floats(machine.tables, numbers))
 
