@@ -2,24 +2,38 @@
 
 `compile_beside` starts `python -m MODULE`, gives it `data` on standard input, and calls `each` with every line that it
 prints: what it has finished and kept. It ends with this process; what it has kept stays, the rest is for another run.
+When it ends before this process, `ended` is called with the last line it wrote on standard error, or with how it ended.
 """
 
 import atexit
 import contextlib
 import os
+import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable
 
 from sync.child_python import python_command, python_environment
 
 
-def compile_beside(module: str, data: bytes, each: Callable[[str], None]) -> None:
-    child = subprocess.Popen(
-        python_command("-m", module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env=python_environment(),
-    )  # fmt: skip
-    atexit.register(child.terminate)
+def compile_beside(module: str, data: bytes, each: Callable[[str], None], ended: Callable[[str], None]) -> None:
+    try:
+        errors = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
+        child = subprocess.Popen(
+            python_command("-m", module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+            env=python_environment(),
+        )  # fmt: skip
+    except OSError as error:
+        ended(str(error))
+        return
+    leaving = threading.Event()
+
+    def leave() -> None:
+        leaving.set()
+        child.terminate()
+
+    atexit.register(leave)
 
     def listen() -> None:
         assert child.stdin is not None and child.stdout is not None
@@ -28,7 +42,13 @@ def compile_beside(module: str, data: bytes, each: Callable[[str], None]) -> Non
             child.stdin.close()
             for line in child.stdout:
                 each(line.decode().strip())
-        atexit.unregister(child.terminate)
+        atexit.unregister(leave)
+        with errors:
+            errors.seek(0)
+            lines = [line for line in errors.read().decode(errors="replace").splitlines() if line.strip()]
+        if not leaving.is_set() and child.returncode not in (-signal.SIGINT, -signal.SIGTERM):  # everybody is to end
+            how = f"its compiler ended with {child.returncode}" if child.returncode else ""
+            ended(lines[-1].removeprefix("tandem: ") if lines else how)
 
     threading.Thread(target=listen, daemon=True, name="compiles beside").start()
 

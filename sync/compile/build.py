@@ -6,6 +6,8 @@ first. Modules that run each other (through the file of their package) are one j
 compiled code: after an edit the modules that import the edited one are imported again, and of their kernels those are
 compiled that the edit has changed (sync/compile/stamps.py). A module that
 cannot be imported here (its device's software is missing) is skipped: the process that needs it reports the error.
+Code that cannot be kept (a full disk) is no use to others: `ensure` refuses with a ConfigError. A process that compiles
+for itself uses it and says so once.
 A module that says `COMPILED_WHEN_ASKED = True` is compiled, with what it imports, only where it or one that imports it
 is asked for by name, or with `--all`: what few need does not keep everybody waiting.
 
@@ -13,7 +15,6 @@ Standard library only: a command may ask before it imports anything.
 """
 
 import contextlib
-import fcntl
 import functools
 import gc
 import importlib
@@ -31,9 +32,11 @@ from sync.child_python import python_command, python_environment
 from sync.compile import dependencies as code
 from sync.compile import shipped
 from sync.compile.dependencies import own_cache
+from sync.errors import ConfigError
 
 _WHEN_ASKED = re.compile(r"^COMPILED_WHEN_ASKED = True\b", re.MULTILINE)
 _EVERY_S = 5.0  # between lines of progress where there is no terminal
+_DONE = "done\n"  # what a worker answers; otherwise what is wrong, a line
 Report = Callable[[int, int], None]  # kernels compiled, of how many
 
 
@@ -65,17 +68,18 @@ def ensure(name: str, *modules: str, report: Report | None = None) -> None:
     """Compile what is missing of these modules, or of all; at once if nothing is (20 ms).
 
     `name` is what these modules are for: it is remembered that nothing was missing. One process compiles, others wait.
+    Raises ConfigError where compiled code cannot be kept.
     """
     if done(name):
         return
     own_cache()
-    with open(code.cache_directory() / "build.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with code.alone(code.cache_directory() / "build.lock"):
         if missing(*modules):
             shipped.take()
         if files := missing(*modules):
             build(files, report or Progress())
-        code.marker(name).touch()
+        with contextlib.suppress(OSError):
+            code.marker(name).touch()
 
 
 def ensure_for(*modules: str) -> None:
@@ -143,7 +147,7 @@ def _compiled_in(job: tuple[Path, ...]) -> set[Path]:
 
 class _Worker:
     def __init__(self) -> None:
-        command = python_command("-m", "sync.compile.build", "--worker")
+        command = python_command("-m", "sync.compile.build", code.FOR_OTHERS)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=python_environment()
         )
@@ -167,7 +171,7 @@ class _Worker:
 
 
 def build(files: list[Path], report: Report, workers: int | None = None) -> None:
-    """Compile these, each after what it needs of them."""
+    """Compile these, each after what it needs of them. Raises ConfigError where what is compiled cannot be kept."""
     before = order(files)
     urgency = _urgency(before)
     waiting = sorted(before, key=lambda job: -urgency[job])
@@ -202,6 +206,8 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
                     if not job:  # it did not even get as far as its first module: nor would another
                         return
                     start_worker()
+                elif answer != _DONE:
+                    raise ConfigError(answer.strip())
                 done.add(job)
                 worker.job = ()
                 report(sum(kernels[each] for each in done), total)
@@ -213,11 +219,13 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
 
 def _work() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C just ends it
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a module prints is no answer
     gc.disable()  # a compiler makes millions of objects that are no garbage yet, and this process ends soon
     for line in sys.stdin:
         for name in line.split():
             _compile(name)
-        print("done", flush=True)
+        answers.write(f"{code.lost[-1]}\n" if code.lost else _DONE)
+        answers.flush()
     os._exit(0)  # all is written; taking down an interpreter full of the compiler's objects takes a second
 
 
@@ -228,13 +236,19 @@ def _compile(name: str) -> None:
         return
     from sync.compile import stamps
 
-    stamps.note_compiled(code.file_of(name))
+    if not code.lost:
+        try:
+            stamps.note_compiled(code.file_of(name))
+        except OSError as error:
+            code.not_kept(code.cache_directory(), error)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--worker"]:
+    if sys.argv[1:] == [code.FOR_OTHERS]:
         _work()
-    elif sys.argv[1:] == ["--all"]:
-        ensure("all", *(code.module_name(file) for file in code.all_sources() if code.kernels_in(file)))
-    else:
-        ensure("everything")
+    every = [code.module_name(file) for file in code.all_sources() if code.kernels_in(file)]
+    try:
+        ensure(*(["all", *every] if sys.argv[1:] == ["--all"] else ["everything"]))
+    except ConfigError as refused:
+        print(f"tandem: {refused}", file=sys.stderr)
+        sys.exit(refused.code)

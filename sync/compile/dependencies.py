@@ -12,11 +12,13 @@ milliseconds for the whole tree, so that a command may ask it first thing.
 """
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,6 +32,7 @@ _KERNELS = (
     "daq_service", "sim_service", "sync",
     "tandem/ensembles", "tandem/estimation", "tandem/machines", "tandem/multibody",
 )  # fmt: skip
+FOR_OTHERS = "--worker"  # the argument of a process that compiles ahead
 _DECORATES = "sync.compile.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -65,16 +68,41 @@ def own_folder(folder: Path) -> None:
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = each.stat()
         except OSError as error:
-            raise ConfigError(
-                f"{each}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder you can"
-                " write to"
-            ) from None
+            raise ConfigError(_cannot_be_kept(each, error)) from None
         # a sticky folder above is enough; in ours, others could add files
         if wrong := others_change(found, sticky_is_enough=each != folder):
             right = "empty it and chmod 700 it, or " if found.st_uid in (os.geteuid(), 0) else ""
             raise ConfigError(
                 f"{each}: {wrong}, and compiled code is run from there; {right}set TANDEM_CACHE to a folder of your own"
             )
+
+
+def _cannot_be_kept(folder: Path, error: OSError) -> str:
+    return (
+        f"{folder}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder with room that"
+        " you can write to"
+    )
+
+
+lost: list[str] = []  # what this process compiled and could not keep, in words
+
+
+def not_kept(folder: Path, error: OSError) -> None:
+    """Code is used as it is and not kept: said once. Where code is compiled for others, they refuse (build.py)."""
+    text = _cannot_be_kept(folder, error)
+    if text not in lost:
+        lost.append(text)
+        if sys.argv[1:] != [FOR_OTHERS]:
+            print(f"tandem: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """One process at a time. Without room for the lock none waits: files are written whole or not at all."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            fcntl.flock(stack.enter_context(open(lock, "w")), fcntl.LOCK_EX)
+        yield
 
 
 @functools.cache

@@ -1,22 +1,26 @@
 """Places where numba works longer than it must, or gives up, and what is done there instead; the results are the same.
 
 All reach into numba, so all are taken only in the version they were tried with. In another everything works as it
-does in numba: a start takes longer, and a cache that cannot be read must be deleted by hand.
+does in numba: a start takes longer, a cache that cannot be read must be deleted by hand, and with a full disk nothing
+is compiled.
 """
 
 import functools
 import importlib.util
 import os
 import sys
+import tempfile
 from typing import Any
 
 import llvmlite.binding
 import numba
-from numba.core import base, caching, codegen, environment, targetconfig, types
+from numba.core import base, caching, codegen, dispatcher, environment, targetconfig, types
 from numba.core.options import DefaultOptions
 from numba.core.runtime import rtsys
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.context import BaseContext
+
+from sync.compile import dependencies
 
 _TRIED = "0.68.1"
 _ARRAY_FUNCTIONS = "numba.np.arraymath"
@@ -41,7 +45,8 @@ def take() -> None:
         codegen.JITCPUCodegen._library_class = _Library
         codegen.JITCPUCodegen.set_env = _set_env
         codegen.JITCPUCodegen.magic_tuple = _of_the_folder
-        caching.Cache.load_overload = _load
+        caching.Cache.load_overload, caching.Cache.save_overload = _load, _save
+        dispatcher.Dispatcher.enable_caching = _enable_caching  # type: ignore[method-assign]
         caching.IndexDataCacheFile._load_index = _entries
         caching.IndexDataCacheFile._load_data = _entry
         environment._rebuild_env = _rebuild_env
@@ -278,3 +283,29 @@ def _entry(self: Any, name: str) -> Any:
         raise
     except Exception as error:
         raise FileNotFoundError(name) from error  # as numba takes a file that was removed: compiled anew
+
+
+# ---- a disk that is full: what was compiled is used, and not kept. The folder of a kernel is made before it is
+# ---- compiled, and numba knows no place where that failed.
+
+_numba_save, _numba_enable = caching.Cache.save_overload, dispatcher.Dispatcher.enable_caching
+
+
+def _save(self: Any, sig: Any, data: Any) -> None:
+    try:
+        _numba_save(self, sig, data)
+    except OSError as error:
+        dependencies.not_kept(dependencies.cache_directory(), error)
+
+
+def _enable_caching(self: Any) -> None:
+    try:
+        _numba_enable(self)
+    except RuntimeError:
+        folder = dependencies.cache_directory()
+        try:
+            os.rmdir(tempfile.mkdtemp(dir=folder))
+        except OSError as error:
+            dependencies.not_kept(folder, error)
+        else:
+            raise

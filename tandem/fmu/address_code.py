@@ -6,7 +6,6 @@ are a run's, and other processors are not served. On x86 it is compiled to stand
 """
 
 import platform
-import struct
 
 from sim_service.contract.machine import Machine
 from sync.errors import ConfigError
@@ -14,6 +13,7 @@ from tandem.fmu.object_code import kernel_object
 from tandem.fmu.platforms import HOST, Platform
 from tandem.multibody.code import store
 from tandem.multibody.code.code_parts import CodeParts
+from tandem.multibody.code.llvm import unpacked
 
 KERNEL = "tandem_code_{}"
 
@@ -45,13 +45,9 @@ def objects(machine: Machine, parts: CodeParts, wanted: Platform) -> list[bytes]
     data = store.read(store.folder() / f"{key}.o", key)
     if data is None:
         raise ConfigError(f"{machine.name}: its generated code is not in the cache any more; load it again")
-    (count,) = struct.unpack_from("<Q", data)
-    found, at = [], 8 * (count + 1)
     # an object for every function, in their order; those that no step calls stay behind
-    for name, size in zip(parts.generated.address, struct.unpack_from(f"<{count}Q", data, 8), strict=True):
-        if name in parts.names:
-            found.append(data[at : at + size])
-        at += size
+    named = zip(parts.generated.address, unpacked(data), strict=True)
+    found = [code for name, code in named if name in parts.names]
     for k, (kernel, signature) in enumerate(parts.kernels):
         found.append(kernel_object(machine, kernel, signature, KERNEL.format(k), wanted.triple))
     return found

@@ -431,14 +431,17 @@ def packed(objects: Sequence[bytes]) -> bytes:
 def load(key: str, signatures: Sequence[Signature], work_size: int, folder: Path) -> Compiled | None:
     """Machine code by its key, if the cache has it."""
     data = store.read(folder / f"{key}.o", key)
-    if data is None:
-        return None
+    return None if data is None else Compiled(signatures, unpacked(data), work_size, key)
+
+
+def unpacked(data: bytes) -> list[bytes]:
+    """Object files as `packed` has them."""
     (count,) = struct.unpack_from("<Q", data)
     objects, at = [], 8 * (count + 1)
     for size in struct.unpack_from(f"<{count}Q", data, 8):
         objects.append(data[at : at + size])
         at += size
-    return Compiled(signatures, objects, work_size, key)
+    return objects
 
 
 def object_code(text: str, triple: str | None = None) -> bytes:

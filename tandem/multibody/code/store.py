@@ -7,7 +7,6 @@ many, those that were not read for longest.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import time
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sync.compile import dependencies
-from sync.files.private import FOLDER_MODE, rewrite
+from sync.files.private import rewrite
 
 KEEP_S = 7 * 24 * 3600
 USED_S = 24 * 3600
@@ -26,8 +25,9 @@ _LOCKS = 16
 def folder() -> Path:
     dependencies.own_cache()
     out = dependencies.cache_directory() / "relative"
-    out.mkdir(mode=FOLDER_MODE, exist_ok=True)
-    os.utime(out)  # one that is used is not swept away as a whole (sync/compile/jit.py)
+    dependencies.own_folder(out)
+    with contextlib.suppress(OSError):
+        os.utime(out)  # one that is used is not swept away as a whole (sync/compile/jit.py)
     return out
 
 
@@ -48,9 +48,11 @@ def read(path: Path, key: str) -> bytes | None:
 
 
 def write(path: Path, key: str, data: bytes) -> None:
-    """Another process may be reading, or writing the same. A disk that is full is no reason to stop."""
-    with contextlib.suppress(OSError):
+    """Another process may be reading, or writing the same. A disk that is full is no reason to stop: it is said."""
+    try:
         rewrite(path, _seal(key, data) + data)
+    except OSError as error:
+        dependencies.not_kept(path.parent, error)
     sweep(path.parent)
 
 
@@ -70,8 +72,7 @@ def sweep(folder: Path) -> None:
 @contextlib.contextmanager
 def locked(folder: Path, key: str) -> Iterator[None]:
     """One process makes what has this key; others wait for it. Some keys share a lock."""
-    with open(folder / f"lock{int(key, 16) % _LOCKS}", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with dependencies.alone(folder / f"lock{int(key, 16) % _LOCKS}"):
         yield
 
 

@@ -19,12 +19,13 @@ what is switched off by its weight, `_mask`.
 """
 
 import contextlib
+import functools
 import hashlib
 import io
 import math
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from tandem.multibody.code import store
 from tandem.multibody.code.calls import as_word
 from tandem.multibody.code.graph import Expr, Graph
 from tandem.multibody.code.llvm import (
+    Compiled,
     Function,
     Signature,
     arguments_of,
@@ -48,6 +50,7 @@ from tandem.multibody.code.llvm import (
     machine_names,
     object_code,
     packed,
+    unpacked,
 )
 from tandem.multibody.code.source import DeviceSource
 from tandem.multibody.code.tracing import Vector, trace, window
@@ -65,6 +68,7 @@ _GEOMETRY = (
 )  # fmt: skip
 _PLAIN = (0.0, 1.0, -1.0)
 SERVES = 1.0  # in front of the words: they are of the structure of the numbers before them; 0.0: of another
+_TRIES = 2  # of the process that compiles beside
 LARGE = ("assemble", "factorise")  # code of some hundred KiB for a car, where all others together have as much
 
 
@@ -336,21 +340,21 @@ def _keys(ints: np.ndarray, reals: np.ndarray) -> dict[str, str]:
     return {name: hashlib.sha256("\0".join((name, *of)).encode()).hexdigest()[:32] for name in NAMES}
 
 
-def _address(name: str, key: str) -> int | None:
-    found = load(key, [Signature(name, (), ({},))], 0, store.folder())
-    return None if found is None else found.address[name]
+def _signatures(name: str) -> list[Signature]:
+    return [Signature(name, (), ({},))]
 
 
-def compile_functions(ints: np.ndarray, reals: np.ndarray, each: Callable[[str, int], None]) -> None:
-    """Compile what is missing, the smallest first; `each` hears the name of what is there and how many are."""
+def compile_functions(ints: np.ndarray, reals: np.ndarray) -> Iterator[tuple[str, bytes]]:
+    """Names and object code, packed, the smallest first. What is missing is compiled, and kept where there is room."""
     keys, folder = _keys(ints, reals), store.folder()
     kernels = {kernel.name: kernel for kernel in _kernels(ints, reals, False)}
-    for done, name in enumerate(sorted(NAMES, key=lambda name: name in LARGE), 1):
+    for name in sorted(NAMES, key=lambda name: name in LARGE):
         with store.locked(folder, keys[name]):
-            if store.read(folder / f"{keys[name]}.o", keys[name]) is None:
-                code = object_code(in_own_room([kernels[name].function(False)], PART))
-                store.write(folder / f"{keys[name]}.o", keys[name], packed([code]))
-        each(name, done)
+            found = store.read(folder / f"{keys[name]}.o", keys[name])
+            if found is None:
+                found = packed([object_code(in_own_room([kernels[name].function(False)], PART))])
+                store.write(folder / f"{keys[name]}.o", keys[name], found)
+        yield name, found
 
 
 class Words:
@@ -363,7 +367,7 @@ class Words:
         self.values = np.zeros(len(NAMES))
         self._arrays = [self.values]
         self._lock = threading.Lock()
-        self._beside = False
+        self._running, self._tries = False, _TRIES
         self._take()
 
     @property
@@ -378,27 +382,44 @@ class Words:
 
     def _take(self) -> None:
         for name, key in list(self._keys.items()):
-            if (address := _address(name, key)) is not None:
-                with self._lock:
-                    for array in self._arrays:  # a step that is being made sees all of a word or nothing
-                        array[NAMES.index(name)] = as_word(address)
-                    self._keys.pop(name, None)
+            if (found := load(key, _signatures(name), 0, store.folder())) is not None:
+                self._put(name, found)
+
+    def _put(self, name: str, code: Compiled) -> None:
+        with self._lock:
+            for array in self._arrays:  # a step that is being made sees all of a word or nothing
+                array[NAMES.index(name)] = as_word(code.address[name])
+            self._keys.pop(name, None)
 
     def compile(self) -> None:
-        """What is not there, now."""
+        """What is not there, now; it need not be kept."""
         progress = Progress()
-        compile_functions(self._ints, self._reals, lambda _, done: progress(done, len(NAMES)))
-        self._take()
+        for done, (name, data) in enumerate(compile_functions(self._ints, self._reals), 1):
+            if name in self._keys:
+                self._put(name, Compiled(_signatures(name), unpacked(data), 0))
+            progress(done, len(NAMES))
 
     def compile_beside(self) -> None:
-        """The same in an idle process; nothing waits for it."""
-        if self._beside or self.complete:
-            return
+        """The same in an idle process; nothing waits for it. One that failed is tried again by the next who asks."""
+        with self._lock:
+            if self.complete or self._running or not self._tries:
+                return
+            self._running, self._tries = True, self._tries - 1
         text = io.BytesIO()
         for array in (self._ints, self._reals):
             np.save(text, array, allow_pickle=False)
-        self._beside = True
-        compile_beside("tandem.multibody.natural.straight", text.getvalue(), lambda _: self._take())
+        compile_beside("tandem.multibody.natural.straight", text.getvalue(), lambda _: self._take(), self._ended)
+
+    def _ended(self, said: str) -> None:
+        self._running = False
+        if not self.complete:
+            _note(said or "it is not in the cache")
+
+
+@functools.cache
+def _note(why: str) -> None:
+    """Once: a process makes the same machine many times."""
+    print(f"tandem: no unrolled code, steps go by index tables: {why}", file=sys.stderr, flush=True)
 
 
 _words: dict[str, Words] = {}  # by structure: a study makes one machine after the other
@@ -434,6 +455,8 @@ def with_words(machine: Machine, first: int, words: Words) -> Machine:
     def other(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         numbers, drawn = make(params)
         same = structure(base.ints[first:], numbers) == words.structure
+        if not same:
+            _note("a shape whose plain coefficients are others")
         return np.concatenate([numbers, [SERVES if same else 0.0], words.values]), drawn
 
     return made.having(replace(reshape, make=other))
@@ -444,7 +467,8 @@ def main() -> int:
     be_idle()
     data = io.BytesIO(sys.stdin.buffer.read())
     ints, reals = (np.load(data, allow_pickle=False) for _ in range(2))
-    compile_functions(ints, reals, lambda name, _: print(name, flush=True))
+    for name, _ in compile_functions(ints, reals):
+        print(name, flush=True)
     return 0
 
 

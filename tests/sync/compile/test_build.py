@@ -1,6 +1,7 @@
 """Everything is compiled ahead, on all cores, once; an edit compiles again what depends on it."""
 
 import json
+import resource
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,31 @@ def test_an_edit_builds_what_depends_on_it(tree: Path) -> None:
     _write(tree, "sim_service.three", "from sync.one import one\nUNUSED = 1", "2 * one(x)")
     assert set(_misses(tree).values()) == {0}
     assert _built(tree)[0] == "compiling 0 of 2"
+
+
+def _with_little_room(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """No file may become larger than one block: as on a disk that is full."""
+    env = environment(TANDEM_CACHE=str(tree.parent / "cache")) | {"PYTHONPATH": str(tree)}
+    return subprocess.run(
+        [sys.executable, *command], cwd=tree, env=env, capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+    )  # fmt: skip
+
+
+def test_what_cannot_be_kept_is_refused_by_who_compiles_for_others(tree: Path) -> None:
+    done = _with_little_room(tree, "-m", "sync.compile.build")
+    assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith(f"tandem: {tree.parent / 'cache'}")
+    said = done.stderr.splitlines()[-1]
+    assert "cannot be kept there: File too large; set TANDEM_CACHE" in said and "Traceback" not in done.stderr
+    assert done.stderr.count("cannot be kept") == 1
+    assert set(_misses(tree).values()) == {1}, "nothing that was cut short is loaded, and nothing noted as compiled"
+
+
+def test_what_cannot_be_kept_is_used_by_who_compiles_for_itself(tree: Path) -> None:
+    done = _with_little_room(tree, "-c", "from sim_service.four import four; print(four(1))")
+    assert (done.returncode, done.stdout) == (0, "4\n")
+    assert done.stderr.startswith(f"tandem: {tree.parent / 'cache'}") and done.stderr.count("\n") == 1
+    assert not list((tree.parent / "cache").rglob("*.nbc"))
 
 
 @pytest.mark.drill

@@ -1,6 +1,9 @@
 """Straight code in the place of index tables: the same bits, whatever of it is there and whenever it comes."""
 
+import resource
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -107,6 +110,38 @@ def test_code_is_compiled_by_another_process_and_taken_as_it_comes() -> None:
         time.sleep(0.05)
     assert np.count_nonzero(reals[-len(NAMES) :].view(np.int64)) == len(NAMES)
     assert stepped(small, ints, reals) == stepped(small, small.ints, small.reals)
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """No file becomes larger than a block, here and in processes that are started."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_code_that_cannot_be_kept_is_used_where_it_was_compiled(full_disk, monkeypatch, capfd) -> None:
+    small = chain(6, 0.4, 0.35, 1.0, H).build().compile(h=H)
+    monkeypatch.setattr(straight.store.dependencies, "lost", [])
+    forgotten(small)
+    ints, reals = straight.with_code(straight.Tables(small.ints, small.reals), 0, words(small))
+    assert stepped(small, ints, reals) == stepped(small, small.ints, small.reals)
+    assert capfd.readouterr().err.count("cannot be kept there: File too large; set TANDEM_CACHE") == 1
+
+
+def test_a_compiler_beside_that_fails_is_tried_again_and_said_once(full_disk, capfd) -> None:
+    small = chain(6, 0.4, 0.35, 1.0, H).build().compile(h=H)
+    forgotten(small)
+    found, said = straight.Words(small.ints, small.reals), ""
+    for _ in range(2):
+        found.compile_beside()
+        until = time.monotonic() + 120.0
+        while any(thread.name == "compiles beside" for thread in threading.enumerate()) and time.monotonic() < until:
+            time.sleep(0.05)
+        said += capfd.readouterr().err
+    assert not found.complete
+    assert said.count("steps go by index tables") == said.count("cannot be kept there: File too large") == 1
 
 
 def of_two_shapes() -> tuple[Machine, Any, np.ndarray]:
