@@ -18,6 +18,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import itertools
 import os
 import re
 import selectors
@@ -35,6 +36,7 @@ from sync.compile.dependencies import own_cache
 from sync.errors import ConfigError
 
 _WHEN_ASKED = re.compile(r"^COMPILED_WHEN_ASKED = True\b", re.MULTILINE)
+_WORD = re.compile(r"[a-z][\w-]*")  # of a command line, before its options and files
 _EVERY_S = 5.0  # between lines of progress where there is no terminal
 _DONE = "done\n"  # what a worker answers; otherwise what is wrong, a line
 Report = Callable[[int, int], None]  # kernels compiled, of how many
@@ -94,9 +96,13 @@ def ensure_for(*modules: str) -> None:
 
 
 class Progress:
-    """A line that is written over on a terminal; elsewhere one every few seconds. Nothing in the first `silent_s`."""
+    """A line that is written over on a terminal; elsewhere one every few seconds. Nothing in the first `silent_s`.
 
-    def __init__(self, silent_s: float = 0.0) -> None:
+    It says for which command of ours something is compiled, and for how long."""
+
+    def __init__(self, silent_s: float = 0.0, of: str = "") -> None:
+        command = _command()
+        self._what = f"compiling{of and f' {of}'}{command and f' for `{command}`:'}"
         # below a bar, which stands in the place of standard error, a line is shown only when it ends
         self._terminal = sys.stderr.isatty() and sys.stderr is sys.__stderr__
         self._begun = time.monotonic()
@@ -104,19 +110,26 @@ class Progress:
         self._shown = False
 
     def __call__(self, done: int, total: int) -> None:
-        self.show(f"compiling {done} of {total}", done == total)
+        self.show(f"{self._what} {done} of {total}", done == total)
 
     def show(self, text: str, ended: bool = False) -> None:
         now = time.monotonic()
         if now < self._next and not (self._shown and (ended or self._terminal)):
             return
         self._shown = True
-        took = f" ({now - self._begun:.0f} s)" if ended else ""
+        took = f" ({now - self._begun:.0f} s)" if ended or now - self._begun >= 1.0 else ""
         if self._terminal:
             print(f"\r\x1b[K{text}{took}", end="\n" if ended else "", file=sys.stderr, flush=True)
         else:
             self._next = now + _EVERY_S
             print(f"{text}{took}", file=sys.stderr, flush=True)
+
+
+def _command() -> str:
+    """What was typed after `tandem`, up to its options and files; nothing of another program."""
+    place = Path(sys.argv[0])
+    ours = "tandem" in (place.name, place.parent.name)
+    return " ".join(itertools.takewhile(_WORD.fullmatch, sys.argv[1:])) if ours else ""
 
 
 def order(files: list[Path]) -> dict[tuple[Path, ...], set[tuple[Path, ...]]]:

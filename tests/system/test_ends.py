@@ -131,7 +131,7 @@ def test_ctrl_c_while_it_compiles_has_that_code_too(tmp_path: Path) -> None:
     assert run.stderr is not None
     try:
         said = iter(run.stderr.readline, "")
-        assert any("compiling 0 of" in line for line in said)
+        assert any("compiling for `drive`: 0 of" in line for line in said)
         until(lambda: list((tmp_path / "cache").rglob("*.nbi")), "nobody compiles")
         workers = [int(pid) for pid in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
         os.killpg(run.pid, signal.SIGINT)  # everybody, as a terminal does

@@ -393,7 +393,7 @@ class Words:
 
     def compile(self) -> None:
         """What is not there, now; it need not be kept."""
-        progress = Progress()
+        progress = Progress(of="unrolled code")
         for done, (name, data) in enumerate(compile_functions(self._ints, self._reals), 1):
             if name in self._keys:
                 self._put(name, Compiled(_signatures(name), unpacked(data), 0))

@@ -29,7 +29,7 @@ import numpy as np
 from sync.compile import dependencies
 from sync.compile.build import Progress
 from tandem.multibody.code import store
-from tandem.multibody.code.llvm import Compiled, Report, Signature, compiled, load, machine_names
+from tandem.multibody.code.llvm import Compiled, Signature, compiled, load, machine_names
 from tandem.multibody.natural.equations import Equations
 from tandem.multibody.natural.linear import Linear
 from tandem.multibody.relative.generate import Generated, Position, Writer, generate, write_functions
@@ -67,7 +67,7 @@ def build(
 def _make(
     folder: Path, key: str, mechanism: Equations, cut: Sequence[str], tree: Tree | None, at: Position | None
 ) -> tuple[Generated, Compiled]:
-    progress = Progress(SILENT_S)
+    progress = Progress(SILENT_S, of="equations of motion")
     one = Writer(mechanism, make_tree(mechanism, cut) if tree is None else tree, at)
     one.write_places()
     names = tuple(one.links.p.names)
@@ -78,7 +78,7 @@ def _make(
     else:
         progress.show("writing equations of motion")
         made = write_functions(one)
-        code = compiled(made.functions, folder, report=_report(progress))
+        code = compiled(made.functions, folder, report=progress)
         if made.parameter_names == names:  # otherwise a parameter was found late, and structure did not know it
             store.write(folder / f"{alike}.code", alike, _packed(made, _STRUCTURE, code))
     store.write(folder / f"{key}.system", key, _packed(made, (*_NUMBERS, *_STRUCTURE), code))
@@ -107,10 +107,6 @@ def _with_code_of(folder: Path, alike: str, one: Writer) -> tuple[Generated, Com
         return None
     numbers = one.tree, one.at, tuple(one.ports), tuple(one.links.p.names), np.array(one.links.p.values)
     return _restored(one.m, dict(zip(_NUMBERS, numbers, strict=True)) | entry), code
-
-
-def _report(progress: Progress) -> Report:
-    return lambda done, total: progress.show(f"compiling equations of motion {done} of {total}", done == total)
 
 
 # ---- entries ---------------------------------------------------------------------------------------------------------

@@ -148,6 +148,27 @@ def test_processes_that_ask_together_wait_for_the_one_that_compiles(tree: Path) 
     assert set(_misses(tree).values()) == {0}
 
 
+def test_progress_says_for_which_command_and_since_when(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(build.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/tandem", "vehicle", "report", "own/buggy.toml", "--json"])
+    kernels, equations = build.Progress(), build.Progress(of="equations of motion")
+    for now[0], done in ((0.0, 0), (12.0, 3), (21.0, 4)):
+        kernels(done, 4)
+    equations(1, 4)
+    monkeypatch.setattr(sys, "argv", ["-c", "vehicle"])
+    build.Progress()(0, 4)
+    assert capsys.readouterr().err.splitlines() == [
+        "compiling for `vehicle report`: 0 of 4",
+        "compiling for `vehicle report`: 3 of 4 (12 s)",
+        "compiling for `vehicle report`: 4 of 4 (21 s)",
+        "compiling equations of motion for `vehicle report`: 1 of 4 (21 s)",
+        "compiling 0 of 4",
+    ]
+
+
 def test_what_is_compiled_for_a_clock_is_compiled_ahead_too() -> None:
     names = ("daq_service.acquire", "daq_service.effort", "sim_service.loop")
     for file in map(build.code.file_of, names):
