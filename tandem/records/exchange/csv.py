@@ -4,7 +4,8 @@ One header line, `name [unit]`, then numbers: spreadsheets, `pandas.read_csv` an
 word about it. Integers are written whole, floating point numbers with as many digits as bring the same bits back.
 
 Reading takes what others write, too: comma, semicolon or tab; a decimal comma where the separator is another sign;
-units in the header (`name [unit]`, `name (unit)`) or in a second line; UTF-8, UTF-16 or what old spreadsheets write.
+units in the header (`name [unit]`, `name (unit)`) or in a second line; UTF-8, UTF-16 or what old spreadsheets write. An
+empty cell is no reading, as where columns have different rates: NaN.
 """
 
 import codecs
@@ -123,6 +124,7 @@ class _Text:
 
     def __init__(self, path: Path, progress: Progress):
         self.path, self._progress, self._share = path, progress, 0.0
+        self._blank: set[str] = set()
         encoding = self._encoding()
         try:
             with open(path, encoding=encoding, newline="") as file:
@@ -172,7 +174,7 @@ class _Text:
 
     def sheet(self, name: str) -> Sheet:
         units = dict(zip(self._names, self._units, strict=True))
-        return Sheet(name, units, self._load, lambda row: f"line {row + 1 + self._form.skip}")
+        return Sheet(name, units, self._load, lambda row: f"line {row + 1 + self._form.skip}", blank=self._blank)
 
     def _load(self, names: list[str]) -> dict[str, np.ndarray]:
         places = [self._names.index(name) for name in names]
@@ -220,13 +222,16 @@ class _Text:
         except ValueError:
             pass
         try:
-            return np.array([float(cell) for cell in _plain(cells, self._form.decimal_comma)])
+            plain = _plain(cells, self._form.decimal_comma)
+            values = [float(cell) if cell and not cell.isspace() else None for cell in plain]
+            if None in values:
+                self._blank.add(name)
+            return np.array(values, np.float64)  # None is NaN
         except ValueError:
             pass
         for k, cell in enumerate(cells):
-            if not _is_number(cell, self._form.decimal_comma):
-                what = f"{cell!r} is not a number" if cell.strip() else "the cell is empty, a number is expected"
-                raise ExchangeError(f"{self.path}: line {first_line + k}, column {name}: {what}")
+            if cell.strip() and not _is_number(cell, self._form.decimal_comma):
+                raise ExchangeError(f"{self.path}: line {first_line + k}, column {name}: {cell!r} is not a number")
         raise AssertionError("every cell is a number")
 
 

@@ -230,14 +230,14 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
     )
     sources = mapped(measurement, [*asked.maps, *_own_maps(asked, config, measurement)], layout, config.inputs)
     wanted = mapped_outputs(measurement, asked.measured, outputs)
-    series = _series(asked, config, measurement, sources)
+    series, remarks = _series(asked, config, measurement, sources)
     if not series:
         raise ExchangeError(f"{path}: every channel is mapped to a number; at least one must be a column")
     try:
         blocks = onto_blocks(list(series.values()), config.period_ns)
     except ExchangeError as error:
         raise ExchangeError(f"{path}: {error}") from None
-    of_sensors, remarks = measured_series(measurement, wanted, asked.time)
+    of_sensors, more = measured_series(measurement, wanted, asked.time)
     shift = max(-min([int(blocks.t_ns[0]), *(int(s.t_ns[0]) for s in of_sensors)]), 0)
     words = np.zeros((len(blocks.t_ns), layout.words), np.int64)
     records = layout.view(words)
@@ -260,7 +260,7 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
         "shift_ns": shift,
         "channels": {m.channel.name: f"{m.source.column} [{m.source.unit.symbol}]" for m in sources},
         "measured": {s.name: s.about for s in of_sensors},
-        "remarks": [*measurement.remarks, *remarks],
+        "remarks": [*measurement.remarks, *remarks, *more],
     }
     topics = {"/daq": CompleteTopic(layout, words, np.arange(len(words), dtype=np.int64))}
     topics |= measured_topics(of_sensors, shift)
@@ -276,9 +276,11 @@ def _own_maps(asked: Asked, config: Config, measurement: Measurement) -> list[st
     return [f"{name}={column}" for name, column in found.items() if column is not None and name not in given]
 
 
-def _series(asked: Asked, config: Config, measurement: Measurement, sources: list[Mapped]) -> dict[str, Series]:
-    """By channel; a sheet is loaded once."""
-    found = {}
+def _series(
+    asked: Asked, config: Config, measurement: Measurement, sources: list[Mapped]
+) -> tuple[dict[str, Series], list[str]]:
+    """(by channel, what should be known about them); a sheet is loaded once."""
+    found, remarks = {}, []
     for sheet in measurement.sheets:
         mine = [m for m in sources if m.source.sheet is sheet]
         if not mine:
@@ -286,14 +288,21 @@ def _series(asked: Asked, config: Config, measurement: Measurement, sources: lis
         loaded = samples(measurement, sheet, list(dict.fromkeys(m.source.column for m in mine)), asked.time)
         for m in mine:
             t_ns, values = loaded[m.source.column]
-            where = functools.partial(_where, measurement, sheet, m.source.column)
+            rows = np.flatnonzero(~np.isnan(values))  # where there is a reading
+            if not len(rows):
+                raise ExchangeError(f"{measurement.path}: column {m.source.column} holds no number at all")
+            if len(rows) < len(values):
+                none = len(values) - len(rows)
+                remarks.append(f"{m.channel.name}: {none} of {len(values)} readings are not a number: left out")
+                t_ns, values = t_ns[rows], values[rows]
+            where = functools.partial(_where, measurement, sheet, m.source.column, rows)
             counts = to_counts(values, m.channel, config.inputs, m.source.unit, where)
             found[m.channel.name] = Series(m.source.column, t_ns, counts)
-    return found
+    return found, remarks
 
 
-def _where(measurement: Measurement, sheet: Sheet, column: str, row: int) -> str:
-    return f"{measurement.path}: {sheet.where(row)}, column {column}"
+def _where(measurement: Measurement, sheet: Sheet, column: str, rows: np.ndarray, place: int) -> str:
+    return f"{measurement.path}: {sheet.where(int(rows[place]))}, column {column}"
 
 
 def _of_config(

@@ -118,7 +118,9 @@ def _check_type(path: Path, name: str, kind: Any) -> None:
 
 def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
     kind = column.type
-    if column.null_count:
+    if column.null_count and not pa.types.is_timestamp(kind):
+        column, kind = column.cast(pa.float64()), pa.float64()  # no reading: NaN
+    if column.null_count and pa.types.is_timestamp(kind):
         row = column.is_null().to_numpy().argmax() + 1
         raise ExchangeError(f"{path}: row {row}, column {name}: holds no value, a number is expected")
     if pa.types.is_timestamp(kind):

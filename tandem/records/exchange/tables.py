@@ -119,6 +119,7 @@ class Sheet:
     load: Callable[[list[str]], dict[str, np.ndarray]]
     where: Callable[[int], str]  # how a user finds a row
     seconds: Callable[[str], np.ndarray] | None = None  # of a loaded column's samples, if the file itself says them
+    blank: set[str] = field(default_factory=set)  # loaded columns in which cells were empty
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,8 @@ def blocks_from(path: Path, sheet: Sheet, layout: Layout) -> CompleteTopic:
     placed = POSITION in sheet.columns
     values = sheet.load([*names, POSITION] if placed else names)
     rows = len(values["t_ns"])
+    if sheet.blank:
+        raise ExchangeError(f"{path}: column {min(sheet.blank)} has empty cells; export the run again")
     if any(len(column) != rows for column in values.values()):
         raise ExchangeError(f"{path}: its columns are of different length; export the run again")
     words = np.zeros((rows, layout.words), np.int64)

@@ -492,6 +492,18 @@ def test_another_rate_is_put_on_the_daqs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(at_daq["steering"], np.arange(len(at_daq)) // 4)
 
 
+def test_an_empty_cell_is_no_reading(tmp_path: Path) -> None:
+    """The usual export of several rates: a row wherever one of the columns has a value."""
+    rows = [f"{k * 1e-3:.3f},{k if k % 2 == 0 else ''},{'' if k % 5 else k},{k / 5}" for k in range(100)]
+    file = tmp_path / "m.csv"
+    file.write_text("time [s],Angle [deg],Accel [%],Brk [bar]\n" + "\n".join(rows) + "\n")
+    run = open_run(brought(file, tmp_path / "runs", *MAPS))
+    found = run.topics["/daq"].blocks
+    newest = np.rint((np.arange(len(found)) // 5 * 5) / 100.0 * 420.0)  # the last there was
+    np.testing.assert_array_equal(found["throttle"], newest)
+    assert "throttle: 80 of 100 readings are not a number: left out" in run.json("summary.json")["remarks"]
+
+
 def test_a_rate_fits_within_what_crystals_do() -> None:
     t = np.arange(1000) * MS
     assert fits(t, MS) and fits(np.rint(t * (1 + 9e-5)).astype(np.int64), MS)
@@ -545,8 +557,10 @@ HEAD = "time [s],Angle [deg],Accel [%],Brk [bar]\n"
         ("time,Angle,Accel,Brk\n" + ROWS, MAPS, ["in which unit time", "--time time:s"]),
         ("time [m],Angle,Accel,Brk\n" + ROWS, MAPS, ["time in 'm'", "s, ms, us, ns"]),
         (HEAD + ROWS + "0.002,left,2,3\n", MAPS, ["line 4, column Angle", "'left' is not a number"]),
-        (HEAD + ROWS + "0.002,,2,3\n", MAPS, ["line 4, column Angle", "cell is empty"]),
-        (HEAD + ROWS + "0.002,nan,2,3\n", MAPS, ["line 4, column Angle", "nan is not a number"]),
+        (HEAD + "0,,2,3\n0.001,,2,3\n", MAPS, ["column Angle holds no number at all"]),
+        (HEAD + ROWS + "0.002,inf,2,3\n", MAPS, ["line 4, column Angle", "inf is not a number"]),
+        (HEAD + "0,,2,3\n0.001,inf,2,3\n", MAPS, ["line 3, column Angle", "inf is not a number"]),
+        (HEAD + ROWS + ",1,2,3\n", MAPS, ["line 4, column time", "no instant"]),
         (HEAD + ROWS + "0.002,1_0,2,3\n", MAPS, ["line 4, column Angle", "'1_0' is not a number"]),
         (HEAD + ROWS + "0.002,1,2\n", MAPS, ["line 4", "has 3 cells, 4 columns are named"]),
         (HEAD + ROWS + "\n0.002,1,2,3\n", MAPS, ["line 4", "has 0 cells"]),
