@@ -60,6 +60,7 @@ class Quantity:
     unit: str
     text: str
     optional: bool = False  # of an input: what no row of [inputs] gives comes as NaN, and the step puts its own there
+    at_end: bool = False  # of an input: a step has it where it ends, not where it begins
 
 
 @dataclass(frozen=True)

@@ -218,6 +218,5 @@ def validate(
         with progress("validate") as update:
             done = pages.validate(study, found, given, Narrowed(from_s, to_s), workers, update)
         folder = run_folder(runs, f"validate_{done.problem.study.name}")
-        if not done.diverged:
-            report(folder / "worst", lambda place: write_window(done.problem, done.worst, place), "worst window, a run")
+        report(folder / "worst", lambda place: write_window(done.problem, done.worst, place), "worst window, a run")
     give(pages.report(done), as_json, folder)

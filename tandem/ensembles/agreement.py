@@ -80,22 +80,31 @@ def band(measured: np.ndarray, settings: Measured) -> np.ndarray:
     return np.asarray(settings.tolerance + settings.tolerance_share * np.abs(measured))
 
 
+def ran(windows: Sequence[Window], predicted: Predicted) -> tuple[list[Window], list[dict[str, np.ndarray]]]:
+    """Those in which the machine did not diverge."""
+    pairs = [
+        pair for pair in zip(windows, predicted, strict=True) if all(np.isfinite(v).all() for v in pair[1].values())
+    ]
+    return [window for window, _ in pairs], [made for _, made in pairs]
+
+
 def over(windows: Sequence[Window], predicted: Predicted, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Measured and simulated, window after window."""
     return np.concatenate([w.measured[name] for w in windows]), np.concatenate([p[name] for p in predicted])
 
 
 def channels(problem: Problem, predicted: Predicted, fitted: bool) -> dict[str, Agreement]:
-    """Of every channel, over the windows that were fitted, or over those that were not; {} without any."""
+    """Of every channel, over the windows that were fitted, or over those that were not, as far as the machine did not
+    diverge in them; {} without any."""
     part = slice(0, problem.fitted) if fitted else slice(problem.fitted, None)
-    windows = problem.windows[part]
+    windows, made = ran(problem.windows[part], predicted[part])
     if not windows:
         return {}
     settings, found = problem.study.measured, {}
     for name in problem.channels:
-        pairs = zip(windows, predicted[part], strict=True)
-        errors = [float(np.sqrt(np.mean((made[name] - window.measured[name]) ** 2))) for window, made in pairs]
-        whole = agreement(*over(windows, predicted[part], name), settings[name])
+        pairs = zip(windows, made, strict=True)
+        errors = [float(np.sqrt(np.mean((one[name] - window.measured[name]) ** 2))) for window, one in pairs]
+        whole = agreement(*over(windows, made, name), settings[name])
         found[name] = replace(whole, median=float(np.median(errors)))
     return found
 
@@ -115,7 +124,7 @@ def regions(windows: Sequence[Window], predicted: Predicted, name: str, by: Regi
 
 def drift(windows: Sequence[Window], predicted: Predicted, name: str, step_s: float) -> tuple[np.ndarray, np.ndarray]:
     """Rms of the error over the time since a window began: instants, s, and values."""
-    longest = max(len(w.measured[name]) for w in windows)
+    longest = max((len(w.measured[name]) for w in windows), default=0)
     edges = np.unique(np.linspace(0, longest, min(_DRIFT_BINS, longest) + 1).astype(int))
     squares, counts = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
     for window, made in zip(windows, predicted, strict=True):

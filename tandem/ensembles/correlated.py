@@ -18,8 +18,9 @@ import numpy as np
 
 from tandem.ensembles.extras import needs
 
-_MOST_ORDER = 30
+MOST_ORDER = 30
 _LEAST_BLOCKS = 12  # beyond the number of parameters
+LEAST_TO_HALVE = 2 * _LEAST_BLOCKS
 _MOST_BLOCKS = 200
 _MEMORIES = 10  # a block is at least so many correlation times long
 _CHANCE = 0.01
@@ -32,6 +33,7 @@ class Noise:
     variance: float
     coefficients: np.ndarray  # e[k] = sum of coefficients[i] e[k - 1 - i] + white noise
     memory: float  # steps: the integral of its correlation, 1 for white noise
+    limit: int = MOST_ORDER  # the highest order that so much data allow
 
     @property
     def order(self) -> int:
@@ -64,15 +66,19 @@ class Noise:
 def noise_of(residuals: list[np.ndarray]) -> Noise:
     """The model of what is left over in pieces that follow each other in time, each by itself."""
     count = sum(map(len, residuals))
-    most = min(_MOST_ORDER, count // 20, min(map(len, residuals)) // 3)
+    usual = sorted(map(len, residuals))[-1]
+    for size in sorted(map(len, residuals)):  # half of the values are in pieces at least so long
+        if sum(len(piece) for piece in residuals if len(piece) >= size) >= 0.5 * count:
+            usual = size
+    most = min(MOST_ORDER, count // 20, usual // 3)
     lags = np.zeros(most + 1)
     for piece in residuals:
-        for lag in range(most + 1):
+        for lag in range(min(most + 1, len(piece))):
             lags[lag] += piece[lag:] @ piece[: len(piece) - lag]
     lags /= count
     variance = float(lags[0])
     if variance <= 0.0:
-        return Noise(0.0, np.zeros(0), 1.0)
+        return Noise(0.0, np.zeros(0), 1.0)  # nothing is left over, and nothing is remembered
     best, best_score = np.zeros(0), np.inf
     a, error = np.zeros(0), variance
     for order in range(most + 1):  # Levinson's recursion
@@ -90,7 +96,7 @@ def noise_of(residuals: list[np.ndarray]) -> Noise:
     if len(best):
         c = Noise(variance, best, 1.0).covariance(min(max(map(len, residuals)), 20_000))
         memory = max(float(1.0 + 2.0 * c[1:].sum() / c[0]), 1.0)
-    return Noise(variance, best, memory)
+    return Noise(variance, best, memory, most)
 
 
 @dataclass(frozen=True)
@@ -205,7 +211,7 @@ def halves(
     stats = needs("scipy.stats", "sweep", "tandem identify")
     blocks = blocks_of(windows, noises)
     n = jacobian.shape[1]
-    if len(blocks) < 2 * _LEAST_BLOCKS:
+    if len(blocks) < LEAST_TO_HALVE:
         return None
     H, M, g = [], [], []
     for half in (blocks[: len(blocks) // 2], blocks[len(blocks) // 2 :]):

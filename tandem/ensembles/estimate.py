@@ -21,7 +21,7 @@ import numpy as np
 
 from sync.errors import ConfigError, TandemError
 from sync.files.consent import ConsentMissing
-from tandem.ensembles.correlated import Halves, Noise, Part, halves, noise_of, scatter
+from tandem.ensembles.correlated import LEAST_TO_HALVE, Halves, Noise, Part, halves, noise_of, scatter
 from tandem.ensembles.extras import needs
 from tandem.ensembles.identification import Problem
 from tandem.ensembles.pool import cores
@@ -75,6 +75,7 @@ class Estimate:
     runs: int = 0
     message: str = ""
     sensitivities: str = "differences"  # or exact
+    diverged: tuple[str, ...] = ()  # windows that were not fitted, in which the answer does not run
 
     @property
     def low(self) -> np.ndarray:
@@ -88,6 +89,16 @@ class Estimate:
     def told(self) -> np.ndarray:
         """Which parameters have an interval."""
         return np.asarray(np.isfinite(self.deviations))
+
+    @property
+    def not_halved(self) -> str:
+        """Why the halves of the data were not compared."""
+        if self.combinations:
+            return f"the data confine {len(self.combinations)} directions of the parameters too little"
+        return (
+            f"they are {self.blocks} pieces that are longer than the noise remembers, and it takes {LEAST_TO_HALVE};"
+            " give more data"
+        )
 
     @property
     def joint_factor(self) -> float:
@@ -130,6 +141,30 @@ def predicted(worker: Worker, values: np.ndarray, cases: range, workers: int) ->
         return [log.columns for log in pool.map(lambda case: worker.log(case, given), cases)]
 
 
+def as_far_as_it_runs(
+    problem: Problem,
+    worker: Worker,
+    values: np.ndarray,
+    cases: range,
+    workers: int,
+    progress: Progress = lambda *_: None,
+) -> tuple[list[dict[str, np.ndarray]], tuple[str, ...]]:
+    """The same, and the windows in which the machine diverges, which are NaN."""
+    found: list[dict[str, np.ndarray]] = []
+    diverged = []
+    for case in cases:
+        if case % 16 == 0:
+            progress("windows", (case - cases.start) / len(cases))
+        try:
+            found += predicted(worker, values, range(case, case + 1), workers)
+        except ConsentMissing:
+            raise
+        except TandemError:
+            diverged.append(str(problem.windows[case]))
+            found.append({name: np.full(len(problem.windows[case].rows), np.nan) for name in problem.channels})
+    return found, tuple(diverged)
+
+
 @dataclass
 class _Model:
     problem: Problem
@@ -153,9 +188,9 @@ class _Model:
         self.runs += self.problem.fitted
         return predicted(self._worker, values, range(self.problem.fitted), self.workers)
 
-    def unused(self, values: np.ndarray) -> list[dict[str, np.ndarray]]:
+    def unused(self, values: np.ndarray) -> tuple[list[dict[str, np.ndarray]], tuple[str, ...]]:
         cases = range(self.problem.fitted, len(self.problem.windows))
-        return predicted(self._worker, values, cases, self.workers)
+        return as_far_as_it_runs(self.problem, self._worker, values, cases, self.workers)
 
     def residual(self, predicted: list[dict[str, np.ndarray]], values: np.ndarray) -> np.ndarray:
         parts = [
@@ -251,12 +286,10 @@ def estimate(
             model.sigmas = {name: sigma or _left_over(problem, left, name) for name, sigma in given.items()}
     after = model.predict(values)
     jacobian = model.jacobian(values)
-    try:
-        before += model.unused(problem.start)
-        after += model.unused(values)
-    except TandemError as error:
-        raise NotEstimated(f"{problem.job.where}: in a window that is not fitted: {error}") from None
-    return _judged(problem, model, values, jacobian, before, after, iterations, message)
+    before += model.unused(problem.start)[0]
+    beyond, diverged = model.unused(values)
+    found = _judged(problem, model, values, jacobian, before, after + beyond, iterations, message)
+    return replace(found, diverged=diverged)
 
 
 def _left_over(problem: Problem, predicted: list[dict[str, np.ndarray]], name: str) -> float:

@@ -97,7 +97,8 @@ class Problem:
     machine: Machine
     job: Job
     windows: list[Window]  # those that are fitted, then those that are not
-    gaps: int  # windows that were left out
+    gaps: int  # windows that are left out, or end early: a gap of the data lies in them
+    lost_s: float  # of which so much is in none
     start: np.ndarray
     low: np.ndarray
     high: np.ndarray
@@ -111,6 +112,12 @@ class Problem:
     def measured(self) -> list[dict[str, np.ndarray]]:
         """Of every window, a value a step."""
         return [window.measured for window in self.windows]
+
+    @property
+    def left_out(self) -> list[str]:
+        """A sentence, if anything is."""
+        words = f"{self.gaps} windows are left out or end early, {self.lost_s:.4g} s: they lie in gaps of the data"
+        return [words] if self.gaps else []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -173,7 +180,8 @@ def load_problem(source: str | Path | dict[str, Any], narrowed: Narrowed | None 
     cases = tuple(str(window) for window in windows.windows)
     gathered, runs = Gathered(swept["manoeuvre"], data, cases), study.solver.iterations * len(cases)
     job = Job(swept, where, sources, gathered, names, {}, runs=runs)
-    return Problem(study, machine, job, windows.windows, windows.gaps, start, bounds[:, 0].copy(), bounds[:, 1].copy())
+    low, high = bounds[:, 0].copy(), bounds[:, 1].copy()
+    return Problem(study, machine, job, windows.windows, windows.gaps, windows.lost_s, start, low, high)
 
 
 def _check_names(study: Identification, machine: Machine, where: str) -> None:

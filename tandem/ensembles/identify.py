@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tandem.ensembles.agreement import Agreement, channels
+from tandem.ensembles.correlated import MOST_ORDER
 from tandem.ensembles.estimate import Estimate, estimate
 from tandem.ensembles.identification import Narrowed, load_problem
 from tandem.reports.html.chart import Series, curves
@@ -67,9 +68,18 @@ def warnings(found: Estimate) -> list[str]:
             )
     if not unused:
         out.append("no unused windows: nothing judges this fit but the data it was made from (windows.unused)")
-    if problem.gaps:
-        out.append(f"{problem.gaps} windows are left out: they lie in gaps of the data")
-    return out
+    if found.diverged:
+        out.append(
+            f"the machine diverges in {len(found.diverged)} unused windows ({'; '.join(found.diverged[:3])}), which are"
+            " in no figure: the parameters fit the windows, not the machine"
+        )
+    short = [name for name, each in found.noises.items() if each.order == each.limit < MOST_ORDER]
+    if short:
+        out.append(
+            f"{', '.join(short)}: the fitted windows are too short to tell what residuals remember: the intervals may"
+            " be too narrow; give longer ones (windows.seconds)"
+        )
+    return out + problem.left_out
 
 
 def _apart(found: Estimate) -> list[tuple[str, float, float, float]]:
@@ -111,11 +121,13 @@ def summary(found: Estimate) -> dict[str, Any]:
             "fitted": [str(w) for w in problem.windows if w.fitted],
             "unused": [str(w) for w in problem.windows if not w.fitted],
             "left_out": problem.gaps,
+            "left_out_s": problem.lost_s,
+            "diverged": list(found.diverged),
         },
         "residuals": {n: {"order": e.order, "memory_steps": e.memory} for n, e in found.noises.items()},
         "wider_than_white": dict(zip(problem.names, found.wider.tolist(), strict=True)),
         "intervals": "blocks" if found.by_blocks else "noise model",
-        "halves": None if found.halves is None else {
+        "halves": {"not_compared": found.not_halved} if found.halves is None else {
             "agree": found.halves.agree, "chi2": found.halves.chi2, "freedom": found.halves.freedom,
             "parameters": {n: [a, b] for n, a, b, _ in _apart(found)},
         },
@@ -175,6 +187,8 @@ def remarks(found: Estimate) -> list[str]:
             f"the first and the second half of the data agree (chi-squared {found.halves.chi2:.1f} for"
             f" {found.halves.freedom})"
         )
+    if found.halves is None:
+        out.append(f"the halves of the data are not compared: {found.not_halved}")
     how = "exact, by the tangent of the step" if found.sensitivities == "exact" else "by differences of runs"
     out.append(f"sensitivities: {how}")
     return [*out, f"{found.iterations} iterations, {found.runs} runs; {found.message}"]

@@ -34,7 +34,9 @@ def gather(settings: dict[str, Any], machine: Machine, folder: Path, step_s: flo
     for name, signal in checked.inputs.items():
         if name not in named:
             raise ConfigError(f"{where}: manoeuvre.inputs.{name}: {machine.name} has {', '.join(named)}")
-        rows[:, named.index(name)] = sampled(signal, t, folder)
+        place = named.index(name)
+        quantity = machine.inputs[place]
+        rows[:, place] = sampled(signal, t + step_s if quantity.at_end else t, folder, quantity.unit)
     return Gathered(settings, {"rows": [rows]})
 
 

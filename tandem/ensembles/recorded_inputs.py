@@ -31,7 +31,7 @@ def gather(settings: dict[str, Any], machine: Machine, folder: Path, step_s: flo
         if not (folder / name).exists():
             raise ConfigError(f"{where}: manoeuvre.records: {folder / name}: no such run")
         run = open_run(folder / name)
-        rows.append(input_rows(run, machine, checked.most_steps))
+        rows.append(rows_of(run.path, run_of_steps(run, checked.most_steps), machine))
         recorded_s = step_of(run)
         if recorded_s and abs(recorded_s / step_s - 1.0) > 1e-9:
             raise ConfigError(
@@ -48,28 +48,34 @@ def step_of(run: Run) -> float:
     return check(Config, settings, f"{run.path} (config.json)").step_ns * 1e-9 if settings else 0.0
 
 
-def run_of_steps(run: Run, most: int | None = None) -> np.ndarray:
-    """The recorded steps from the first of a simulator on, as far as they follow each other."""
+def steps_of(run: Run) -> np.ndarray:
+    """The recorded steps from the first of a simulator on."""
     blocks = run.need("/step").blocks
     begins = np.flatnonzero(blocks["step"] == 0)
     if not len(begins):
         raise ConfigError(f"{run.path}: begins in the middle of a run; its first steps are needed")
-    blocks = blocks[begins[0] :]
+    found: np.ndarray = blocks[begins[0] :]
+    return found
+
+
+def run_of_steps(run: Run, most: int | None = None) -> np.ndarray:
+    """The same, as far as they follow each other."""
+    blocks = steps_of(run)
     breaks = np.flatnonzero(np.diff(blocks["step"]) != 1)
     found: np.ndarray = blocks[: int(breaks[0]) + 1 if len(breaks) else len(blocks)][:most]
     return found
 
 
-def input_rows(run: Run, machine: Machine, most: int | None = None) -> np.ndarray:
-    blocks = run_of_steps(run, most)
-    there = blocks.dtype.names or ()
+def rows_of(path: Path, steps: np.ndarray, machine: Machine) -> np.ndarray:
+    """The inputs that these steps used."""
+    there = steps.dtype.names or ()
     missing = [q.name for q in machine.inputs if q.name not in there and not q.optional]
     if missing:
-        raise ConfigError(f"{run.path}: /step has no {', '.join(missing)}, which {machine.name} needs")
-    rows = unset_inputs(machine, len(blocks))
+        raise ConfigError(f"{path}: /step has no {', '.join(missing)}, which {machine.name} needs")
+    rows = unset_inputs(machine, len(steps))
     for k, quantity in enumerate(machine.inputs):
         if quantity.name in there:
-            rows[:, k] = blocks[quantity.name]
+            rows[:, k] = steps[quantity.name]
     return rows
 
 

@@ -37,14 +37,14 @@ class Signal(Section):
         return self
 
 
-def sampled(signal: Signal, t: np.ndarray, folder: Path) -> np.ndarray:
-    """At these instants, s."""
+def sampled(signal: Signal, t: np.ndarray, folder: Path, unit: str) -> np.ndarray:
+    """At these instants, s; `unit` of the input."""
     found = np.full(len(t), signal.value)
     if signal.points:
         at, values = np.array(signal.points).T
         found += np.interp(t, at, values)
     if signal.file is not None and signal.column is not None:
-        columns = read_columns(folder / signal.file, ("t", signal.column))
+        columns = read_columns(folder / signal.file, ("t", signal.column), {"t": "s", signal.column: unit})
         if not (np.diff(columns["t"]) > 0).all():
             raise ConfigError(f"{folder / signal.file}: column t must rise, in seconds")
         found += np.interp(t, columns["t"], columns[signal.column])

@@ -14,12 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from sync.errors import ConfigError, TandemError
-from sync.files.consent import ConsentMissing
-from tandem.ensembles.agreement import Agreement, Averaged, averaged, band, channels, drift, regions, tolerated, worst
-from tandem.ensembles.estimate import predicted
+from sync.errors import ConfigError
+from tandem.ensembles.agreement import (
+    Agreement,
+    Averaged,
+    averaged,
+    band,
+    channels,
+    drift,
+    ran,
+    regions,
+    tolerated,
+    worst,
+)
+from tandem.ensembles.estimate import as_far_as_it_runs
 from tandem.ensembles.identification import Narrowed, Problem, load_problem
 from tandem.ensembles.pool import cores
+from tandem.ensembles.windows import Window
 from tandem.ensembles.work import Worker
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.scatter import side_by_side
@@ -79,10 +90,14 @@ class Validated:
         first = self.problem.fitted
         return first + worst(self.problem.windows[first:], self.made[first:], self.problem.study.measured)
 
+    def judged(self) -> tuple[list[Window], list[dict[str, np.ndarray]]]:
+        """Unused windows, and what the machine made of them, as far as it did not diverge."""
+        return ran(self.problem.windows[self.problem.fitted :], self.made[self.problem.fitted :])
+
     def curves(self) -> dict[str, list[Averaged]]:
         """Of unused windows."""
-        study, first = self.problem.study, self.problem.fitted
-        windows, made = self.problem.windows[first:], self.made[first:]
+        study = self.problem.study
+        windows, made = self.judged()
         found = {
             name: averaged(windows, made, curve, study.measured[curve.of])
             for name, curve in study.validation.curves.items()
@@ -107,18 +122,9 @@ def validate(
             f"{problem.job.where}: windows.unused: is missing, or none of them is left: a machine is judged by what it"
             " was not fitted to. Where nothing was fitted, that is everything: unused = [[from, to]]"
         )
-    worker, made, diverged = Worker(problem.job), [], []
-    for case, window in enumerate(problem.windows):
-        if case % 16 == 0:
-            progress("windows", case / len(problem.windows))
-        try:
-            made += predicted(worker, problem.start, range(case, case + 1), workers or cores())
-        except ConsentMissing:
-            raise
-        except TandemError:
-            diverged.append(str(window))
-            made.append({name: np.full(len(window.rows), np.nan) for name in problem.channels})
-    return Validated(problem, made, tuple(diverged), str(found or ""))
+    cases = range(len(problem.windows))
+    made, diverged = as_far_as_it_runs(problem, Worker(problem.job), problem.start, cases, workers or cores(), progress)
+    return Validated(problem, made, diverged, str(found or ""))
 
 
 def _found(path: Path) -> dict[str, float]:
@@ -139,14 +145,17 @@ def headline(done: Validated) -> str:
     problem = done.problem
     word = "NOT VALID" if done.code else "VALID"
     fits = ", ".join(f"{name} {each.explained:.1%}" for name, each in done.unused.items())
-    return (
-        f"{word}: {problem.machine.name} in {len(problem.windows) - problem.fitted} unused windows; explained: {fits}."
-    )
+    count = len(problem.windows) - problem.fitted
+    return f"{word}: {problem.machine.name} in {count} unused windows; explained: {fits or 'none'}."
 
 
 def summary(done: Validated) -> dict[str, Any]:
     problem = done.problem
-    windows = {"fitted": [str(w) for w in problem.windows if w.fitted], "left_out": problem.gaps}
+    windows = {
+        "fitted": [str(w) for w in problem.windows if w.fitted],
+        "left_out": problem.gaps,
+        "left_out_s": problem.lost_s,
+    }
     return {
         "study": problem.study.name,
         "machine": problem.machine.name,
@@ -182,9 +191,9 @@ def _share(value: float) -> str:
 
 
 def region_rows(done: Validated) -> list[list[str]]:
-    problem, first = done.problem, done.problem.fitted
-    windows, made, out = problem.windows[first:], done.made[first:], []
-    for label, by in problem.study.validation.regions.items():
+    problem, out = done.problem, []
+    windows, made = done.judged()
+    for label, by in problem.study.validation.regions.items() if windows else ():
         for name in problem.channels:
             for each in regions(windows, made, name, by, problem.study.measured[name]):
                 f = each.found
@@ -194,8 +203,7 @@ def region_rows(done: Validated) -> list[list[str]]:
 
 
 def _drift(done: Validated, name: str) -> tuple[np.ndarray, np.ndarray]:
-    first = done.problem.fitted
-    return drift(done.problem.windows[first:], done.made[first:], name, 1e-3 * done.problem.study.step_ms)
+    return drift(*done.judged(), name, 1e-3 * done.problem.study.step_ms)
 
 
 def _curve_rows(points: list[Averaged]) -> list[list[Cell]]:
@@ -216,8 +224,7 @@ def remarks(done: Validated) -> list[str]:
                 f"drift in a window: {name} is off by {values[0]:.3g} at its begin, by {values[-1]:.3g} at its end"
             )
     out.append(f"worst window: {problem.windows[done.worst]}")
-    if problem.gaps:
-        out.append(f"{problem.gaps} windows are left out: they lie in gaps of the data")
+    out += problem.left_out
     if problem.fitted == 0:
         out.append("no window is marked as fitted: whether parameters were found from these data is not known")
     return out

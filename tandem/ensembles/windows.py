@@ -1,10 +1,11 @@
 """Windows of records: spans of time that a machine is run over from a measured start, to be fitted or to be judged.
 
 A record is a table (`t` in s, columns) or a recorded run (its steps, and what else was measured). Its windows begin
-where the study says; within a span a new one begins every `seconds`. A window that a gap of the data lies in is left
-out, and counted.
+where the study says; within a span a new one begins every `seconds`. None spans a gap of the data, in what was
+measured or in the inputs: it is left out, and counted; a span that is one window ends before its first gap.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol, Self
@@ -12,18 +13,20 @@ from typing import Annotated, Protocol, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import Machine, Quantity
+from sim_service.step_record import STALE
 from sync.config.toml import Section
 from sync.errors import ConfigError
 from sync.record import open_run
 from sync.record.measured import is_measured
-from tandem.ensembles.columns import read_columns
+from tandem.ensembles.columns import factor, open_columns
 from tandem.ensembles.open_loop import unset_inputs
-from tandem.ensembles.recorded_inputs import input_rows, run_of_steps, step_of
+from tandem.ensembles.recorded_inputs import rows_of, step_of, steps_of
 
 TIME = "t"
 _GAP = 3.5  # times the usual spacing of samples
 _ROUNDED = 1e-3  # of the spacing of samples: so far beyond them is not beyond
+_LATE = 1.5  # steps: a window that finds none so near to its begin has none
 _MOST_WINDOWS = 100_000
 
 Span = Annotated[list[float], Field(min_length=2, max_length=2)]
@@ -53,13 +56,11 @@ class Measured(Section):
     tolerance_share: float = Field(0.0, ge=0, le=1)
 
 
-class Windows(Section):
+class Spans(Section):
     """In seconds on the clock of the records: a table's `t`, or since the first step of a run."""
 
-    seconds: float | None = Field(None, gt=0)  # after which a window ends and the next begins; None: a span is one
     fitted: list[Span] = []  # spans that parameters are found from; none: everything that is not unused
     unused: list[Span] = []  # spans that judge them
-    unused_records: list[str] = []  # the same of whole records
 
     @model_validator(mode="after")
     def _rising(self) -> Self:
@@ -76,6 +77,14 @@ class Windows(Section):
         return self
 
 
+class Windows(Spans):
+    """Spans of every record, but for those that have their own."""
+
+    seconds: float | None = Field(None, gt=0)  # after which a window ends and the next begins; None: a span is one
+    unused_records: list[str] = []  # whole records that judge
+    of: dict[str, Spans] = {}  # by the name of a record
+
+
 @dataclass(frozen=True)
 class Sources:
     """Where inputs, outputs and starts are found in the data."""
@@ -89,6 +98,19 @@ class Sources:
         found = {f"measured.{n}": (each.channel or n, each.topic) for n, each in self.measured.items()}
         for key, sources in (("inputs", self.inputs), ("start", self.start)):
             found |= {f"{key}.{n}": (x.channel, None) for n, s in sources.items() if (x := as_column(s)) is not None}
+        return found
+
+    def factors(self, machine: Machine, there: dict[str, str], where: str) -> dict[str, float]:
+        """By the same keys: what a value is multiplied by that the data have in the unit that is `there`."""
+        known = {f"start.{q.name}": q.unit for q in (*machine.states, *machine.outputs)}
+        known |= {f"measured.{q.name}": q.unit for q in machine.outputs}
+        known |= {f"inputs.{q.name}": q.unit for q in machine.inputs}
+        found = {}
+        for key, symbol in there.items():
+            kind, _, name = key.partition(".")
+            source = getattr(self, kind).get(name)
+            scale = source.scale if isinstance(source, Column | Measured) else 1.0
+            found[key] = factor(symbol, known.get(key, ""), scale, f"{where}, {key}")
         return found
 
 
@@ -118,43 +140,65 @@ class Recording(Protocol):
     machine: Machine
     first: float
     last: float
+    step_s: float
+    factors: dict[str, float]  # by the keys of the study
 
     def begins(self, begin: float, count: int) -> np.ndarray: ...
     def rows(self, begins: np.ndarray) -> np.ndarray: ...
     def at(self, channel: str, topic: str | None, instants: np.ndarray, begins: bool = False) -> np.ndarray: ...
 
 
+class _Series:
+    """The readings of a column, at their own instants: a cell without one has none."""
+
+    def __init__(self, path: Path, name: str, t: np.ndarray, values: np.ndarray):
+        if np.isinf(values).any():
+            bad = int(np.flatnonzero(np.isinf(values))[0])
+            raise ConfigError(f"{path}: column {name}, row {bad + 1}: {values[bad]}, not a finite number")
+        there = np.isfinite(values)
+        if there.sum() < 2:
+            raise ConfigError(f"{path}: column {name}: {there.sum()} of {len(there)} rows have a number; it takes two")
+        self.t, self.values = (t, values) if there.all() else (t[there], values[there])
+        self._behind_gap = _wide(self.t)
+
+    def at(self, instants: np.ndarray) -> np.ndarray:
+        return _between(self.t, self.values, self._behind_gap, instants)
+
+
+def _wide(t: np.ndarray) -> np.ndarray:
+    """Which samples come after a gap."""
+    spacing = np.diff(t)
+    return np.concatenate([[False], spacing > _GAP * np.median(spacing)])
+
+
 class Table:
     """Columns of a file; steps begin where a window does."""
 
-    def __init__(self, path: Path, machine: Machine, sources: Sources, step_s: float):
+    def __init__(self, path: Path, machine: Machine, sources: Sources, step_s: float, where: str):
         self.path, self.machine, self.sources, self.step_s = path, machine, sources, step_s
-        self.columns = read_columns(path)
-        there = ", ".join(self.columns)
-        wanted = [channel for channel, _ in sources.columns().values()]
-        for column in (TIME, *wanted):
-            if column not in self.columns:
-                raise ConfigError(f"{path}: no column {column}; there are {there}")
-        t = self.columns[TIME]
-        if len(t) < 2 or not (np.diff(t) > 0).all():
-            raise ConfigError(f"{path}: column {TIME} must rise, in seconds")
-        given = {*self.columns, *sources.inputs}
+        sheet = open_columns(path)
+        there, keys = sheet.columns, {key: channel for key, (channel, _) in sources.columns().items()}
+        for column in (TIME, *keys.values()):
+            if column not in there:
+                raise ConfigError(f"{path}: no column {column}; there are {', '.join(there)}")
+        given = {*there, *sources.inputs}
         missing = [q.name for q in machine.inputs if q.name not in given and not q.optional]
         if missing:
             raise ConfigError(
                 f"{path}: no column {', '.join(missing)}, which {machine.name} needs; a column of 0 is one, and so is"
                 f" [inputs] {missing[0]} = 0.0 in the study"
             )
-        named = (q.name for q in machine.inputs if q.name in self.columns and q.name not in sources.inputs)
-        for column in dict.fromkeys((TIME, *wanted, *named)):
-            if not np.isfinite(self.columns[column]).all():
-                bad = int(np.flatnonzero(~np.isfinite(self.columns[column]))[0])
-                raise ConfigError(
-                    f"{path}: column {column}, row {bad + 1}: {self.columns[column][bad]}, not a finite number"
-                )
-        self.t, self.first, self.last = t, float(t[0]), float(t[-1])
-        spacing = np.diff(t)
-        self._behind_gap = np.concatenate([[False], spacing > _GAP * np.median(spacing)])
+        self._named = {q.name for q in machine.inputs if q.name in there and q.name not in sources.inputs}
+        keys |= {f"inputs.{name}": name for name in self._named}
+        self.factors = sources.factors(machine, {key: there[name] for key, name in keys.items()}, f"{where}: {path}")
+        found = sheet.load(list(dict.fromkeys((TIME, *keys.values()))))
+        seconds = factor(there[TIME], "s", 1.0, f"{where}: {path}: column {TIME}")
+        t = seconds * np.asarray(found.pop(TIME), np.float64)
+        if len(t) < 2 or not (np.diff(t) > 0).all() or not np.isfinite(t).all():
+            raise ConfigError(f"{path}: column {TIME} must rise, in seconds, with a number in every row")
+        self._series = {name: _Series(path, name, t, np.asarray(v, np.float64)) for name, v in found.items()}
+        self.first = max((float(s.t[0]) for s in self._series.values()), default=float(t[0]))
+        self.last = min((float(s.t[-1]) for s in self._series.values()), default=float(t[-1]))
 
     def begins(self, begin: float, count: int) -> np.ndarray:
         return begin + self.step_s * np.arange(count)
@@ -162,15 +206,12 @@ class Table:
     def rows(self, begins: np.ndarray) -> np.ndarray:
         rows = unset_inputs(self.machine, len(begins))
         for k, quantity in enumerate(self.machine.inputs):
-            source = self.sources.inputs.get(quantity.name, quantity.name)
-            if isinstance(source, float):
-                rows[:, k] = source
-            elif source != quantity.name or source in self.columns:
-                rows[:, k] = _read(self, source, begins)
+            if quantity.name in self._named or quantity.name in self.sources.inputs:
+                rows[:, k] = _input(self, self.sources, quantity, begins)
         return rows
 
     def at(self, channel: str, topic: str | None, instants: np.ndarray, begins: bool = False) -> np.ndarray:
-        return _between(self.t, self.columns[channel], self._behind_gap, instants)
+        return self._series[channel].at(instants)
 
 
 class Steps:
@@ -187,29 +228,40 @@ class Steps:
                 " --mode ideal --out FOLDER"
             )
         self.path, self.machine, self.sources, self.step_s, self._run = path, machine, sources, step_s, run
-        self._rows, self._steps = input_rows(run, machine), run_of_steps(run)
+        self._steps = steps_of(run)
+        self._rows = rows_of(path, self._steps, machine)
+        self._rows[_held(self._steps)] = np.nan  # nobody knows what the inputs were
+        self._breaks = np.concatenate([[False], np.diff(self._steps["step"]) != 1])
         self._zero_ns = int(self._steps["t_ns"][0])
         self._t = (self._steps["t_ns"] - self._zero_ns) * 1e-9
         self.first, self.last = 0.0, float(self._t[-1]) + step_s
+        symbols = {}
         for key, (channel, topic) in sources.columns().items():
-            if (place := self._topic(channel, topic, f"{where}: {key}")) != "/step":
+            place = self._topic(channel, topic, f"{where}: {key}")
+            symbols[key] = next(c.unit for c in run.topics[place].layout.channels if c.name == channel)
+            if place != "/step":
                 t = (run.topics[place].blocks["t_ns"] - self._zero_ns) * 1e-9
                 self.first, self.last = max(self.first, float(t[0])), min(self.last, float(t[-1]) + step_s)
+        self.factors = sources.factors(machine, symbols, f"{where}: {path}")
 
     def _first_step(self, begin: float) -> int:
         return int(np.clip(np.searchsorted(self._t, begin - 0.5 * self.step_s), 0, len(self._t) - 1))
 
     def begins(self, begin: float, count: int) -> np.ndarray:
+        """None where there are no steps at that time."""
         first = self._first_step(begin)
-        found: np.ndarray = self._t[first : first + count]
+        late = abs(self._t[first] - begin) > _LATE * self.step_s
+        found: np.ndarray = self._t[first : first if late else first + count]
         return found
 
     def rows(self, begins: np.ndarray) -> np.ndarray:
         first = self._first_step(float(begins[0]))
-        rows: np.ndarray = self._rows[first : first + len(begins)].copy()
+        part = slice(first, first + len(begins))
+        rows: np.ndarray = self._rows[part].copy()
         for k, quantity in enumerate(self.machine.inputs):
             if quantity.name in self.sources.inputs:
-                rows[:, k] = _read(self, self.sources.inputs[quantity.name], begins)
+                rows[:, k] = _input(self, self.sources, quantity, begins)
+        rows[1:][self._breaks[part][1:]] = np.nan  # another simulator's, or steps are missing before it
         return rows
 
     def at(self, channel: str, topic: str | None, instants: np.ndarray, begins: bool = False) -> np.ndarray:
@@ -237,12 +289,28 @@ class Steps:
         )
 
 
-def _read(recording: Recording, source: Source, begins: np.ndarray) -> np.ndarray:
-    """At the begin of steps."""
+def _held(steps: np.ndarray) -> np.ndarray:
+    """Steps whose inputs were held, or safe values: nothing was read for longer than a gap is."""
+    age, fresh = steps["input_age_ns"], np.diff(steps["input_t_ns"])
+    usual = np.median(fresh[fresh > 0]) if (fresh > 0).any() else np.inf
+    held: np.ndarray = (steps["status"] & STALE != 0) | (age > np.median(age) + _GAP * usual)
+    return held
+
+
+def _input(recording: "Table | Steps", sources: Sources, quantity: Quantity, begins: np.ndarray) -> np.ndarray:
+    """Of steps that begin then: where they begin, or where they end, as the machine takes it."""
+    source = sources.inputs.get(quantity.name, quantity.name)
+    instants = begins + recording.step_s if quantity.at_end else begins
+    return _read(recording, f"inputs.{quantity.name}", source, instants, not quantity.at_end)
+
+
+def _read(recording: Recording, key: str, source: Source, instants: np.ndarray, begins: bool = True) -> np.ndarray:
+    """`begins`: those of steps, not their ends."""
     column = as_column(source)
     if column is None:
-        return np.full(len(begins), source, np.float64)
-    return column.scale * recording.at(column.channel, None, begins, True) + column.offset
+        return np.full(len(instants), source, np.float64)
+    values = recording.at(column.channel, None, instants, begins)
+    return column.scale * recording.factors[key] * values + column.offset
 
 
 def _between(t: np.ndarray, values: np.ndarray, behind_gap: np.ndarray, instants: np.ndarray) -> np.ndarray:
@@ -258,7 +326,7 @@ def _between(t: np.ndarray, values: np.ndarray, behind_gap: np.ndarray, instants
 def open_recording(path: Path, machine: Machine, sources: Sources, step_s: float, where: str) -> Recording:
     if path.suffix == ".mcap" or (path.is_dir() and not any(path.glob("*.parquet"))):
         return Steps(path, machine, sources, step_s, where)
-    return Table(path, machine, sources, step_s)
+    return Table(path, machine, sources, step_s, where)
 
 
 @dataclass
@@ -266,7 +334,8 @@ class Cut:
     """The windows of all records, the fitted ones first, and how many were left out."""
 
     windows: list[Window]
-    gaps: int = 0  # windows that lie in a gap of the data
+    gaps: int = 0  # windows that are left out, or end early: a gap of the data lies in them
+    lost_s: float = 0.0  # of which so much is in none
 
     @property
     def fitted(self) -> int:
@@ -278,16 +347,19 @@ def cut(
     begin: float | None = None, end: float | None = None, most_steps: int | None = None,
 ) -> Cut:  # fmt: skip
     """`begin` and `end` narrow all spans. Raises ConfigError where a span lies outside of a record."""
-    for name in settings.unused_records:
-        if name not in recordings:
-            raise ConfigError(f"{where}: windows.unused_records: {name}: must be one of records")
+    for key, names in (("unused_records", settings.unused_records), ("of", settings.of)):
+        for name in names:
+            if name not in recordings:
+                raise ConfigError(f"{where}: windows.{key}: {name}: must be one of records")
+            if name in settings.of and name in settings.unused_records:
+                raise ConfigError(f"{where}: windows.of.{name}: is in unused_records, too; one of both")
     found: list[Window] = []
-    gaps = 0
+    gaps, lost = 0, 0
     for name, recording in recordings.items():
         for (first, last), fitted in _spans(name, recording, settings, where):
             low = max(first, -np.inf if begin is None else begin)
             high = min(last, np.inf if end is None else end)
-            count = min(int((high - low) / step_s + 1e-6), most_steps or 1 << 62)
+            count = int((high - low) / step_s + 1e-6)
             if count < 1:
                 continue
             each = count if settings.seconds is None else max(round(settings.seconds / step_s), 1)
@@ -298,8 +370,10 @@ def cut(
             # what is left at the end of a span and shorter than half a window belongs to none
             begins = [k for k in range(0, count, each) if min(each, count - k) >= 0.5 * each]
             for k in begins:
-                window = _window(recording, name, fitted, low + k * step_s, min(each, count - k), sources, step_s)
-                gaps += window is None
+                steps = min(each, count - k, most_steps or each)
+                window = _window(recording, name, fitted, low + k * step_s, steps, sources, settings.seconds is None)
+                left = steps - (0 if window is None else len(window.rows))
+                gaps, lost = gaps + (left > 0), lost + left
                 found += [window] if window is not None else []
     found.sort(key=lambda window: not window.fitted)
     if not found:
@@ -309,48 +383,55 @@ def cut(
             f" {step_s:g} s"
         )
     _refuse_constant(found, sources, where)
-    return Cut(found, gaps)
+    return Cut(found, gaps, lost * step_s)
 
 
 def _spans(name: str, recording: Recording, settings: Windows, where: str) -> list[tuple[tuple[float, float], bool]]:
     first, last = recording.first, recording.last
-    several = f"; {name} has" if len(settings.fitted) + len(settings.unused) else ""
+    own = settings.of.get(name, settings)
+    under = f"windows.of.{name}" if name in settings.of else "windows"
     for key in ("fitted", "unused"):
-        for k, (a, b) in enumerate(getattr(settings, key)):
+        for k, (a, b) in enumerate(getattr(own, key)):
             if a < first - 1e-6 or b > last + 1e-6:
                 raise ConfigError(
-                    f"{where}: windows.{key}[{k}] = [{a:g}, {b:g}]{several} {first:g} to {last:g} s; give spans within"
+                    f"{where}: {under}.{key}[{k}] = [{a:g}, {b:g}]; {name} has {first:g} to {last:g} s; give spans"
+                    f" within, or this record its own: [windows.of.{json.dumps(name)}]"
                 )
-    whole = name in settings.unused_records
-    unused = [((a, b), False) for a, b in settings.unused]
-    if whole:
+    if name in settings.unused_records:
         return [((first, last), False)]
-    if settings.fitted:
-        return [*(((a, b), True) for a, b in settings.fitted), *unused]
+    unused = [((a, b), False) for a, b in own.unused]
+    if own.fitted:
+        return [*(((a, b), True) for a, b in own.fitted), *unused]
     at, left = first, []
-    for a, b in sorted(settings.unused):  # what is not unused
+    for a, b in sorted(own.unused):  # what is not unused
         left += [((at, a), True)] if a > at else []
         at = max(at, b)
     return [*left, *([((at, last), True)] if last > at else []), *unused]
 
 
 def _window(
-    recording: Recording, name: str, fitted: bool, begin: float, count: int, sources: Sources, step_s: float
+    recording: Recording, name: str, fitted: bool, begin: float, count: int, sources: Sources, shorten: bool
 ) -> Window | None:
+    """`shorten`: up to the first gap in it."""
     begins = recording.begins(begin, count)
-    if len(begins) < count:
+    if not len(begins):
         return None
     rows = recording.rows(begins)
-    ends = begins + step_s
+    ends = begins + recording.step_s
     measured = {
-        key: each.scale * recording.at(each.channel or key, each.topic, ends) + each.offset
+        key: each.scale * recording.factors[f"measured.{key}"] * recording.at(each.channel or key, each.topic, ends)
+        + each.offset
         for key, each in sources.measured.items()
     }
-    start = {key: float(_read(recording, source, begins[:1])[0]) for key, source in sources.start.items()}
+    start = {key: float(_read(recording, f"start.{key}", s, begins[:1])[0]) for key, s in sources.start.items()}
     given = [k for k, q in enumerate(recording.machine.inputs) if not q.optional or q.name in sources.inputs]
-    values_of = (rows[:, given], *measured.values(), np.array([*start.values()]))
-    whole = all(np.isfinite(values).all() for values in values_of)
-    return Window(name, float(begins[0]), float(ends[-1]), fitted, rows, measured, start) if whole else None
+    known = np.isfinite(np.column_stack([rows[:, given], *measured.values()])).all(axis=1)
+    whole = len(known) if known.all() else int(np.argmin(known))
+    if not whole or not np.isfinite([*start.values()]).all() or (whole < count and not shorten):
+        return None
+    ends = ends[:whole]
+    kept = {key: values[:whole] for key, values in measured.items()}
+    return Window(name, float(begins[0]), float(ends[-1]), fitted, rows[:whole], kept, start)
 
 
 def _refuse_constant(windows: list[Window], sources: Sources, where: str) -> None:

@@ -24,6 +24,6 @@ PRESCRIBED_INPUTS = (
     ),
     Quantity(
         "prescribed_speed", "m/s", "the car has it along its axis at the end of the step, whatever the pedals do",
-        optional=True,
+        optional=True, at_end=True,
     ),
 )  # fmt: skip

@@ -112,6 +112,27 @@ def test_a_noise_model_has_the_correlation_of_the_noise() -> None:
     assert second[1] == pytest.approx(1.2 / 1.5) and second[2] == pytest.approx(1.2 * second[1] - 0.5)
 
 
+def test_a_short_piece_does_not_make_noise_white_and_only_short_ones_are_told(tmp_path: Path) -> None:
+    pieces = [coloured(np.random.default_rng(k), 300) for k in range(40)]
+    whole, beside = noise_of(pieces), noise_of([*pieces, np.array([0.1, -0.1])])
+    assert beside.order == whole.order > 0 and beside.memory == pytest.approx(whole.memory, rel=0.01)
+    assert noise_of([piece[:2] for piece in pieces]).limit == 0
+    short = {"windows": {"seconds": 0.002}, "start": {"x": "x", "v": "v"}}
+    found = identify(study(written(tmp_path / "a.csv", columns(1, 400)), **short), only_sensitivity=True)
+    assert "too short to tell what residuals remember" in "".join(warnings(found))
+
+
+def test_halves_that_are_not_compared_are_said_to_be(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", columns(1))
+    few = identify(study(file))
+    assert few.halves is None and f"{few.blocks} pieces" in few.not_halved
+    assert "the halves of the data are not compared" in "".join(remarks(few))
+    assert summary(few)["halves"] == {"not_compared": few.not_halved}
+    # only quotients of the three change the position
+    loose = identify(study(file, measured={"position": {}}, step_ms=1.0), only_sensitivity=True)
+    assert loose.halves is None and "directions" in loose.not_halved
+
+
 def test_windows_start_where_they_were_measured_and_those_unused_judge(tmp_path: Path) -> None:
     windows = {"seconds": 0.5, "fitted": [[0.0, 2.0]], "unused": [[2.0, 3.0]]}
     moving = study(written(tmp_path / "a.csv", columns(4, 3000)), windows=windows, start={"x": "x", "v": "v"})

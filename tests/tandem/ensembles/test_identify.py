@@ -161,6 +161,9 @@ def test_data_that_are_not_whole_are_refused_by_column_and_row(tmp_path: Path) -
     file.write_text("t,handel,position,force\n0.0,0.0,0.0,0.0\n0.1,0.0,0.0,0.0\n")
     with pytest.raises(ConfigError, match="no column handle"):
         identify(study(file))
-    file.write_text("t,handle,position,force\n0.0,0.0,0.0,0.0\n0.1,nan,0.0,0.0\n")
-    with pytest.raises(ConfigError, match="column handle, row 2: nan"):
+    file.write_text("t,handle,position,force\n0.0,0.0,0.0,0.0\n0.1,inf,0.0,0.0\n")
+    with pytest.raises(ConfigError, match="column handle, row 2: inf"):
+        identify(study(file))
+    file.write_text("t,handle,position,force\n0.0,0.0,0.0,0.0\n0.1,,0.0,0.0\n")
+    with pytest.raises(ConfigError, match="column handle: 1 of 2 rows have a number"):
         identify(study(file))

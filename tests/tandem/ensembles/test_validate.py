@@ -10,8 +10,9 @@ import pytest
 from sim_service.registry import configured_machine
 from sync.config.config import load
 from sync.errors import ConfigError
+from sync.record import open_run
 from tandem.ensembles.agreement import agreement
-from tandem.ensembles.identify import identify
+from tandem.ensembles.identify import identify, warnings
 from tandem.ensembles.identify import summary as identified
 from tandem.ensembles.validate import NOT_VALID, VALID, headline, remarks, report, summary, validate
 from tandem.ensembles.window_record import write_window
@@ -116,6 +117,23 @@ def test_a_window_in_which_the_machine_diverges_is_a_verdict_not_an_end(data: Pa
     assert done.code == NOT_VALID and len(done.diverged) == 12 and "diverges in" in done.complaints[0]
     json.dumps(json_ready(summary(done)), allow_nan=False)
     report_page(report(done))
+
+
+def test_one_window_that_diverges_leaves_the_figures_of_the_others_the_fit_and_a_worst_run(tmp_path: Path) -> None:
+    table = columns(5, 6000)
+    table["x"][5500] = 1e12  # where the last window begins
+    given = study(written(tmp_path / "a.csv", table))
+    done = validate(given)
+    assert done.code == NOT_VALID and len(done.diverged) == 1 and done.unused["position"].explained > 0.95
+    assert done.worst == len(done.problem.windows) - 1
+    written_run = open_run(write_window(done.problem, done.worst, tmp_path / "worst"))
+    assert 0 < len(written_run.topics["/step"]) <= 500
+    report_page(report(done))
+    parameters = {"stiffness": {"low": 100.0, "high": 500.0}}
+    found = identify({**given, "parameters": parameters, "set": {k: HIDDEN[k] for k in ("mass", "damping")}})
+    assert found.values == pytest.approx([260.0], rel=0.02) and len(found.diverged) == 1
+    assert "diverges in 1 unused windows" in "".join(warnings(found))
+    json.dumps(json_ready(identified(found)), allow_nan=False)
 
 
 @pytest.mark.parametrize(
