@@ -277,7 +277,19 @@ def replay(
     halved: Annotated[
         bool, typer.Option(help="Each step also in two halves, extrapolated, 3 times the cost (mode ideal).")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for the replay as a run of its own.")] = None,
+    from_s: Annotated[
+        float | None, typer.Option("--from", help="Seconds since the first step. Default: all (mode ideal).")
+    ] = None,
+    to_s: Annotated[
+        float | None, typer.Option("--to", help="Seconds since the first step. Default: all (mode ideal).")
+    ] = None,
+    moving: Annotated[
+        bool,
+        typer.Option("--moving", help="Begin as the measured channels say then: speed, yaw rate, … (mode ideal)."),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the replay as a run of its own, and the page of its report.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a record again: as it was, bit for bit; without transport; with a delay; with other parameters.
@@ -291,11 +303,13 @@ def replay(
         factor = _pace(pace)
         find(run)  # a run that is not there is reported before anything is compiled
         with compiled("replay", "tandem.records.replay"):
-            from tandem.records.replay import Asked, replay_run, report
+            from tandem.records.replay import Asked, pictures, replay_run, report
             from tandem.records.replay_save import save as save_replay
+        changed = delay_ms or jitter_ms or halved or moving or (from_s, to_s) != (None, None)
         asked = Asked(
-            mode or ("ideal" if delay_ms or jitter_ms or halved else "exact"), delay_ms, jitter_ms, seed, factor,
-            config, list(overrides or []) + ["sim.parameters.step_halving=1"] * halved, halved=halved,
+            mode or ("ideal" if changed else "exact"), delay_ms, jitter_ms, seed, factor, config,
+            list(overrides or []) + ["sim.parameters.step_halving=1"] * halved, halved=halved, from_s=from_s,
+            to_s=to_s, moving=moving,
         )  # fmt: skip
         with progress("replay") as update:
             done = replay_run(run, asked, update)
@@ -304,7 +318,7 @@ def replay(
 
             print(f"saved: {save_replay(done, out, {'utc': wall_clock()})}", file=sys.stderr)
     exact = asked.mode == "exact" and not asked.changed
-    give(report(done.figures, done.run.losses, must_be_identical=exact), as_json)
+    give(report(done.figures, done.run.losses, exact, pictures(done) if out is not None else ()), as_json, out)
 
 
 def _report_damage(losses: list[str]) -> None:

@@ -4,11 +4,12 @@ exact     every step gets the block it used on board, and must give the same bit
 ideal     every step gets the newest block by sample instant, as if there were no transport: what latency cost.
 --delay-ms, --jitter-ms   ideal, but a block is there only so much after its sampling: what milliseconds cost in metres.
 
-Times of steps are those of the record; a record without steps (an imported one) gets them at its own rhythm.
+Times of steps are those of the record; a record without steps (an imported one) gets them at its own rhythm. An ideal
+replay may be of a part of it, and may begin in motion, as what was measured of the machine says.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from sim_service.command_record import RESET
 from sim_service.commands import checked_commands
 from sim_service.contract.machine import Machine
 from sim_service.contract.recorded_parameters import made_words, recorded_machine
+from sim_service.contract.start import startable
 from sim_service.contract.step_channels import STEP_CHANNELS
 from sim_service.many_steps import for_many_steps
 from sim_service.registry import FILE, check_step, configured_machine, recorded, started
@@ -42,9 +44,10 @@ from tandem.records import replay_look_ahead
 from tandem.records.provenance import other_facts
 from tandem.records.replay_efforts import efforts_again, in_words
 from tandem.records.replay_look_ahead import PredictionsAgain
-from tandem.reports.beside_measured import beside_measured
-from tandem.reports.beside_measured import in_words as in_words_of_measured
+from tandem.reports.beside_measured import HEADINGS, beside_measured, rows_of
 from tandem.reports.deviation import deviation, sentence
+from tandem.reports.html.chart import Series, curves
+from tandem.reports.html.words import Raw
 from tandem.reports.outcome import DAMAGED
 from tandem.reports.report import Line, Report, Section, Table, bad, warn
 
@@ -77,6 +80,9 @@ class Asked:
     halved: bool = False  # each step also in two halves, extrapolated
     predictions: int = 100  # of the record, at most so many computed again, evenly spread: each takes some ms
     remake: bool = False  # the vector of parameters is made here even if the record has it
+    from_s: float | None = None  # since the first step or, in a record without steps, the first block
+    to_s: float | None = None
+    moving: bool = False  # it begins as its measured channels say at that instant
 
     @property
     def changed(self) -> bool:
@@ -176,8 +182,11 @@ def refuse_contradictions(asked: Asked) -> None:
             raise ConfigError(
                 f"{key} {value:g}: the blocks of an exact replay are those of the record; use --mode ideal"
             )
-    if asked.mode == "exact" and asked.halved:
-        raise ConfigError("--halved: an exact replay repeats the steps of the record; use --mode ideal")
+    for key, given in (("--halved", asked.halved), ("--moving", asked.moving)):
+        if asked.mode == "exact" and given:
+            raise ConfigError(f"{key}: an exact replay repeats the steps of the record; use --mode ideal")
+    if asked.mode == "exact" and (asked.from_s, asked.to_s) != (None, None):
+        raise ConfigError("--from, --to: an exact replay needs every step from the first on; use --mode ideal")
 
 
 def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, watch: Watch | None = None) -> Replayed:
@@ -187,6 +196,11 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     read_ns = now_ns() - begun
     _known_steps(run)
     config, made, made_params = _made(run, asked)
+    if asked.moving:
+        topic = run.need(run.source_topic)
+        begun_ns = int(_instants(run, topic, config, asked)[0][0])
+        asked = replace(asked, overrides=[*asked.overrides, _start(run, made, begun_ns)])
+        config, made, made_params = _made(run, asked)
     as_then = _recorded(run, asked, made, made_params)
     model, params = as_then or (made, made_params)
     if asked.mode == "exact":
@@ -196,8 +210,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     else:
         topic = run.need(run.source_topic)
         _same_layout(run, topic, config)
-        instants = _instants(run, topic, config)
-        plan = _available(run, topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed)
+        instants, first = _instants(run, topic, config, asked)
+        plan = _available(run, topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed, first)
     left_out = _command(plan, run, config, model, instants, asked.changed)
     predictions = None
     as_it_was = asked.mode == "exact" and not asked.changed and asked.speed is None
@@ -218,7 +232,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "run": str(run.path),
         "steps": len(results),
         "recorded_steps": len(run.topics["/step"]) if "/step" in run.topics else 0,
-        "steps_before": plan.first,  # recorded, but from a simulator that had begun before the record
+        # recorded, but from a simulator that had begun before the record
+        "steps_before": plan.first if asked.mode == "exact" else 0,
         "stopped": plan.stopped,
         "diverged": len(results) < len(plan),
         "diverged_steps": int(np.count_nonzero(done.reported[:, replay_flags.REPORTED.index(DIVERGED)])),
@@ -293,7 +308,39 @@ def _recorded_step_ns(run: Run) -> int:
     return check(Config, run.json("config.json"), f"{run.path} (config.json)").step_ns
 
 
-def _instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
+def _instants(run: Run, topic: Topic, config: Config, asked: Asked) -> tuple[np.ndarray, int]:
+    """When the steps are that are asked for, and how many of the record come before them."""
+    every = _all_instants(run, topic, config)
+    since = every - every[0]
+    begin, end = (None if s is None else round(s * 1e9) for s in (asked.from_s, asked.to_s))
+    first = 0 if begin is None else int(np.searchsorted(since, begin))
+    last = len(every) if end is None else int(np.searchsorted(since, end))
+    if last <= first:
+        until = "its end" if end is None else f"{asked.to_s:g} s"
+        raise RunError(
+            f"{run.path}: no step is from {asked.from_s or 0:g} s to {until} (--from, --to); it has 0 to"
+            f" {since[-1] * 1e-9:g} s"
+        )
+    return every[first:last], first
+
+
+def _start(run: Run, model: Machine, t_ns: int) -> str:
+    """What was measured at that instant of that with which the machine can begin, as --set takes it."""
+    known = startable(model)
+    sensed = {name: each for name, each in measured(run).items() if name in known}
+    values = {name: float(each.at(np.array([t_ns]))[0]) for name, each in sensed.items()}
+    found = {name: value for name, value in values.items() if np.isfinite(value)}
+    if not found:
+        first = min((int(each.t_ns[0]) for each in sensed.values()), default=None)
+        when = "" if first is None else f"; the first reading is {(first - t_ns) * 1e-9:g} s later (--from)"
+        raise RunError(
+            f"{run.path}: --moving: none of {', '.join(known)} is measured at the first step{when}; bring them along:"
+            " tandem import --measured"
+        )
+    return f"sim.start={{{', '.join(f'{name} = {value!r}' for name, value in found.items())}}}"
+
+
+def _all_instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
     """When the steps were; with another step, or in a record without steps, one every step from the first on."""
     step_ns = _recorded_step_ns(run)
     t = topic.blocks["t_ns"]
@@ -311,13 +358,17 @@ def _instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
 
 
 def _available(
-    run: Run, topic: Topic, instants: np.ndarray, config: Config, delay_ms: float, jitter_ms: float, seed: int
-) -> Plan:
+    run: Run, topic: Topic, instants: np.ndarray, config: Config, delay_ms: float, jitter_ms: float, seed: int,
+    first: int,
+) -> Plan:  # fmt: skip
+    """`first` of these instants, among the steps of the record."""
     t = topic.blocks["t_ns"]
     jitter = np.random.default_rng(seed).uniform(0.0, jitter_ms * 1e6, len(t)) if jitter_ms else 0.0
     available = (t + delay_ms * 1e6 + jitter).astype(np.int64)
-    begins = run.topics["/step"].blocks["step"] == 0 if _recorded_step_ns(run) == config.step_ns else None
-    return as_available(instants, topic.words, topic.blocks, available, begins)
+    if _recorded_step_ns(run) != config.step_ns:
+        return as_available(instants, topic.words, topic.blocks, available)
+    begins = run.topics["/step"].blocks["step"][first : first + len(instants)] == 0
+    return replace(as_available(instants, topic.words, topic.blocks, available, begins), first=first)
 
 
 def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.ndarray, other: bool) -> int:
@@ -465,13 +516,16 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
     found: dict[str, Any] = {}
     on_board = recorded_columns(done.run, done.model)
     if on_board:
-        if _recorded_step_ns(done.run) != done.config.step_ns:
+        part = slice(done.plan.first, done.plan.first + len(done.instants))
+        if _recorded_step_ns(done.run) == done.config.step_ns:
+            on_board = {name: values[part] for name, values in on_board.items()}
+        else:
             taken = done.run.topics["/step"].blocks["taken_ns"]
             on_board = {name: np.interp(done.instants, taken, values) for name, values in on_board.items()}
         found["on_board"] = deviation(on_board, done.columns())
     if asked.delay_ms or asked.jitter_ms:
-        instants = _instants(done.run, topic, done.config)
-        plan = _available(done.run, topic, instants, done.config, 0.0, 0.0, asked.seed)
+        instants, first = _instants(done.run, topic, done.config, asked)
+        plan = _available(done.run, topic, instants, done.config, 0.0, 0.0, asked.seed, first)
         _command(plan, done.run, done.config, done.model, instants, asked.changed)
         ideal = replay(Simulation(done.config, done.model, done.params.copy()), plan)
         found["ideal"] = deviation(named(done.model, ideal), done.columns())
@@ -481,13 +535,33 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
 # ---- saying it -------------------------------------------------------------------------------------------
 
 
-def report(figures: dict[str, Any], damage: Sequence[str] = (), must_be_identical: bool = False) -> Report:
+def pictures(done: Replayed) -> list[Raw]:
+    """Of every output that was measured, too, both over the time since the first step."""
+    sensed, outputs, out = measured(done.run), done.columns(), []
+    begun, ends = int(done.instants[0]), done.instants + done.config.step_ns
+    for row in done.figures["measured"]:
+        each = sensed[row["channel"]]
+        within = (each.t_ns >= ends[0]) & (each.t_ns <= ends[-1])
+        both = (
+            Series("measured", (each.t_ns[within] - begun) * 1e-9, each.values[within]),
+            Series("model", (ends - begun) * 1e-9, outputs[row["channel"]]),
+        )
+        out.append(curves(f"{row['channel']}, {row['unit']}", both))
+    return out
+
+
+def report(
+    figures: dict[str, Any], damage: Sequence[str] = (), must_be_identical: bool = False, drawn: Sequence[Raw] = ()
+) -> Report:
     """Exit code 10 where a part of the record is damaged (what is missing cannot be identical), 3 where the model
     diverged and that ended it, 1 where an exact replay with nothing changed is not identical."""
     differs = int(must_be_identical and not all_identical(figures))
     code = DAMAGED if damage else Diverged.code if figures["diverged"] else differs
     rows = [(row["channel"], f"{row['max']:.6g}") for row in figures["differing_channels"]]
     sections = [Section("Channels that differ from the record", [Table(("channel", "at most"), rows)] if rows else [])]
+    if beside := figures.get("measured"):
+        lead = "Readings of sensors at their own instants, and the model's outputs at the same."
+        sections.append(Section("Beside what was measured", [Table(HEADINGS, rows_of(beside)), *drawn], lead))
     notes = [*_said(figures), *_left_out(figures), *_beside(figures)]
     return Report("tandem replay", _headline(figures), figures, sections, notes, damage, code)
 
@@ -550,8 +624,6 @@ def _beside(figures: dict[str, Any]) -> Iterator[Line]:
         title = {"on_board": "this replay against the run on board", "ideal": f"{asked} against none"}[what]
         if title not in _headline(figures):
             yield f"{title}: {sentence(found)}"
-    for text in in_words_of_measured(figures.get("measured", [])):
-        yield f"beside the measured {text}"
     if "step_error" in figures:
         found = figures["step_error"]
         yield "error of a step: " + ("not estimated" if found is None else f"estimated as {found:.1e} m at most")

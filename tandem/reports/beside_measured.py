@@ -38,6 +38,19 @@ def beside_measured(
     return rows
 
 
+HEADINGS = ("channel", "unit", "readings", "signal, rms", "error, rms", "bias", "largest", "explained")
+
+
+def rows_of(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """Of a table of these headings."""
+    out = []
+    for r in rows:
+        numbers = [f"{r[key]:.4g}" for key in ("measured_rms", "rms", "bias", "max")]
+        share = "constant" if r["explained"] is None else f"{r['explained']:.1%}"
+        out.append([r["channel"], r["unit"], str(r["readings"]), *numbers, share])
+    return out
+
+
 def in_words(rows: list[dict[str, Any]]) -> list[str]:
     """A sentence each."""
     return [

@@ -1,12 +1,18 @@
 """Readings of sensors that are no inputs: they keep instants and units, and stand beside the model's outputs."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from sync.config.config import load
+from sync.errors import ConfigError
 from sync.record import Run, RunError, measured, open_run
 from sync.record.measured import Measured
+from tandem.commands.cli import app
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.importer import Asked, import_file
 from tandem.records.feed import record_feed
@@ -19,6 +25,7 @@ from tandem.reports.beside_measured import beside_measured, in_words
 from tandem.view.plots import choices
 
 DRIVE = Path(__file__).resolve().parents[3] / "configs" / "drive.toml"
+TWIN = DRIVE.parent / "twin.toml"
 CAR = ["sim.machine=vehicles/buggy_single_track.toml"]
 MAPS = ["steering=angle:deg", "throttle=0:%", "brake=0:bar"]
 
@@ -175,3 +182,80 @@ def test_how_much_is_explained_of_a_signal_is_one_zero_or_less() -> None:
     assert beside_measured(both, t, {"x": -m.values})[0]["explained"] < -2.9
     assert beside_measured(both, t + 10**12, {"x": m.values}) == []  # not at the same time
     assert "constant" in in_words([none])[0] and "100.0 % of them explained" in in_words([perfect])[0]
+
+
+# ---- a part of it, in motion -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def corner(tmp_path: Path) -> Path:
+    t = np.arange(0, 4, 0.01)
+    columns = (10 * t, 20 + 0 * t, 0.1 * t, 0.001 * t)
+    return brought(
+        table(tmp_path / "m.csv", "t [s],angle,v,r,beta", t, *columns),
+        "vx=v:m/s", "yaw_rate=r:rad/s", "sideslip=beta:rad",
+    ).path  # fmt: skip
+
+
+def test_a_replay_may_be_of_a_part_and_begin_as_was_measured_there(corner: Path, tmp_path: Path) -> None:
+    whole = replay_run(corner, Replay("ideal"))
+    part = replay_run(corner, Replay("ideal", from_s=1.0, to_s=2.5, moving=True))
+    assert part.instants[0] - whole.instants[0] == 1_000_000_000 and len(part.instants) == 300
+    assert part.config.sim.start == pytest.approx({"vx": 20.0, "yaw_rate": 0.1, "sideslip": 0.001}, rel=1e-6)
+    assert part.columns()["vx"][0] == pytest.approx(20.0, abs=0.1)
+    assert part.columns()["yaw_rate"][0] == pytest.approx(0.1, abs=0.05)
+    rows = {row["channel"]: row for row in part.figures["measured"]}
+    assert rows["vx"]["readings"] == 150 and rows["vx"]["rms"] < 2.0
+    saved = save(part, tmp_path / "part", {})  # a run like any other: it begins in motion again
+    assert replay_run(saved, Replay("exact")).figures["identical"] is True
+
+
+def test_a_part_of_a_record_with_steps_has_what_was_on_board_beside_it(corner: Path, tmp_path: Path) -> None:
+    steps = save(replay_run(corner, Replay("ideal", moving=True)), tmp_path / "steps", {})
+    part = replay_run(steps, Replay("ideal", from_s=2.0))
+    assert len(part.instants) == len(replay_run(steps, Replay("exact")).instants) - 400
+    assert part.figures["against"]["on_board"] and part.figures["steps_before"] == 0
+
+
+def test_the_report_of_a_replay_has_a_table_and_pictures_of_what_was_measured(corner: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["replay", str(corner), "--moving", "--to", "1", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert "Beside what was measured" in done.output and "yaw_rate" in done.output
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<svg") == 3 and "sideslip, rad" in page
+    assert open_run(tmp_path / "out").topics["/step"].blocks["vx"][0] > 19.0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mode": "exact", "from_s": 1.0}, "an exact replay needs every step from the first on"),
+        ({"mode": "exact", "moving": True}, "--moving: an exact replay repeats the steps of the record"),
+        ({"mode": "ideal", "from_s": 9.0}, r"no step is from 9 s to its end \(--from, --to\); it has 0 to 3\.99 s"),
+        ({"mode": "ideal", "from_s": 2.0, "to_s": 1.0}, "no step is from 2 s to 1 s"),
+    ],
+)
+def test_a_part_that_there_is_not_is_a_sentence(corner: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises((RunError, ConfigError), match=words):
+        replay_run(corner, Replay(**options))
+
+
+def test_a_moving_start_without_measurements_says_how_they_come_along(drive: Path) -> None:
+    run = brought(drive, "rain=dead:m")
+    with pytest.raises(RunError, match=r"--moving: none of .* is measured at the first step; bring them along"):
+        replay_run(run.path, Replay("ideal", moving=True))
+
+
+def test_a_row_that_takes_a_measurement_is_fed_by_an_import(tmp_path: Path) -> None:
+    """In the counts of its own unit; another unit of the same is converted, and one of something else refused."""
+    config = load(TWIN)
+    t = np.arange(0, 0.5, 0.01)
+    file = table(tmp_path / "m.csv", "t [s],r [deg/s],ay [g]", t, 10.0 * t, 0.5 * t)
+    brought = {"imu_rate_z": "imu_rate_z=r", "imu_specific_force_y": "imu_specific_force_y=ay"}
+    maps = [brought.get(name, f"{name}=0:count") for name in config.daq.layout.names if not name.endswith("_age_us")]
+    asked = Asked(file, TWIN, True, maps, runs=tmp_path / "runs", rate_hz=100.0)
+    blocks = open_run(Path(import_file(asked)["run"])).topics["/daq"].blocks
+    np.testing.assert_array_equal(blocks["imu_rate_z"], np.rint(np.radians(10.0 * t) * 1e6))
+    np.testing.assert_array_equal(blocks["imu_specific_force_y"], np.rint(0.5 * t * 9.80665e4))
+    with pytest.raises(ExchangeError, match="g is a unit of acceleration, imu_rate_z takes"):
+        import_file(replace(asked, maps=[m.replace("imu_rate_z=r", "imu_rate_z=ay") for m in maps]))
