@@ -55,7 +55,7 @@ def read(path: Path) -> Measurement:
             lines = done.stderr.strip().splitlines() or ["its reader ended without a word"]
             raise ExchangeError(lines[-1])
         with np.load(numbers, allow_pickle=False) as found:
-            described = json.loads(str(found["described"]))
+            described, words = json.loads(str(found["described"]))
             columns = {name: found[f"column{k}"] for k, name in enumerate(described)}
     load = _Loader(columns)
     sheets = []
@@ -65,7 +65,8 @@ def read(path: Path) -> Measurement:
             sheets.append(Sheet(f"{rows} rows", units, load, lambda row: f"row {row + 1}"))
     if not sheets:
         raise ExchangeError(f"{path}: holds no vectors of numbers")
-    return Measurement(path, sheets)
+    remarks = [f"{path}: {name}: holds text and is left out" for name in words]
+    return Measurement(path, sheets, remarks=remarks)
 
 
 def _read_here(path: Path, numbers: Path) -> None:
@@ -88,8 +89,10 @@ def _read_here(path: Path, numbers: Path) -> None:
     for name, values in _vectors(found, ""):
         plain, unit = split_unit(name)
         columns[plain], units[plain] = values, unit or texts.get(plain, "")
+    lengths = {len(values) for values in columns.values() if len(values) >= _LEAST_ROWS}
+    words = [name for name, value in _inside(found, "") if _is_text(value) and len(value) in lengths]
     arrays: dict[str, Any] = {f"column{k}": values for k, values in enumerate(columns.values())}
-    np.savez(numbers, allow_pickle=False, described=np.array(json.dumps(units)), **arrays)
+    np.savez(numbers, allow_pickle=False, described=np.array(json.dumps([units, words])), **arrays)
 
 
 class _Loader:
@@ -118,6 +121,11 @@ def _vectors(found: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
             yield name, value
         elif value.ndim == 2 and 1 < value.shape[1] <= 64 < value.shape[0]:
             yield from ((f"{name}{k + 1}", value[:, k]) for k in range(value.shape[1]))
+
+
+def _is_text(value: Any) -> bool:
+    """A column, but not of numbers: words, or cells of anything."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "OSU" and value.ndim == 1
 
 
 def _texts(found: Any, prefix: str) -> Iterator[tuple[str, str]]:

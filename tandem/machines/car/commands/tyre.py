@@ -111,8 +111,9 @@ def tyre_fit(
         from tandem.machines.car.studies.tyre.rows import read_rows
         from tandem.machines.car.tyres.tir import parse_tir
 
-        measured = read_rows(rows, mapping or [])
         with progress("tyre fit") as update:
+            update(f"reading {rows.name}", 0.0)
+            measured = read_rows(rows, mapping or [])
             fitted = fit(measured, version, given, 1.0 if weight == "load" else 0.0, update)
         tir = parse_tir(fitted.text, str(to))
         left = against(tir, measured)

@@ -23,6 +23,7 @@ from tandem.machines.car.tyres.many import FX, FY, MX, MZ, steady_rows
 from tandem.machines.car.tyres.tir import parse_tir, tyre_vector
 
 FEW, MOST_FITTED = 2_500, 20_000  # rows that a stage looks for its fit with, and those that it ends with
+MOST_JUDGED = 500_000  # rows that a fit is judged with, of those that it used and of those that it did not
 BLOCK = 100  # rows; at 100 Hz a second
 UNUSED_EVERY = 10  # blocks
 _HEAVIEST = 1.3  # of the heaviest row
@@ -148,10 +149,7 @@ def fit(
         intervals |= spread
         values |= _estimates(values, stage)
         p = vector(property_file(version, values, ()), rows)
-        shares = []
-        for part in (which & ~unused, which & unused):
-            some = rows.part(part)
-            shares.append(left(forces(p, some)[:, stage.place], some.columns[stage.column]))
+        shares = [_judged(p, stage, rows, part) for part in (which & ~unused, which & unused)]
         stages.append(
             {"title": stage.title, "rows": int((which & ~unused).sum()), "used": shares[0], "unused": shares[1]}
         )
@@ -162,6 +160,13 @@ def fit(
     text = property_file(version, values, [*comments, *remarks])
     parse_tir(text, "the fit")
     return Fitted(version, values, intervals, stages, text, remarks)
+
+
+def _judged(p: np.ndarray, stage: Stage, rows: Rows, which: np.ndarray) -> float:
+    """`left` of at most so many rows, evenly: of millions the rest costs memory and says the same."""
+    at = np.flatnonzero(which)
+    some = rows.part(at[:: 1 + len(at) // MOST_JUDGED])
+    return left(forces(p, some)[:, stage.place], some.columns[stage.column])
 
 
 def _header(rows: Rows, version: str, given: Mapping[str, float], remarks: list[str]) -> dict[str, float]:

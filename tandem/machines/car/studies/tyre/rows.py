@@ -9,8 +9,7 @@ round. What was taken and turned is told.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 
 from sync.errors import ConfigError
 from tandem.ensembles.extras import needs
+from tandem.records.exchange.errors import ExchangeError
 
 MOST_BYTES = 4 << 30
 MOST_ROWS = 20_000_000
@@ -90,9 +90,9 @@ def read_rows(path: Path, mapping: Sequence[str] = ()) -> Rows:
     if path.stat().st_size > MOST_BYTES:
         raise ConfigError(f"{path}: has {path.stat().st_size / 2**30:.1f} GiB; at most {MOST_BYTES >> 30} are read")
     mat = path.suffix.lower() == ".mat"
-    names, units, load = _mat(path) if mat else _csv(path)
-    places = _places(path, names, chosen)
-    found, remarks = {}, []
+    names, units, load, beside = _mat(path) if mat else _csv(path)
+    places = _places(path, names, chosen, beside)
+    found, remarks = {}, list(beside)
     for quantity, column in zip(places, load([places[q] for q in places]), strict=True):
         name = names[places[quantity]]
         negative, unit = chosen[quantity][0::2] if quantity in chosen else (False, "")
@@ -102,7 +102,9 @@ def read_rows(path: Path, mapping: Sequence[str] = ()) -> Rows:
     size = len(found["fz"])
     if size > MOST_ROWS:
         raise ConfigError(f"{path}: has {size} rows; at most {MOST_ROWS} are read")
-    whole = np.isfinite(np.stack(list(found.values()))).all(axis=0)
+    whole = np.ones(size, bool)
+    for column in found.values():
+        whole &= np.isfinite(column)
     if not whole.all():
         remarks.append(f"{int((~whole).sum())} of {size} rows have a number missing and are left out")
         found = {name: column[whole] for name, column in found.items()}
@@ -126,8 +128,12 @@ def _mapped(mapping: Sequence[str]) -> dict[str, tuple[bool, str, str]]:
     return chosen
 
 
-def _places(path: Path, names: Sequence[str], chosen: Mapping[str, tuple[bool, str, str]]) -> dict[str, int]:
+def _places(
+    path: Path, names: Sequence[str], chosen: Mapping[str, tuple[bool, str, str]], beside: Sequence[str]
+) -> dict[str, int]:
+    """`beside`: what is to be known of columns that are not among the names."""
     upper = [name.upper() for name in names]
+    there = f"there are {_listed(names)}" + "".join(f"; {remark.removeprefix(f'{path}: ')}" for remark in beside)
     places = {}
     for quantity, usual in QUANTITIES.items():
         wanted = (chosen[quantity][1].upper(),) if quantity in chosen else usual
@@ -135,10 +141,10 @@ def _places(path: Path, names: Sequence[str], chosen: Mapping[str, tuple[bool, s
         if place is not None:
             places[quantity] = place
         elif quantity in chosen:
-            raise ConfigError(f"{path}: --map {quantity}: no column {wanted[0]!r}; there are {_listed(names)}")
+            raise ConfigError(f"{path}: --map {quantity}: no column {wanted[0]!r}; {there}")
         elif quantity in NEEDED:
             usually = f"no column of {quantity}, usually {' or '.join(usual)}"
-            raise ConfigError(f"{path}: {usually}; there are {_listed(names)}; --map {quantity}=COLUMN")
+            raise ConfigError(f"{path}: {usually}; {there}; --map {quantity}=COLUMN")
     return places
 
 
@@ -146,23 +152,26 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(name[:20] for name in names[:40])
 
 
-Loaded = tuple[list[str], list[str], Any]  # names, units, and a function from places to columns
+# names, units, a function from places to columns, and remarks
+Loaded = tuple[list[str], list[str], Callable[[list[int]], list[np.ndarray]], list[str]]
 
 
 def _mat(path: Path) -> Loaded:
-    io = needs("scipy.io", "sweep", f"{path}: a MAT file")
+    needs("scipy.io", "sweep", f"{path}: a MAT file")
+    from tandem.records.exchange import matlab
+
     try:
-        data = io.loadmat(path, squeeze_me=True)
-    except Exception as error:  # whatever a damaged file makes of it; it is read as data, and runs nothing
-        raise ConfigError(f"{path}: is no MAT file that can be read (version 5 is expected): {error}") from None
-    columns = {k: np.ravel(v) for k, v in data.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiu"}
-    length = max((len(column) for column in columns.values()), default=0)
-    columns = {name: column.astype(float) for name, column in columns.items() if len(column) == length}
-    names, units = list(columns), dict.fromkeys(columns, "")
-    with suppress(KeyError, IndexError, ValueError, TypeError):  # a file without the rig's table of channels
-        table = zip(data["channel"]["name"].item(), data["channel"]["units"].item(), strict=True)
-        units |= {str(name): str(unit) for name, unit in table}
-    return names, [units[name] for name in names], lambda places: [columns[names[k]] for k in places]
+        found = matlab.read(path)
+    except ExchangeError as error:
+        raise ConfigError(str(error)) from None
+    sheet = found.sheets[0]  # the longest
+    names = list(sheet.columns)
+
+    def load(places: list[int]) -> list[np.ndarray]:
+        columns = sheet.load([names[k] for k in places])
+        return [columns[names[k]].astype(float) for k in places]
+
+    return names, list(sheet.columns.values()), load, found.remarks
 
 
 def _csv(path: Path) -> Loaded:
@@ -191,7 +200,7 @@ def _csv(path: Path) -> Loaded:
             raise ConfigError(f"{path}: columns {_listed([names[k] for k in places])}: {text}") from None
         return list(table.T)
 
-    return names, units, load
+    return names, units, load, []
 
 
 def _is_number(text: str) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sync.errors import ConfigError
+from sync.errors import ConfigError, TandemError
 from tandem.machines.car.studies.tyre.rows import read_rows
 
 HEAD = "SA,FZ,FY,IA,P"
@@ -100,6 +100,33 @@ def test_text_in_a_column_is_refused_with_its_row(tmp_path: Path) -> None:
     path.write_text("\n".join(lines))
     with pytest.raises(ConfigError, match=r"rig.csv: columns SA, .*no number 'none"):
         read_rows(path)
+
+
+def test_a_mat_file_of_a_rig_has_units_and_its_text_is_named(tmp_path: Path) -> None:
+    io = pytest.importorskip("scipy.io")
+    table = cells()
+    columns = dict(zip(HEAD.split(","), table.T, strict=True))
+    channel = {"name": np.array(["SA", "P"], object), "units": np.array(["deg", "kPa"], object)}
+    io.savemat(tmp_path / "rig.mat", columns | {"channel": channel, "run": np.array(["a", "b"] * 200, object)})
+    rows = read_rows(tmp_path / "rig.mat")
+    assert rows.columns["alpha"] == pytest.approx(np.radians(table[:, 0]))
+    assert {"alpha is SA in deg", "pressure is P in kpa"} <= set(rows.remarks)
+    assert f"{tmp_path / 'rig.mat'}: run: holds text and is left out" in rows.remarks
+    io.savemat(tmp_path / "words.mat", columns | {"FZ": np.array(["1 kN"] * 400, object)})
+    with pytest.raises(ConfigError, match=r"no column of fz, .*; FZ: holds text and is left out"):
+        read_rows(tmp_path / "words.mat")
+
+
+def test_a_mat_file_that_says_it_is_larger_than_it_is_does_no_harm(tmp_path: Path) -> None:
+    io = pytest.importorskip("scipy.io")
+    io.savemat(tmp_path / "rig.mat", dict(zip(HEAD.split(","), cells().T, strict=True)))
+    whole = bytearray((tmp_path / "rig.mat").read_bytes())
+    for at in range(128, len(whole), 997):  # sizes among them
+        (tmp_path / "hurt.mat").write_bytes(bytes(whole[:at]) + b"\xff\xff\xff\x7f" + bytes(whole[at + 4 : at + 2000]))
+        with pytest.raises(TandemError):
+            read_rows(tmp_path / "hurt.mat")
+        if at > 3000:
+            break
 
 
 @pytest.mark.parametrize(
