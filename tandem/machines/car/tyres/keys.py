@@ -3,7 +3,8 @@
 The names are those of PAC2002 and MF-Tyre 5.2, which share them (`SECTIONS`), and those of MF-Tyre 6.1 and 6.2
 (`SECTIONS_6`, which share them). `NEEDED` keys have no sensible default. A scale
 factor that is absent is 1, a coefficient that is absent is 0: the effect it describes is then left out. `TEXT` keys
-are words, `UNUSED` ones numbers that nothing here reads: they may stand in a file, and must be numbers.
+are words. What nothing here reads may stand in a file and must be numbers: `UNUSED` keys change no force, `IGNORED`
+ones would, where they are not 0, and are listed as not used.
 
 `T` is the place of every number in the vector that kernels read: the keys in order, then what is derived from them.
 """
@@ -15,6 +16,8 @@ from sim_service.contract.machine import places
 NEEDED: Final = "needed"
 TEXT: Final = "text"
 UNUSED: Final = "unused"
+IGNORED: Final = "ignored"
+NO_NUMBERS: Final = (TEXT, UNUSED, IGNORED)
 
 
 def _all(names: str, default: float | str = 0.0) -> dict[str, float | str]:
@@ -62,7 +65,7 @@ SECTIONS: dict[str, dict[str, float | str]] = {
         **_all("QBZ1 QBZ2 QBZ3 QBZ4 QBZ5 QBZ9 QBZ10 QDZ1 QDZ2 QDZ3 QDZ4 QDZ6 QDZ7 QDZ8 QDZ9"),
         **_all("QEZ1 QEZ2 QEZ3 QEZ4 QEZ5 QHZ1 QHZ2 QHZ3 QHZ4 SSZ1 SSZ2 SSZ3 SSZ4"),
         "QCZ1": 1.0,
-        **_all("QTZ1 MBELT", UNUSED),
+        **_all("QTZ1 MBELT", IGNORED),
     },
     "TURNSLIP_COEFFICIENTS": {  # Pacejka's example; QDRP1 = 1 makes the standing tyre a torsion spring up to QCRP1
         **_all("PDXP1 PDYP1", 0.4),
@@ -87,21 +90,21 @@ def _six() -> dict[str, dict[str, float | str]]:
     six["MODEL"] |= _all("ROAD_INCREMENT ROAD_DIRECTION USER_SUB_ID N_TIRE_STATES HMAX_LOCAL TIME_SWITCH_INTEG", UNUSED)
     six["OPERATING_CONDITIONS"] = {"INFLPRES": 0.0, "NOMPRES": 0.0}  # Pa; 0: as the other, and without both no effect
     six["INFLATION_PRESSURE_RANGE"] = {"PRESMIN": 0.0, "PRESMAX": 0.0}  # 0: any
-    six["INERTIA"] = _all("MASS IXX IYY BELT_MASS BELT_IXX BELT_IYY GRAVITY", UNUSED)
+    six["INERTIA"] = _all("MASS IXX IYY BELT_MASS BELT_IXX BELT_IYY GRAVITY", IGNORED)
     six["DIMENSION"] |= _all("WIDTH ASPECT_RATIO")
     six["VERTICAL"] |= {
         **_all("Q_V1 Q_V2 Q_FZ2 Q_FZ3 Q_FCX Q_FCY PFZ1 Q_FCY2 Q_CAM1 Q_CAM2 Q_CAM3 Q_FYS1 Q_FYS2 Q_FYS3"),
-        **_all("Q_CAM MC_CONTOUR_A MC_CONTOUR_B BOTTOM_OFFST BOTTOM_STIFF", UNUSED),
+        **_all("Q_CAM MC_CONTOUR_A MC_CONTOUR_B BOTTOM_OFFST BOTTOM_STIFF", IGNORED),
         "Q_RE0": 1.0,
     }
     six["STRUCTURAL"] = {
         **_all("LONGITUDINAL_STIFFNESS LATERAL_STIFFNESS PCFX1 PCFX2 PCFX3 PCFY1 PCFY2 PCFY3"),
-        **_all("YAW_STIFFNESS FREQ_LONG FREQ_LAT FREQ_YAW FREQ_WINDUP DAMP_LONG DAMP_LAT DAMP_YAW", UNUSED),
-        **_all("DAMP_WINDUP DAMP_RESIDUAL DAMP_VLOW Q_BVX Q_BVT PCMZ1", UNUSED),
+        **_all("YAW_STIFFNESS FREQ_LONG FREQ_LAT FREQ_YAW FREQ_WINDUP DAMP_LONG DAMP_LAT DAMP_YAW", IGNORED),
+        **_all("DAMP_WINDUP DAMP_RESIDUAL DAMP_VLOW Q_BVX Q_BVT PCMZ1", IGNORED),
     }
     six["CONTACT_PATCH"] = {
-        **_all("Q_RA1 Q_RA2 Q_RB1 Q_RB2 ELLIPS_SHIFT ELLIPS_LENGTH ELLIPS_HEIGHT ELLIPS_ORDER", UNUSED),
-        **_all("ELLIPS_MAX_STEP ELLIPS_NWIDTH ELLIPS_NLENGTH ENV_C1 ENV_C2", UNUSED),
+        **_all("Q_RA1 Q_RA2 Q_RB1 Q_RB2 ELLIPS_SHIFT ELLIPS_LENGTH ELLIPS_HEIGHT ELLIPS_ORDER ENV_C1 ENV_C2", IGNORED),
+        **_all("ELLIPS_MAX_STEP ELLIPS_NWIDTH ELLIPS_NLENGTH", UNUSED),
     }
     six["SCALING_COEFFICIENTS"] |= _all("LKYC LKZC", 1.0)
     six["LONGITUDINAL_COEFFICIENTS"] |= _all("PPX1 PPX2 PPX3 PPX4 RBX3")
@@ -119,9 +122,7 @@ SECTIONS_6 = _six()
 
 
 def _numbers(sections: dict[str, dict[str, float | str]]) -> dict[str, float | str]:
-    return {
-        key: default for keys in sections.values() for key, default in keys.items() if default not in (TEXT, UNUSED)
-    }
+    return {key: default for keys in sections.values() for key, default in keys.items() if default not in NO_NUMBERS}
 
 
 NUMBERS, NUMBERS_6 = _numbers(SECTIONS), _numbers(SECTIONS_6)

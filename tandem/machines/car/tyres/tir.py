@@ -22,7 +22,7 @@ import difflib
 import math
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from sync.errors import ConfigError
-from tandem.machines.car.tyres.keys import NEEDED, SECTIONS, SECTIONS_6, TEXT, UNUSED, T
+from tandem.machines.car.tyres.keys import IGNORED, NEEDED, SECTIONS, SECTIONS_6, TEXT, UNUSED, T
 from tandem.machines.car.tyres.soundness import TINY, loads, sense
 from tandem.multibody.portable import arctan, cos_sin_turns
 
@@ -64,7 +64,6 @@ _SIDES = {"LEFT": 1.0, "UNKNOWN": 1.0, "RIGHT": -1.0}
 
 _SECTION = re.compile(r"\[([^\]]*)\]\s*(?:[$!].*)?")
 _PAIR = re.compile(r"""([^\s=]++)\s*+=\s*+(?:'([^']*+)'|"([^"]*+)"|([^\s$!'"]++))?\s*+(?:[$!].*)?""")
-_FITTYP = re.compile(r"^[ \t]*FITTYP[ \t]*=[ \t]*(6[12])(?:\.0*)?[ \t]*(?:[$!].*)?\r?$", re.MULTILINE | re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eEdD][+-]?[0-9]+)?", re.ASCII)
 
 
@@ -130,7 +129,8 @@ class _Reading:
         if self.empty:
             lines.append(f"{self.name}: without a value, taken as absent: {', '.join(self.empty)}")
         lines += [
-            f"{self.name}: {version} does not use, in [{section}]: {', '.join(keys)}"
+            f"{self.name}: {version} does not use, in [{section}]: {', '.join(keys[:MOST_NOT_USED])}"
+            + f" and {len(keys) - MOST_NOT_USED} more" * (len(keys) > MOST_NOT_USED)
             for section, keys in self.unknown.items()
         ]
         return tuple(lines)
@@ -161,15 +161,25 @@ def parse_tir(text: str, name: str, tolerant: bool = False) -> Tir:
     return _parse(text.encode("utf-8", "replace"), name, tolerant)
 
 
-def vector_from(sources: Any, key: str, tolerant: bool = False, six: bool = False) -> np.ndarray:
-    """That of a tyre file of a car; warns of what the file alone does not say. `six`: whether MF 6 is served."""
+def vectors_from(sources: Any, keys: Sequence[str], tolerant: bool = False) -> list[np.ndarray]:
+    """`vector_from` of all tyres of a car; a file that several of them are made from is read, and warned of, once."""
+    found: dict[Any, np.ndarray] = {}
+    same = [(sources.name(key), sources.files.get(key)) for key in keys]
+    for key, one in zip(keys, same, strict=True):
+        if one not in found:
+            found[one] = vector_from(sources, key, tolerant)
+    return [found[one] for one in same]
+
+
+def vector_from(sources: Any, key: str, tolerant: bool = False) -> np.ndarray:
+    """That of a tyre file of a car; warns of what the file alone does not say."""
     name = sources.name(key)
     if key not in sources.files:
         raise ConfigError(f"{name}: is missing")
     tir = _parse(sources.files[key], name, tolerant)
     if tir.lacks:
         raise ConfigError("\n".join(tir.remarks))
-    if tir.version in _SIX.values() and not six:
+    if tir.version in _SIX.values():
         raise ConfigError(f"{name}: is of {tir.version}; here it must be of PAC2002 or MF 5.2")
     if tir.remarks:
         warnings.warn("\n".join(tir.remarks), AsPublished, stacklevel=3)
@@ -235,8 +245,7 @@ def _parse(data: bytes, name: str, tolerant: bool) -> Tir:
     if len(data) > MOST_BYTES:
         raise ConfigError(f"{name}: longer than {MOST_BYTES} bytes; no tyre property file is")
     text = data.decode("utf-8", "replace")
-    six = _FITTYP.search(text)
-    reading = _Reading(name, tolerant, SECTIONS_6 if six else SECTIONS)
+    reading = _Reading(name, tolerant, SECTIONS_6 if _is_six(text) else SECTIONS)
     findings = reading.findings
     sections = _sections(text, reading)
     if not sections and not findings:
@@ -250,6 +259,27 @@ def _parse(data: bytes, name: str, tolerant: bool) -> Tir:
     _raise(findings)
     lacks = tuple(reading.lacks)
     return Tir(name, text, side, turn_slip, fitted, values, version, lacks, reading.all_remarks(version))
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Those that say something, with their numbers."""
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip()
+        if line and line[0] not in "$!":
+            yield number, line
+
+
+def _is_six(text: str) -> bool:
+    """By FITTYP in [MODEL], which says what else there may be."""
+    model = False
+    for _, line in _lines(text):
+        if len(line) > MOST_COLUMNS:
+            continue
+        if section := _SECTION.fullmatch(line):
+            model = section[1].strip().upper() == "MODEL"
+        elif model and (pair := _PAIR.fullmatch(line)) and pair[1].upper() == "FITTYP":
+            return _number(_value(pair) or "") in _SIX
+    return False
 
 
 def _raise(findings: list[str]) -> None:
@@ -266,10 +296,7 @@ def _sections(text: str, reading: _Reading) -> dict[str, dict[str, _Entry]]:
     sections: dict[str, dict[str, _Entry]] = {}
     name, findings, section, known = reading.name, reading.findings, None, False
     others: set[str] = set()
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.strip()
-        if not line or line[0] in "$!":
-            continue
+    for number, line in _lines(text):
         if len(findings) > MOST_FINDINGS:
             break
         where = f"{name}:{number}"
@@ -284,7 +311,7 @@ def _sections(text: str, reading: _Reading) -> dict[str, dict[str, _Entry]]:
                 sections[section] = {}
             elif len(others := others | {section}) > MOST_OTHER_SECTIONS:
                 findings.append(f"{where}: [{section[:40]}]: more than {MOST_OTHER_SECTIONS} unknown sections")
-            elif near := difflib.get_close_matches(section[:80], SECTIONS, 1, 0.85):
+            elif near := difflib.get_close_matches(section[:80], reading.known, 1, 0.85):
                 reading.odd(f"{where}: [{section[:40]}]: unknown section; did you mean [{near[0]}]?")
         elif section is None:
             reading.odd(f"{where}: {_shown(line)}: stands before the first [SECTION]")
@@ -311,9 +338,8 @@ def _holds_nothing(match: re.Match[str]) -> bool:
 
 
 def _not_used(match: re.Match[str], section: str, reading: _Reading) -> None:
-    keys = reading.unknown.setdefault(section[:40], [])
-    if len(keys) < MOST_NOT_USED:
-        keys.append(match[1][:40].upper() + (f" = {_value(match) or ''}"[:40] if not _holds_nothing(match) else ""))
+    value = f" = {_value(match) or ''}"[:40] if not _holds_nothing(match) else ""
+    reading.unknown.setdefault(section[:40], []).append(match[1][:40].upper() + value)
 
 
 def _entry(
@@ -399,7 +425,12 @@ def _numbers(sections: dict[str, dict[str, _Entry]], reading: _Reading) -> dict[
                 continue
             if entry := entries.get(key):
                 value = _number(entry.value)
-                if (value is None or entry.quoted) and reading.tolerant and default is UNUSED and key != "FITTYP":
+                if (
+                    (value is None or entry.quoted)
+                    and reading.tolerant
+                    and default in (UNUSED, IGNORED)
+                    and key != "FITTYP"
+                ):
                     reading.unknown.setdefault(section, []).append(f"{key} = {_shown(entry.value)[1:-1]}")
                 elif value is None or entry.quoted:
                     findings.append(f"{name}:{entry.line}: {key} = {_shown(entry.value)}: must be a number")
@@ -407,7 +438,9 @@ def _numbers(sections: dict[str, dict[str, _Entry]], reading: _Reading) -> dict[
                     findings.append(f"{name}:{entry.line}: {key} = {_shown(entry.value)}: must be finite, below 1e12")
                 elif key == "LCZ":
                     stiffer = value
-                elif default is not UNUSED:
+                elif default is IGNORED and value != 0.0:
+                    reading.unknown.setdefault(section, []).append(f"{key} = {value:g}")
+                elif default not in (UNUSED, IGNORED):
                     values[key] = value
                     if reading.tolerant and 0.0 < abs(value) <= TINY:
                         values[key] = 0.0

@@ -218,6 +218,35 @@ def test_what_is_wrong_is_said(old, new, pattern):
     assert re.search(pattern, refused(text.replace(old, new, 1)))
 
 
+@pytest.mark.parametrize("section", ["STRUCTURAL", "CONTACT_PATCH", "INFLATION_PRESSURE_RANGE"])
+def test_a_misspelt_section_of_mf_6_is_refused_as_one_of_mf_5_is(section: str):
+    six = written(LEAST).replace(PAC2002, "FITTYP = 61")
+    assert parse_tir(f"{six}\n[{section}]\n", "a").version == "MF 6.1"
+    message = refused(f"{six}\n[{section[:-1]}]\n")
+    assert message.endswith(f"[{section[:-1]}]: unknown section; did you mean [{section}]?")
+
+
+def test_only_fittyp_of_the_model_says_the_version():
+    for text in (
+        written(FULL) + "\n[GOODYEAR]\nFITTYP = 61\n",
+        written(FULL).replace("[SHAPE]", "[SHAPE]\nFITTYP = 61"),
+        "$ FITTYP = 61\n" + written(FULL),
+    ):
+        assert parse_tir(text, "a").version == "PAC2002"
+
+
+def test_what_would_change_forces_and_is_not_used_is_listed_strictly_too():
+    more = "[ALIGNING_COEFFICIENTS]\nQTZ1 = 0.2\nMBELT = 0"
+    (remark,) = parse_tir(written(FULL).replace("[ALIGNING_COEFFICIENTS]", more), "a").remarks
+    assert remark == "a: PAC2002 does not use, in [ALIGNING_COEFFICIENTS]: QTZ1 = 0.2"
+
+
+def test_a_long_list_of_what_is_not_used_says_how_long_it_is():
+    text = written(FULL) + "\n[GOODYEAR]\n" + "".join(f"K{k} = 1\n" for k in range(207))
+    (remark,) = parse_tir(text, "a", tolerant=True).remarks
+    assert remark.endswith("K198 = 1, K199 = 1 and 7 more")
+
+
 def test_all_that_is_wrong_is_said_at_once():
     text = written(FULL).replace("FNOMIN = 3800.0", "FNOMIN = 0").replace("PDX1 = 1.12", "PDX1 = 0")
     assert len(refused(text).splitlines()) == 2
