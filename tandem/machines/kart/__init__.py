@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil, cos, pi, sin
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from tandem.machines.car.files import TYRES, car_files
 from tandem.machines.car.tyres import transient as tyre_keys
 from tandem.machines.car.tyres.keys import OF_CARS, T
 from tandem.machines.car.tyres.magic_formula import effective_radius
-from tandem.machines.car.tyres.tir import vector_from
+from tandem.machines.car.tyres.tir import vectors_from
 from tandem.machines.car.tyres.transient import OUT, tyre
 from tandem.machines.kart.description import (
     INPUTS,
@@ -197,6 +197,7 @@ class KartFile(Section):
     machine: str
     tyre_front: str
     tyre_rear: str
+    tyre_reading: Literal["strict", "tolerant"] = "strict"  # as a car's
     parameters: dict[str, float]
 
 
@@ -208,9 +209,9 @@ def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[s
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     path = sources.name()
-    given = check(KartFile, data, path).parameters
-    params = checked("kart", PARAMETERS, given, changed, path)
-    vectors = [vector_from(sources, key)[:_NUMBERS] for key in TYRES]
+    file = check(KartFile, data, path)
+    params = checked("kart", PARAMETERS, file.parameters, changed, path)
+    vectors = [vector[:_NUMBERS] for vector in vectors_from(sources, TYRES, file.tyre_reading == "tolerant")]
     radius = float(vectors[0][T.UNLOADED_RADIUS])
     made = replace(MACHINE, tables=tables(floats=np.concatenate(vectors)))
     return made.having(replace(MACHINE.shown, scene=scene(params, radius))), params

@@ -1,5 +1,6 @@
 """The kart on its belt: the load cell beside the four tyres, and the tyres beside the formula they are made of."""
 
+import re
 from math import tan
 
 import numpy as np
@@ -10,6 +11,7 @@ from sim_service.registry import load_machine
 from sync.errors import ConfigError
 from tandem.machines.car.tyres.keys import OF_CARS
 from tandem.machines.car.tyres.magic_formula import steady
+from tandem.machines.car.tyres.tir import AsPublished
 from tests.sim_service.conftest import CONFIGS
 
 KART = CONFIGS / "vehicles" / "kart.toml"
@@ -94,3 +96,15 @@ def test_more_load_and_more_angle_give_more_force_and_a_standing_belt_none() -> 
 def test_a_road_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"sim\.files\.road = .*: a kart on its belt reads no further files"):
         load_machine(KART, {}, {"road": CONFIGS / "roads" / "demo_track.toml"})
+
+
+def test_tyres_of_a_kart_may_be_read_tolerantly(tmp_path) -> None:
+    tyre = (CONFIGS / "tyres" / "155_80_r13.tir").read_text()
+    (tmp_path / "own.tir").write_text(tyre.replace("[VERTICAL]", "[VERTICAL]\nDYNAMIC_STIFFNESS = 2e5"))
+    text = re.sub(r'"[^"]*\.tir"', '"own.tir"', KART.read_text())
+    (tmp_path / "strict.toml").write_text(text)
+    with pytest.raises(ConfigError, match="DYNAMIC_STIFFNESS: unknown key"):
+        load_machine(tmp_path / "strict.toml", {})
+    (tmp_path / "tolerant.toml").write_text(text.replace("[parameters]", 'tyre_reading = "tolerant"\n[parameters]'))
+    with pytest.warns(AsPublished, match="DYNAMIC_STIFFNESS = 2e5"):
+        load_machine(tmp_path / "tolerant.toml", {})

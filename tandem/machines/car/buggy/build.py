@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -46,9 +46,9 @@ from tandem.machines.car.buggy.drawn import drawn
 from tandem.machines.car.buggy.driveline_parameters import M
 from tandem.machines.car.buggy.scene import Frames, scene
 from tandem.machines.car.display import car_display
-from tandem.machines.car.files import road_files
+from tandem.machines.car.files import TYRES, road_files
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.tir import vector_from
+from tandem.machines.car.tyres.tir import vectors_from
 from tandem.multibody import ground as roads
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.ground.sharpness import MOST_SLOPE, TooSharp, steepest_part
@@ -109,10 +109,11 @@ class Assembled:
     tables: Tables
     scene: Scene
     frames: Frames
+    tyres: tuple[np.ndarray, np.ndarray]  # of the front and the rear wheels, as its steps read them
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
-    built = _assembled(data, sources, changed)
+    built = assembled(data, sources, changed)
     other = partial(_other_shape, built, data, sources, changed)
     machine = _machine(built, sources.name()).having(_reshape(built, other))
     if data.get("formulation") == "relative":
@@ -123,7 +124,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     return machine, built.params.copy()
 
 
-def _assembled(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
+def assembled(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
     """Once a process from the same files and changes, wherever they lie: nobody writes into what is assembled."""
     texts = {name: repr(value) for name, value in changed.items()}  # 0.0 and -0.0 are equal, but not the same bits
     key = tuple(tuple(sorted(part.items())) for part in (sources.files, texts))
@@ -150,7 +151,7 @@ def assemble(
     p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
     front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
     tolerant = file.tyre_reading == "tolerant"
-    tyres = [vector_from(sources, key, tolerant)[: slots.TYRE] for key in ("tyre_front", "tyre_rear")]
+    tyres = tuple(vector[: slots.TYRE] for vector in vectors_from(sources, TYRES, tolerant))
     road = _road(sources) if road is None else road
     radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
     wrong = checks.findings({**p, **(now or {})}, front, rear, radii, {**changed, **(now or {})})
@@ -167,7 +168,8 @@ def assemble(
             system = car.mechanism.compile(h=STEP, settings=SETTINGS, hook=forces.hook)
     except (MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
         raise ConfigError(f"{path}: {_translated(str(error))}") from None
-    return Assembled(car, system, values, _tables(system), *scene(car, system, p, front, rear, radii, _WIDTH))
+    shown = scene(car, system, p, front, rear, radii, _WIDTH)
+    return Assembled(car, system, values, _tables(system), *shown, (tyres[0], tyres[1]))
 
 
 def _road(sources: Any) -> np.ndarray:
@@ -258,7 +260,12 @@ def _stops(p: dict[str, float], front: Points, rear: Points) -> tuple[list[float
 
 
 def _numbers(
-    car: Car, stops: list[float], shares: list[float], tyres: list[np.ndarray], road: np.ndarray, body: list[np.ndarray]
+    car: Car,
+    stops: list[float],
+    shares: list[float],
+    tyres: Sequence[np.ndarray],
+    road: np.ndarray,
+    body: list[np.ndarray],
 ) -> np.ndarray:
     """The hook's constants, in the order of forces.py."""
     out = np.zeros(slots.TYRES)

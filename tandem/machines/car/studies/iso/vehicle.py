@@ -14,13 +14,13 @@ from sim_service.contract.machine import Machine
 from sim_service.registry import MachineFiles, gather, make_machine
 from sync.errors import ConfigError
 from tandem.machines.car.buggy.analysis.car import Car
+from tandem.machines.car.buggy.build import assembled
 from tandem.machines.car.files import ROAD
 from tandem.machines.car.studies.vehicle.parameters import (
     AXLES,
     analysis_table,
     linear_car,
     standing_corners,
-    tyre_vectors,
 )
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import capacity, effective_radius, steady
@@ -98,7 +98,7 @@ def made_vehicle(name: str, sources: MachineFiles, changed: dict[str, float], st
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     model.initial(state, params, model.tables, work)
     values = {p.name: float(params[i]) for i, p in enumerate(model.parameters)}
-    tyres = tyre_vectors(sources)
+    tyres = assembled(sources.toml(), sources, changed).tyres
     front, rear = standing_corners(analysis_table(values, tyres))
     return Vehicle(
         name=name,

@@ -22,7 +22,6 @@ from tandem.machines.car.buggy.build import Assembled, assemble
 from tandem.machines.car.buggy.description import PARAMETERS
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import steady
-from tandem.machines.car.tyres.tir import parse_tir, tyre_vector
 from tandem.machines.car.tyres.transient import relaxation
 
 AXLES = ("front", "rear")
@@ -54,18 +53,9 @@ def load_vehicle(file: Path, changed: dict[str, float]) -> Loaded:
         )
     built = assemble(data, sources, changed)
     values = {p.name: float(v) for p, v in zip(PARAMETERS, built.params, strict=False)}
-    tyres = tyre_vectors(sources)
+    tyres = built.tyres
     table = analysis_table(values, tyres)
     return Loaded(str(file), sources, changed, built, values, tyres, table, suspensions(table))
-
-
-def tyre_vectors(sources: MachineFiles) -> tuple[np.ndarray, np.ndarray]:
-    """Of the front and the rear tyre."""
-
-    def vector(key: str) -> np.ndarray:
-        return np.asarray(tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), sources.name(key))))
-
-    return vector("tyre_front"), vector("tyre_rear")
 
 
 def analysis_table(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:

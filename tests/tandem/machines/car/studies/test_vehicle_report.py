@@ -13,10 +13,12 @@ from typer.testing import CliRunner
 from sync.errors import ConfigError
 from tandem.commands.cli import app
 from tandem.console.terminal import parameters
+from tandem.machines.car.studies.iso.vehicle import load_vehicle as iso_vehicle
 from tandem.machines.car.studies.vehicle import shown
 from tandem.machines.car.studies.vehicle.comparison import compare
 from tandem.machines.car.studies.vehicle.figures import examine
 from tandem.machines.car.studies.vehicle.parameters import Loaded, load_vehicle
+from tandem.machines.car.tyres.tir import AsPublished
 
 VEHICLES = Path(__file__).resolve().parents[5] / "configs" / "vehicles"
 BUGGY = VEHICLES / "buggy.toml"
@@ -105,6 +107,18 @@ def test_a_bar_stiffens_roll_and_a_toe_is_reported(other: Loaded) -> None:
     assert found["rear"][3]["toe_in"] == pytest.approx(-0.005)
     assert found["compliance"]["anti_roll_stiffness"][0] > 5000.0 > found["compliance"]["anti_roll_stiffness"][1] == 0.0
     assert found["front"][0]["travel"] == -0.045 and found["comparison"]["agrees"]
+
+
+def test_a_car_whose_tyres_are_read_tolerantly_is_reported_and_tested(tmp_path: Path, result: dict[str, Any]) -> None:
+    tyre = (VEHICLES.parent / "tyres" / "155_80_r13.tir").read_text()
+    (tmp_path / "own.tir").write_text(tyre.replace("[VERTICAL]", "[VERTICAL]\nDYNAMIC_STIFFNESS = 2e5"))
+    text = BUGGY.read_text().replace("../tyres/155_80_r13.tir", "own.tir")
+    (tmp_path / "car.toml").write_text(text.replace("[parameters]", 'tyre_reading = "tolerant"\n[parameters]', 1))
+    with pytest.warns(AsPublished, match="DYNAMIC_STIFFNESS = 2e5"):
+        found = examine(load_vehicle(tmp_path / "car.toml", {}))
+    assert {**found, "vehicle": ""} == {**result, "vehicle": ""}
+    driven = iso_vehicle(tmp_path / "car.toml", {})
+    assert driven.linear.wheelbase == pytest.approx(result["static"]["wheelbase"], rel=1e-4)
 
 
 @pytest.mark.drill
