@@ -74,6 +74,10 @@ _START = {
     "RBY1": 12.0, "RBY2": 8.0, "RCY1": 1.0, "RVY5": 1.9, "RVY6": -10.0, "QBZ1": 10.0, "QBZ9": 10.0, "QCZ1": 1.2,
     "QDZ1": 0.1, "QEZ1": -1.0, "PHY3": 0.0,
 }  # fmt: skip
+_NOT_OF_ROWS = {
+    "PTX1": "relaxation length along", "PTY1": "relaxation length across", "QSY1": "rolling resistance",
+    "VERTICAL_DAMPING": "of the tyre, N s/m",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,8 @@ def fit(
         )
     if not stages:
         raise ConfigError(f"{rows.name}: no row is of pure slip: nothing to fit")
+    if absent := [f"{key} ({what})" for key, what in _NOT_OF_ROWS.items() if not values.get(key)]:
+        remarks.append(f"left at 0, because rows of slip tell nothing about it: {', '.join(absent)}; --set KEY=VALUE")
     comments = [f"MF {version}, fitted to {rows.name.rpartition('/')[2]}"]
     comments += [f"{s['title']}: {100 * s['unused']:.2f} % of the rms of unused rows is left" for s in stages]
     text = property_file(version, values, [*comments, *remarks])
@@ -174,7 +180,7 @@ def _header(rows: Rows, version: str, given: Mapping[str, float], remarks: list[
     load, lean = rows.columns["fz"], float(np.abs(rows.get("camber", 0.0)).max())
     values = {
         "FNOMIN": float(f"{np.median(load):.3g}"), "FZMIN": 0.0,
-        "FZMAX": float(f"{_HEAVIEST * load.max():.3g}"), "FRICTION_ELLIPSE": 1.0,
+        "FZMAX": float(f"{_HEAVIEST * load.max():.3g}"),
         "LONGVL": float(f"{np.median(rows.get('speed', 16.6)):.3g}"),
     }  # fmt: skip
     values["CAMMAX"] = min(max(0.0873, 1.2 * lean), 1.0)

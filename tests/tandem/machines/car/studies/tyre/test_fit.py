@@ -11,6 +11,7 @@ from tandem.commands import cli
 from tandem.machines.car.studies.tyre.figures import against, key_figures
 from tandem.machines.car.studies.tyre.fit import fit, forces, opened, unused_blocks
 from tandem.machines.car.studies.tyre.rows import Rows, read_rows
+from tandem.machines.car.studies.tyre.written import property_file
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector
 
@@ -61,6 +62,17 @@ def test_the_tyre_of_the_rows_is_found_and_written_as_a_sound_file(version: str,
     assert np.isfinite(forces(p, rows)).all()
     assert all(half >= 0.0 for half in fitted.intervals.values())
     assert any("longitudinal force: no rows" in remark for remark in fitted.remarks)
+    assert any(
+        remark.startswith("left at 0, because rows of slip tell nothing about it: PTX1") for remark in fitted.remarks
+    )
+
+
+@pytest.mark.parametrize(("version", "form"), [("5.2", "'MF-TYRE'\nFITTYP = 6"), ("6.1", "'USER'\nFITTYP = 61")])
+def test_other_programs_read_what_is_written_and_compute_the_same(version: str, form: str) -> None:
+    text = property_file(version, {"FNOMIN": 3000.0, "UNLOADED_RADIUS": 0.3}, ["a remark"])
+    assert text.splitlines()[:2] == ["$ a remark", "[MDI_HEADER]"]
+    assert f"[MODEL]\nPROPERTY_FILE_FORMAT = {form}\n" in text
+    assert "TANDEM" not in text and "FRICTION_ELLIPSE" not in text
 
 
 def test_pure_slip_comes_before_combined_slip() -> None:
