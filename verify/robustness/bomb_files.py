@@ -464,6 +464,29 @@ def known_keys_again_and_again() -> bytes:
     return b"[MODEL]\n" + b"FITTYP = 6\n" * 90_000
 
 
+_ROWS = b"SA,FZ,FY\n"
+
+
+@bomb("csv")
+def a_heading_of_a_megabyte() -> bytes:
+    return b"a" * SIZE
+
+
+@bomb("csv")
+def half_a_million_columns() -> bytes:
+    return b"SA,FZ,FY" + b"," * 500_000 + b"\n"
+
+
+@bomb("csv")
+def rows_without_numbers() -> bytes:
+    return _ROWS + b",,\n" * 330_000
+
+
+@bomb("csv")
+def a_number_of_a_megabyte_in_a_row() -> bytes:
+    return _ROWS + b"1" * SIZE + b",1,1\n"
+
+
 _CRG = "$ROAD_CRG\nREFERENCE_LINE_INCREMENT = {increment}\n{more}$\n$KD_DEFINITION\n#:{form}\n{channels}$\n$$$$\n"
 
 

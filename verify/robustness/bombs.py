@@ -73,6 +73,13 @@ def read_tir(path: Path) -> None:
     raise NotRefused
 
 
+def read_rows(path: Path) -> None:
+    from tandem.machines.car.studies.tyre.rows import read_rows
+
+    read_rows(path)
+    raise NotRefused
+
+
 def read_crg(path: Path) -> None:
     from tandem.multibody.ground.make import make_road
 
@@ -93,7 +100,7 @@ def read_fmu(path: Path) -> None:
 
 READERS: dict[str, Callable[[Path], None]] = {
     "mcap": read_mcap, "parquet": read_measurement, "mf4": read_measurement, "toml": read_toml, "dbc": read_dbc,
-    "tir": read_tir, "crg": read_crg, "fmu": read_fmu,
+    "tir": read_tir, "csv": read_rows, "crg": read_crg, "fmu": read_fmu,
 }  # fmt: skip
 
 

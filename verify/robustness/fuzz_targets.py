@@ -422,10 +422,29 @@ def tir(folder: Path) -> Target:
     from tandem.machines.car.tyres.tir import read_tir, tyre_vector
 
     def what(data: bytes) -> None:
-        assert np.isfinite(tyre_vector(read_tir(_written(folder / "tyre.tir", data)))).all()
+        file = _written(folder / "tyre.tir", data)
+        assert np.isfinite(tyre_vector(read_tir(file, tolerant=True), lacking=True)).all()
+        assert np.isfinite(tyre_vector(read_tir(file))).all()  # what is read strictly is read tolerantly
 
-    seeds = [(CONFIGS / "tyres" / "155_80_r13.tir").read_bytes()]
+    published = ROOT / "tests" / "data" / "real" / "tyres" / "MagicFormula61_Parameters.tir"
+    seeds = [(CONFIGS / "tyres" / "155_80_r13.tir").read_bytes(), published.read_bytes()]
     return Target("tir", seeds, _refusing(ConfigError, what), change.changed_text, 0.03, 10_000)
+
+
+def tyre_rows(folder: Path) -> Target:
+    """Rows of a tyre rig, as `tandem tyre fit` reads them."""
+    from sync.errors import ConfigError
+    from tandem.machines.car.studies.tyre.rows import read_rows
+
+    def what(data: bytes) -> None:
+        rows = read_rows(_written(folder / "rig.csv", data))
+        assert all(np.isfinite(column).all() and len(column) == len(rows) for column in rows.columns.values())
+
+    cells = [(k % 19 - 9, 500 * (1 + k % 3), 700 * (9 - k % 19), k % 4, 80 + k % 5) for k in range(240)]
+    lines = "".join(",".join(str(cell) for cell in row) + "\n" for row in cells)
+    seeds = [f"SA,FZ,FY,IA,P\n{lines}".encode(), f"SA [deg];FZ [N];FY [N];IA [deg];P [kPa]\n{lines}".encode()]
+    seeds[1] = seeds[1].replace(b",", b";")
+    return Target("tyre_rows", seeds, _refusing(ConfigError, what), change.changed_text, 0.01, 10_000)
 
 
 def mechanism(folder: Path) -> Target:
@@ -993,8 +1012,8 @@ def replay(folder: Path) -> Target:
 MAKERS: dict[str, Maker] = {
     maker.__name__: maker
     for maker in (
-        wire, clock, commands, config, sources, manoeuvre, tir, mechanism, relative_mechanism, dbc, road, crg, vehicle,
-        relative_vehicle, fmu, almanac, keys, measurement, parquet, mf4, record, replay,
+        wire, clock, commands, config, sources, manoeuvre, tir, tyre_rows, mechanism, relative_mechanism, dbc, road,
+        crg, vehicle, relative_vehicle, fmu, almanac, keys, measurement, parquet, mf4, record, replay,
     )
 }  # fmt: skip
 

@@ -187,7 +187,7 @@ def _csv(path: Path) -> Loaded:
     skip = first + 1
     below = head[skip].strip().split(split) if skip < len(head) else []
     if below and not any(_is_number(cell) for cell in below):
-        units = [unit or cell.strip() for unit, cell in zip(units, below, strict=False)]
+        units = [unit or cell.strip() for unit, cell in zip(units, [*below, *[""] * len(units)], strict=False)]
         skip += 1
 
     def load(places: list[int]) -> list[np.ndarray]:

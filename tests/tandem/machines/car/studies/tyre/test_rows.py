@@ -1,5 +1,7 @@
 """Rows of a rig: found, in the right units and signs, or refused in a sentence."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +51,7 @@ def test_a_column_of_the_other_sign_is_turned_round_and_told(tmp_path: Path, col
         assert found.columns[name] == pytest.approx(values), name
 
 
-@pytest.mark.parametrize("head", ["SA [deg],FZ [N],FY [N],IA [deg],P [kPa]", f"{HEAD}\ndeg,N,N,deg,kPa"])
+@pytest.mark.parametrize("head", ["SA [deg],FZ [N],FY [N],IA [deg],P [kPa]", f"{HEAD}\ndeg,N,N,deg,kPa", f"{HEAD}\ndeg,N"])
 def test_units_of_the_file_count(tmp_path: Path, head: str) -> None:
     assert "alpha is SA in deg" in read_rows(written(tmp_path / "rig.csv", cells(), head)).remarks
 
@@ -127,6 +129,19 @@ def test_a_mat_file_that_says_it_is_larger_than_it_is_does_no_harm(tmp_path: Pat
             read_rows(tmp_path / "hurt.mat")
         if at > 3000:
             break
+
+
+def test_a_small_mat_file_that_becomes_a_gigabyte_is_refused(tmp_path: Path) -> None:
+    count = 100_000_000  # numbers of one column, of zeros
+    head = struct.pack("<4L", 6, 8, 6, 0) + struct.pack("<2L2l", 5, 8, count, 1)
+    head += struct.pack("<HH4s", 1, 2, b"SA") + struct.pack("<2L", 9, 8 * count)
+    packer = zlib.compressobj(9)
+    matrix = packer.compress(struct.pack("<2L", 14, len(head) + 8 * count) + head)
+    matrix += b"".join(packer.compress(bytes(1 << 23)) for _ in range(96)) + packer.flush()
+    text = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H2s", 0x0100, b"IM")
+    (tmp_path / "rig.mat").write_bytes(text + struct.pack("<2L", 15, len(matrix)) + matrix)
+    with pytest.raises(TandemError, match="its variables would take more in memory; at most"):
+        read_rows(tmp_path / "rig.mat")
 
 
 @pytest.mark.parametrize(
