@@ -110,6 +110,7 @@ class Assembled:
     scene: Scene
     frames: Frames
     tyres: tuple[np.ndarray, np.ndarray]  # of the front and the rear wheels, as its steps read them
+    unusual: tuple[str, ...]  # what of its hardpoints is far from what cars have
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
@@ -157,6 +158,9 @@ def assemble(
     wrong = checks.findings({**p, **(now or {})}, front, rear, radii, {**changed, **(now or {})})
     if wrong:
         raise ConfigError("\n".join(f"{path}: {finding}" for finding in wrong))
+    unusual = checks.unusual(p, front, rear)
+    if unusual:
+        warnings.warn("\n".join(f"{path}: {finding}" for finding in unusual), checks.UnusualGeometry, stacklevel=3)
     stops = _stops(p, front, rear)
     try:
         car = build(p, front, rear)
@@ -169,7 +173,7 @@ def assemble(
     except (MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
         raise ConfigError(f"{path}: {_translated(str(error))}") from None
     shown = scene(car, system, p, front, rear, radii, _WIDTH)
-    return Assembled(car, system, values, _tables(system), *shown, (tyres[0], tyres[1]))
+    return Assembled(car, system, values, _tables(system), *shown, (tyres[0], tyres[1]), tuple(unusual))
 
 
 def _road(sources: Any) -> np.ndarray:

@@ -5,11 +5,12 @@ it. All of it is reported before anything is built, so nothing has to be read ou
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from tandem.machines.car.buggy.analysis.corner import spring_length, spring_rate
+from tandem.machines.car.buggy.analysis.corner import corner, spring_length, spring_rate
 from tandem.machines.car.buggy.analysis.geometry import HardpointError
 from tandem.machines.car.buggy.analysis.suspension import Suspension, at_travel, double_wishbone, macpherson, rates
 from tandem.machines.car.buggy.bodies import Points
@@ -21,6 +22,22 @@ _PUSHED = {  # what the spring carries of the parts between chassis and wheel, o
     "front": (("front_upper_arm_mass", 2.0 / 3.0), ("front_lower_arm_mass", 2.0 / 3.0)),
     "rear": (("rear_arm_mass", 2.0 / 3.0), ("strut_rod_mass", 1.0)),
 }
+
+
+# what cars have, widely: of the steering axis, from LBJ to UBJ or TOP, beside the wheel as drawn
+_USUAL = {
+    "ahead": (-0.08, 0.08, "m", "wheel centre ahead of the steering axis at its height"),
+    "beside": (-0.03, 0.2, "m", "wheel centre outside the steering axis at its height"),
+    "scrub": (-0.1, 0.12, "m", "scrub radius"),
+    "trail": (-0.08, 0.12, "m", "trail"),
+    "caster": (-8.0, 16.0, "deg", "caster"),
+    "kingpin": (-5.0, 22.0, "deg", "kingpin inclination"),
+}
+_MOST_LEAN = 45.0  # deg, of a steering axis
+
+
+class UnusualGeometry(UserWarning):
+    """Hardpoints that make a mechanism, but not what cars have."""
 
 
 class Named:
@@ -46,10 +63,61 @@ def findings(
     for axle, points in (("front", front), ("rear", rear)):
         try:
             pair[axle] = suspension(p, axle, points)
+            wrong += _steering_axis(axle, points, radii[axle == "rear"])
             _travels(p, axle, pair[axle], named)
         except HardpointError as error:
             wrong.append(hardpoint(axle, points, error))
     return wrong or [*_loads(p, front, rear, named), *_springs(p, pair, named)]
+
+
+def unusual(p: dict[str, float], front: Points, rear: Points) -> list[str]:
+    """What of a sound car is far from what cars have: most likely a hardpoint that was moved alone, or mistyped."""
+    lines = []
+    for axle, points in (("front", front), ("rear", rear)):
+        at = corner(suspension(p, axle, points), radius=points["WC"][2])
+        ahead, beside, _ = _off_axis(points)
+        found = {
+            "ahead": ahead, "beside": beside, "scrub": at.scrub, "trail": at.trail, "caster": math.degrees(at.caster),
+            "kingpin": math.degrees(at.kingpin),
+        }  # fmt: skip
+        off = [
+            f"{what} {found[name]:.3g} {unit} (usual {low:g} to {high:g})"
+            for name, (low, high, unit, what) in _USUAL.items()
+            if not low <= found[name] <= high
+        ]
+        if off:
+            top = _top(points)
+            ends = ", ".join(f"{axle}.{n} = {points[n].tolist()}" for n in ("WC", "LBJ", top))
+            lines.append(f"{ends}: unusual for a car: {'; '.join(off)}")
+    return lines
+
+
+def _top(points: Points) -> str:
+    return "UBJ" if "UBJ" in points else "TOP"
+
+
+def _off_axis(points: Points) -> tuple[float, float, float]:
+    """How far the wheel centre is ahead of the steering axis and outside it, at its own height; and from it."""
+    low, pin = points["LBJ"], points[_top(points)] - points["LBJ"]
+    off = points["WC"] - low
+    at_height = off - pin * (off[2] / pin[2]) if pin[2] else off
+    distance = float(np.linalg.norm(np.cross(off, pin)) / max(float(np.linalg.norm(pin)), 1e-9))
+    return float(at_height[0]), float(at_height[1]), distance
+
+
+def _steering_axis(axle: str, points: Points, radius: float) -> Iterator[str]:
+    """Of a wheel that no hub can hold."""
+    top = _top(points)
+    ends = f"{axle}.LBJ = {points['LBJ'].tolist()}, {axle}.{top} = {points[top].tolist()}"
+    pin = points[top] - points["LBJ"]
+    lean = math.degrees(math.atan2(math.hypot(pin[0], pin[1]), pin[2]))
+    if lean > _MOST_LEAN:
+        yield f"{ends}: the steering axis leans by {lean:.0f} deg; it must be within {_MOST_LEAN:g} deg of upright"
+    elif (distance := _off_axis(points)[2]) > radius:
+        yield (
+            f"{axle}.WC = {points['WC'].tolist()}: the wheel centre is {distance:.3f} m from the steering axis"
+            f" ({ends}); it must be within the radius of the tyre, {radius:g} m"
+        )
 
 
 def suspension(p: dict[str, float], axle: str, points: Points) -> Suspension:

@@ -49,6 +49,7 @@ def examine(vehicle: Loaded, progress: Callable[[float], None] = lambda share: N
     found: dict[str, Any] = {
         "vehicle": vehicle.path,
         "changed": vehicle.changed,
+        "unusual": list(vehicle.built.unusual),
         "comparison": _comparison(seen),
         "static": _static(vehicle, car),
         "compliance": _compliance(vehicle, car),

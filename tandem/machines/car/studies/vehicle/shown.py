@@ -85,7 +85,8 @@ def _headline(result: dict[str, Any]) -> str:
 
 def report(result: dict[str, Any], whole: bool = True) -> Report:
     """`whole`: at the terminal with what is more than a screen together."""
-    found = [_static(result["static"]), _wheels(result["static"]), _compliance(result), _modes(result["compliance"])]
+    found = [Section("Hardpoints", result["unusual"], key="unusual")] if result["unusual"] else []
+    found += [_static(result["static"]), _wheels(result["static"]), _compliance(result), _modes(result["compliance"])]
     found += [_axle(result, axle) for axle in _AXLES] + [_steering(result)]
     sections = [replace(each, on="page") if each.key in _WHEN_ASKED and not whole else each for each in found]
     notes = [] if whole else ["Standing, over wheel travel and over rack: --tables, or --out PAGE.html for curves."]

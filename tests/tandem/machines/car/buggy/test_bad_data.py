@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.registry import load_machine
+from sim_service.registry import gather, load_machine
 from sync.errors import ConfigError
+from tandem.machines.car.buggy.build import assemble
+from tandem.machines.car.buggy.checks import UnusualGeometry
+from tandem.machines.car.buggy.description import P
 from tests.tandem.machines.car.buggy.conftest import CONFIGS, VEHICLE, Car
 
 TYRE = CONFIGS / "tyres" / "155_80_r13.tir"
+SOURCES = gather(VEHICLE)
 Edit = Callable[[str], str]
 
 
@@ -217,3 +221,36 @@ def test_a_car_that_does_not_stand_is_refused_before_the_first_step(changed: dic
 def test_figures_at_the_edge_of_what_is_possible_still_make_a_car() -> None:
     for changed in ({"front_spring_length": 0.41}, {"sprung_izz": 780.0}, {"sprung_cg_y": 0.1}, {"stop_travel": 0.05}):
         assert Car(changed).each("load").min() > 500.0
+
+
+@pytest.mark.parametrize(
+    ("point", "moved", "said"),
+    [
+        (
+            "front_WC_x",
+            0.2,
+            r"front.WC = \[0.2, .* ahead of the steering axis at its height 0.201 m .*; trail -0.176 m",
+        ),
+        (
+            "front_WC_y",
+            0.2,
+            r"front.WC = .* outside the steering axis .* 0.259 m .*; scrub radius 0.221 m",
+        ),
+        ("rear_WC_x", 0.2, r"rear.WC = \[-2.05, .* ahead of the steering axis at its height 0.198 m"),
+        ("rear_WC_y", -0.2, r"rear.WC = .* outside the steering axis at its height -0.1"),
+        ("front_UBJ_x", -0.06, r"front.WC .* caster 20.\d+ deg \(usual -8 to 16\)"),
+    ],
+)
+def test_a_hardpoint_moved_alone_is_reported_with_its_figure(point: str, moved: float, said: str) -> None:
+    built = assemble(SOURCES.toml(), SOURCES, {})
+    assert built.unusual == ()
+    with pytest.warns(UnusualGeometry, match=said):
+        found = assemble(SOURCES.toml(), SOURCES, {point: float(built.params[P[point]]) + moved})
+    assert len(found.unusual) == 1 and re.search(said, found.unusual[0])
+
+
+def test_a_wheel_that_no_hub_can_hold_is_refused(tmp_path: Path) -> None:
+    said = refused(tmp_path, value("front.WC", "[0.35, 0.66, 0.275]"))
+    assert "front.WC = [0.35, 0.66, 0.275]: the wheel centre is 0.354 m from the steering axis" in said
+    said = refused(tmp_path, value("front.UBJ", "[0.3, 0.585, 0.39]"))
+    assert "the steering axis leans by 54 deg; it must be within 45 deg of upright" in said

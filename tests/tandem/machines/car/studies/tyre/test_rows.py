@@ -51,7 +51,9 @@ def test_a_column_of_the_other_sign_is_turned_round_and_told(tmp_path: Path, col
         assert found.columns[name] == pytest.approx(values), name
 
 
-@pytest.mark.parametrize("head", ["SA [deg],FZ [N],FY [N],IA [deg],P [kPa]", f"{HEAD}\ndeg,N,N,deg,kPa", f"{HEAD}\ndeg,N"])
+@pytest.mark.parametrize(
+    "head", ["SA [deg],FZ [N],FY [N],IA [deg],P [kPa]", f"{HEAD}\ndeg,N,N,deg,kPa", f"{HEAD}\ndeg,N"]
+)
 def test_units_of_the_file_count(tmp_path: Path, head: str) -> None:
     assert "alpha is SA in deg" in read_rows(written(tmp_path / "rig.csv", cells(), head)).remarks
 
