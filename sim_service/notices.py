@@ -153,7 +153,7 @@ class Divergence:
 
     def __init__(self, simulation: Simulation, config: Config):
         self._simulation = simulation
-        self._then = {"anew": "it is reset", "keep": "it goes on from its last good state"}.get(
+        self._then = {"reset": "it is reset", "keep": "it goes on from its last good state"}.get(
             config.sim.on_divergence, ""
         )
         self._reported = 0

@@ -4,7 +4,7 @@ Live, the loop calls it (sim_service/loop.py); from a record, replay does (sim_s
 depends on its arguments alone, never on the clock: the same blocks, restarts and ages give the same bits.
 
 A model whose state becomes non-finite or out of bounds, or whose step raises, is caught here: what a step leaves behind
-is always finite and within bounds. It goes on from the last good state ("keep") or from the start ("anew"); too often
+is always finite and within bounds. It goes on from the last good state ("keep") or from the start ("reset"); too often
 without a second of good steps between, or with "end" at once, it is over.
 """
 
@@ -28,11 +28,11 @@ ONCE_MORE, OVER = 1, 2  # a model that diverged goes on, or not
 
 # limits of a divergence: what is possible, what to do beyond it, how often, and how many good steps are calm
 _BOUND, _ON_DIVERGENCE, _MOST, _CALM = range(4)
-_POLICIES = ("end", "anew", "keep")
+_POLICIES = ("end", "reset", "keep")
 _END, _RESET = 0.0, 1.0
 
 
-def limits(bound: float, on_divergence: Literal["end", "anew", "keep"], most: int, step_ns: int) -> np.ndarray:
+def limits(bound: float, on_divergence: Literal["end", "reset", "keep"], most: int, step_ns: int) -> np.ndarray:
     return np.array([bound, _POLICIES.index(on_divergence), most, max(round(1e9 / step_ns), 1)], np.float64)
 
 

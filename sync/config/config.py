@@ -191,7 +191,7 @@ class Sim(Section):
     stale: Stale = Stale()
     overload: Literal["catch_up", "skip"] = "catch_up"
     catch_up_steps: int = Field(4, ge=0, le=1000)
-    on_divergence: Literal["end", "anew", "keep"] = "end"
+    on_divergence: Literal["end", "reset", "keep"] = "end"
     most_divergences: int = Field(10, ge=1, le=1000)  # without a second of good steps between them
     phase: Literal["locked", "free"] = "locked"
     phase_slew: float = Field(0.005, gt=0, le=0.1)

@@ -388,7 +388,7 @@ def braking(live: World, pattern: list[bool]) -> Record:
     return record(live, live.join())
 
 
-@pytest.mark.parametrize("then", ["end", "anew", "keep"])
+@pytest.mark.parametrize("then", ["end", "reset", "keep"])
 def test_a_model_that_diverges_leaves_nothing_behind_that_is_no_number(
     world: Make, puppet: Callable[..., str], then: str
 ) -> None:
@@ -464,7 +464,7 @@ def test_wherever_a_step_that_divides_by_zero_is_made_it_has_diverged() -> None:
         assert copies.diverged.tolist() == [1, 0, 1] and copies.states[:, 0].tolist() == [2.0, 0.0, 2.0]
 
 
-@pytest.mark.parametrize("then", ["anew", "keep"])
+@pytest.mark.parametrize("then", ["reset", "keep"])
 def test_divergence_upon_divergence_ends_a_run_unless_there_is_calm_between(
     world: Make, puppet: Callable[..., str], then: str
 ) -> None:

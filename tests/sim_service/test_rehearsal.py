@@ -117,7 +117,7 @@ def test_commands_and_gaps_meet_a_rehearsed_loop_as_any_other(kept: Make) -> Non
     assert 40 < world.count(rec.REHEARSED) < 119  # none for a step that goes on from something else
 
 
-@pytest.mark.parametrize("policy", ["keep", "anew"])
+@pytest.mark.parametrize("policy", ["keep", "reset"])
 def test_a_machine_that_diverges_does_it_once(world: Make, puppet: Puppet, policy: str) -> None:
     """A rehearsal that leaves the numbers first is no divergence, and does not count as one."""
     machine = puppet(nan_at=20)

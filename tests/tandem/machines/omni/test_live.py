@@ -128,7 +128,7 @@ def test_a_command_that_no_platform_can_follow_ends_as_a_divergence(full: float,
 
 
 def test_after_a_fall_it_may_begin_again() -> None:
-    settings = WIDE | {"inputs.ahead.full": 1e3, "sim.machine": "omni/mecanum.toml", "sim.on_divergence": "anew"}
+    settings = WIDE | {"inputs.ahead.full": 1e3, "sim.machine": "omni/mecanum.toml", "sim.on_divergence": "reset"}
     live, steps = driven(settings, 1000, 200)
     assert len(steps) == 200 and live.count(step_record.DIVERGENCES) >= 2
     assert all(np.isfinite(steps[channel]).all() for channel in steps.dtype.names)
