@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from sim_service.contract.machine import Machine
-from sim_service.contract.outlook import outlook_of
+from sim_service.contract.stability import stability_monitor
 from sim_service.inputs.table import check_rows
 from sim_service.registry import check_effort, check_step, configured_machine
 from sim_service.rehearsal import refuse as refuse_rehearsal
@@ -20,5 +20,5 @@ def checked_machine(config: Config, file: Path) -> tuple[Machine, np.ndarray]:
     check_step(config, model, str(file))
     refuse_rehearsal(config, model, str(file))
     if config.look_ahead.enabled:
-        outlook_of(model, params, str(file))
+        stability_monitor(model, params, str(file))
     return model, params

@@ -231,8 +231,8 @@ def _prediction(inner: Machine, own: Own, prediction: Prediction) -> Prediction:
     parameters = len(inner.parameters)
 
     def make(params: np.ndarray) -> Any:
-        outlook = prediction.make(params[:parameters])
-        return outlook if outlook.of is not None else replace(outlook, of=inner)
+        monitor = prediction.make(params[:parameters])
+        return monitor if monitor.of is not None else replace(monitor, of=inner)
 
     return Prediction(make)
 

@@ -178,7 +178,7 @@ class Moving:
 class Prediction:
     """What a look ahead asks of it."""
 
-    make: Callable[[np.ndarray], Any]  # of its parameters: an Outlook (contract/outlook.py), when one is asked for
+    make: Callable[[np.ndarray], Any]  # of its parameters: a StabilityMonitor (contract/stability.py), when asked for
 
 
 @dataclass(frozen=True)

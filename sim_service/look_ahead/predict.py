@@ -2,15 +2,15 @@
 
 The steps are the machine's own, with `look_ahead.step_ms`; with the step of the loop and inputs that are held they are
 those that the loop would make, to the bit. Of the inputs, rates of what a hand holds (`Display.still`) are zero in the
-held future; in the moving one an input whose rate is known (`Outlook.rates`) goes on by it for `moving_s`. Inputs that
-are optional and come from no row of the configuration are left to the machine (NaN).
+held future; in the moving one an input whose rate is known (`StabilityMonitor.rates`) goes on by it for
+`moving_s`. Inputs that are optional and come from no row of the configuration are left to the machine (NaN).
 
 In the one along a path (`look_ahead.path`) a hand aims at a place on it some way ahead of the copy (pure
 pursuit), no faster than a hand is; what it does not guide with is held.
 
-Of an observer the machine that it estimates is stepped, with the parameters that are estimated (`Outlook.of`), and of
-any composite the machine inside: of the future nothing is measured. Forces among what is estimated are no parameters,
-and are left out.
+Of an observer the machine that it estimates is stepped, with the parameters that are estimated (`StabilityMonitor.of`),
+and of any composite the machine inside: of the future nothing is measured. Forces among what is estimated are no
+parameters, and are left out.
 
 The copy ends where control is lost: what comes behind is no handling any more.
 
@@ -25,7 +25,7 @@ from numba import float64, int64, types
 
 from sim_service.bounds import SOUND, step_within
 from sim_service.contract.machine import STEP, TABLES, Machine, index
-from sim_service.contract.outlook import GROWTH, JUDGE, JUDGED, LOSS, USE, outlook_of
+from sim_service.contract.stability import GROWTH, JUDGE, JUDGED, LOSS, USE, stability_monitor
 from sim_service.look_ahead import record
 from sim_service.many_steps import MANY, for_many_steps
 from sync.compile.array_types import CONSTANTS, MATRIX, VECTOR, WORDS, read_only
@@ -133,16 +133,16 @@ class Predictor:
 
     def __init__(self, config: Config, machine: Machine, params: np.ndarray, file: str = ""):
         self.machine, self._settings = machine, config.look_ahead
-        self.outlook = outlook_of(machine, params, file)
-        copy = self._copy = self.outlook.of or machine  # what is stepped
+        self.monitor = stability_monitor(machine, params, file)
+        copy = self._copy = self.monitor.of or machine  # what is stepped
         ahead = config.look_ahead
         self.h, self.steps = 1e-3 * ahead.step_ms, ahead.steps
         names = [q.name for q in copy.inputs]
         given = {name for row in config.inputs.values() for name in row.to}
         self._unknown = [i for i, q in enumerate(copy.inputs) if q.optional and q.name not in given]
         self._still = [names.index(name) for name in copy.shown.display.still if name in names]
-        self._rates = [(names.index(value), names.index(rate)) for value, rate in self.outlook.rates]
-        self._place = [index(copy.outputs, name) for name in self.outlook.place]
+        self._rates = [(names.index(value), names.index(rate)) for value, rate in self.monitor.rates]
+        self._place = [index(copy.outputs, name) for name in self.monitor.place]
         self._state, self._work = np.zeros(len(copy.states)), np.zeros(copy.work_size)
         self._params = params[: len(copy.parameters)].copy()
         self._inputs = np.zeros(len(names))
@@ -161,11 +161,11 @@ class Predictor:
         self._copy = for_many_steps(self._copy, MANY)
 
     def _follow_path(self, path: AheadPath, names: list[str], file: str) -> None:
-        follow, copy = self.outlook.follow, self._copy
+        follow, copy = self.monitor.follow, self._copy
         if follow is None:
             raise ConfigError(
-                f"{file}: look_ahead.path: {copy.name} does not say how it is guided along a path (its outlook's"
-                " `follow`, docs/look_ahead.md); leave the path out, or take another machine"
+                f"{file}: look_ahead.path: {copy.name} does not say how it is guided along a path (its stability"
+                " monitor's `follow`, docs/look_ahead.md); leave the path out, or take another machine"
             )
         self.kinds.append(record.PATH)
         self.way = way_of(path)
@@ -188,21 +188,21 @@ class Predictor:
         rows[:, self._unknown] = np.nan
 
     def judge(self, outputs: np.ndarray, params: np.ndarray) -> np.ndarray:
-        """Use, growth and loss (contract/outlook.py) of a step's outputs; overwritten by the next call. Of a
+        """Use, growth and loss (contract/stability.py) of a step's outputs; overwritten by the next call. Of a
         composite the parameters are those of the last prediction."""
         count = len(self._copy.outputs)
         self._work[:count] = outputs[:count]
-        own = params if self.outlook.of is None else self._params
-        self.outlook.judge(self._work, own, self._copy.tables, self.outlook.numbers, self._now)
+        own = params if self.monitor.of is None else self._params
+        self.monitor.judge(self._work, own, self._copy.tables, self.monitor.numbers, self._now)
         return self._now
 
     def predict(
         self, kind: int, state: np.ndarray, inputs: np.ndarray, outputs: np.ndarray, params: np.ndarray, block: Any
     ) -> None:
         """From the state after a step, its inputs and outputs: fills what is computed of a prediction's block."""
-        copy, settings, outlook = self._copy, self._settings, self.outlook
-        if outlook.of is not None:
-            given, at = (params, 0) if outlook.params_at is None else (state, outlook.params_at)
+        copy, settings, monitor = self._copy, self._settings, self.monitor
+        if monitor.of is not None:
+            given, at = (params, 0) if monitor.params_at is None else (state, monitor.params_at)
             self._params[:] = given[at : at + len(self._params)]
             params = self._params
         now = self.judge(outputs, params).copy()
@@ -210,8 +210,8 @@ class Predictor:
         self._state[:] = state[: len(self._state)]
         self._work[:] = 0.0
         common = (
-            copy.step, outlook.judge, self._state, self._inputs, params, copy.tables, self._work, self.h, self.rows,
-            len(copy.outputs), copy.stepping.bound, outlook.numbers, *self._place, self.judged, self.path,
+            copy.step, monitor.judge, self._state, self._inputs, params, copy.tables, self._work, self.h, self.rows,
+            len(copy.outputs), copy.stepping.bound, monitor.numbers, *self._place, self.judged, self.path,
         )  # fmt: skip
         if kind == record.PATH:
             pose = np.array([outputs[at] for at in (*self._place, *self._places[2:])])

@@ -20,7 +20,7 @@ import numpy as np
 from sim_service import step_record
 from sim_service.command_record import PARAMETER
 from sim_service.contract.machine import Machine, index
-from sim_service.contract.outlook import LOSS
+from sim_service.contract.stability import LOSS
 from sim_service.look_ahead import record as rec
 from sim_service.look_ahead.hindsight import Hindsight
 from sim_service.look_ahead.predict import Predictor
@@ -158,7 +158,7 @@ class Looking:
         self._config, self._predictor, self._ring = config, predictor, ring
         self.source, self.parameters = Source(config, machine), Parameters(config, params)
         self.hindsight = Hindsight(config.step_ns, predictor.h, predictor.steps)
-        self._place = [index(machine.outputs, name) for name in predictor.outlook.place]
+        self._place = [index(machine.outputs, name) for name in predictor.monitor.place]
         self._block = _block()
         self._period_ns = round(1e9 / config.look_ahead.rate_hz)
         self._due_ns = now_ns()

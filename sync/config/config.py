@@ -267,7 +267,7 @@ class View(Section):
 
 
 class Warnings(Section):
-    """From when on the held future warns: any of these is enough. What they are of: sim_service/contract/outlook.py.
+    """From when on the held future warns: any of these is enough. What they are of: sim_service/contract/stability.py.
     A threshold of 1000 never warns."""
 
     loss_s: float = Field(2.0, ge=0, le=10)  # control is lost within so long; 0: never

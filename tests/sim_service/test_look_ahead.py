@@ -11,7 +11,7 @@ from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
 from sim_service.contract.display import Display
 from sim_service.contract.machine import STEP, Machine, Parameter, Prediction, Quantity, Shown, Stepping
-from sim_service.contract.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
+from sim_service.contract.stability import GROWTH, JUDGE, LOSS, USE, Following, StabilityMonitor
 from sim_service.look_ahead import record as rec
 from sim_service.look_ahead.hindsight import Hindsight, Warnings
 from sim_service.look_ahead.predict import SPACING, Predictor, way_of
@@ -44,8 +44,8 @@ def _judge(work, params, tables, numbers, out):
     out[USE], out[GROWTH], out[LOSS] = abs(work[0]) / numbers[0], params[0], abs(work[0]) / numbers[1]
 
 
-def _outlook(params: np.ndarray) -> Outlook:
-    return Outlook(_judge, read_only(np.array([4.0, 8.0])), rates=(("push", "push_rate"),))
+def _monitor(params: np.ndarray) -> StabilityMonitor:
+    return StabilityMonitor(_judge, read_only(np.array([4.0, 8.0])), rates=(("push", "push_rate"),))
 
 
 def _q(*names: str, optional: bool = False) -> tuple[Quantity, ...]:
@@ -61,7 +61,7 @@ BALL = Machine(
     _roll,
     capabilities=(
         Shown(display=Display(still=("push_rate",))),
-        Prediction(_outlook),
+        Prediction(_monitor),
     ),
 )
 PARAMS = np.array([1.0])
@@ -249,7 +249,7 @@ CART = Machine(
     _cart,
     capabilities=(
         Prediction(
-            lambda params: Outlook(
+            lambda params: StabilityMonitor(
                 _never,
                 read_only(np.zeros(1)),
                 rates=(("turn", "turn_rate"),),
@@ -311,7 +311,7 @@ def test_a_machine_that_is_not_guided_follows_no_path() -> None:
 
 def test_of_an_observer_the_estimated_machine_is_stepped_with_the_estimated_parameters() -> None:
     """What begins its state is the machine's, then come the parameters; what is measured does not matter."""
-    ahead = replace(_outlook(PARAMS), of=BALL, params_at=2)
+    ahead = replace(_monitor(PARAMS), of=BALL, params_at=2)
     watcher = replace(
         BALL, name="watcher", states=_q("x", "v", "hill", "variance"), inputs=(*BALL.inputs, *_q("measured")),
         outputs=(*BALL.outputs, *_q("sigma")),

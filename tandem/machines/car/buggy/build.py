@@ -302,11 +302,11 @@ def _machine(built: Assembled, path: str) -> Machine:
     system = built.system
     numbers_at = int(built.tables.ints[slots.NUMBERS])
 
-    def outlook(params: np.ndarray) -> Any:
-        ensure("buggy-outlook", "tandem.machines.car.buggy.outlook")
-        from tandem.machines.car.buggy import outlook as compiled  # what only a look ahead needs
+    def monitor(params: np.ndarray) -> Any:
+        ensure("buggy-stability", "tandem.machines.car.buggy.stability")
+        from tandem.machines.car.buggy import stability as compiled  # what only a look ahead needs
 
-        return compiled.outlook(params, numbers_at)
+        return compiled.monitor(params, numbers_at)
 
     def device() -> Any:
         from tandem.machines.car.buggy import natural_device  # what only a GPU needs
@@ -336,7 +336,7 @@ def _machine(built: Assembled, path: str) -> Machine:
             Shown(display=car_display(OUTPUTS), scene=built.scene, frames=built.frames),
             Placed(layout=_layout(), remade=(numbers_at + slots.ROAD, system.span(Part.PARAM).stop)),
             Efforts(("steering_torque", "rack_force", "hand_wheel_angle")),
-            Prediction(outlook),
+            Prediction(monitor),
             DeviceCode(device),
             Unrolling(straight_code),
         ),

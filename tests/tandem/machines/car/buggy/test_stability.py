@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from sim_service.contract.outlook import GROWTH, JUDGED, LOSS, USE, outlook_of
-from tandem.machines.car.buggy.outlook import growth, mass_figures
+from sim_service.contract.stability import GROWTH, JUDGED, LOSS, USE, stability_monitor
+from tandem.machines.car.buggy.stability import growth, mass_figures
 from tests.tandem.machines.car.buggy.conftest import Car, G
 from verify.estimation.look_ahead_drives import is_lost
 
 
 def judged(car: Car) -> np.ndarray:
-    outlook, out = outlook_of(car.model, car.params, "buggy.toml"), np.zeros(JUDGED)
-    outlook.judge(car.work, car.params, car.model.tables, outlook.numbers, out)
+    monitor, out = stability_monitor(car.model, car.params, "buggy.toml"), np.zeros(JUDGED)
+    monitor.judge(car.work, car.params, car.model.tables, monitor.numbers, out)
     return out
 
 

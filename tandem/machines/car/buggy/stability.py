@@ -21,7 +21,7 @@ from math import atan2, cos, radians, sin, sqrt
 
 import numpy as np
 
-from sim_service.contract.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
+from sim_service.contract.stability import GROWTH, JUDGE, LOSS, USE, Following, StabilityMonitor
 from sync.compile.array_types import read_only
 from sync.compile.jit import kernel
 from tandem.machines.car.buggy import slots
@@ -115,9 +115,9 @@ def mass_figures(params: np.ndarray) -> tuple[float, float, float, float]:
     return mass, inertia, p["front_WC_x"] - centre, centre - p["rear_WC_x"]
 
 
-def outlook(params: np.ndarray, numbers_at: int) -> Outlook:
+def monitor(params: np.ndarray, numbers_at: int) -> StabilityMonitor:
     """`numbers_at`: where the hook's constants begin in the machine's tables."""
     mass, inertia, front, rear = mass_figures(params)
     numbers = np.array([mass, inertia, front, rear, numbers_at])
     follow = Following("steering_angle", _RATIO * (front + rear), _RATIO * _UNDERSTEER, "steering_speed")
-    return Outlook(judge, read_only(numbers), rates=_RATES, follow=follow)
+    return StabilityMonitor(judge, read_only(numbers), rates=_RATES, follow=follow)

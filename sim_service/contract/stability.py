@@ -40,7 +40,7 @@ class Following:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class StabilityMonitor:
     judge: Any  # nopython, signature JUDGE
     numbers: np.ndarray  # constants of the judge, read-only
     place: tuple[str, str] = ("x", "y")  # outputs: where it is
@@ -52,12 +52,12 @@ class Outlook:
     params_at: int | None = None
 
 
-def outlook_of(machine: Machine, params: np.ndarray, file: str) -> Outlook:
+def stability_monitor(machine: Machine, params: np.ndarray, file: str) -> StabilityMonitor:
     """What the machine says of itself; ConfigError if it says nothing."""
     if (own := machine.of(Prediction)) is None:
         raise ConfigError(
             f"{file}: look_ahead.enabled = true: {machine.name} does not say when control of it is lost (its"
             " `Prediction`, docs/look_ahead.md); it must be false, or the machine another one"
         )
-    made: Outlook = own.make(params)
+    made: StabilityMonitor = own.make(params)
     return made
