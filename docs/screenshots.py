@@ -67,14 +67,14 @@ def tandem(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
-        said = []
+        printed = []
         for line in process.stderr:
-            said.append(line)
+            printed.append(line)
             if found := re.search(r"the page: (\S+)", line):
                 yield process, found[1]
                 break
         else:
-            raise SystemExit(f"tandem {' '.join(arguments)} serves no page:\n{''.join(said)}")
+            raise SystemExit(f"tandem {' '.join(arguments)} serves no page:\n{''.join(printed)}")
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)

@@ -191,7 +191,7 @@ def _by_wire(
     config: Config,
     simulation: Simulation,
     keys: Keys | None,
-    anew: bool,
+    fresh: bool,
     halt: threading.Event,
     reporter: Reporter,
     stack: contextlib.ExitStack,
@@ -203,7 +203,7 @@ def _by_wire(
     stack.callback(zmq_context.destroy, 0)
     guard = SocketGuard(zmq_context, keys)
     stack.callback(guard.close)
-    if anew:  # no step was made with what an earlier simulator received
+    if fresh:  # no step was made with what an earlier simulator received
         remove_stale(config.ring("sim_in"))
     ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, streams.SIM_IN.capacity(config))
     stack.push(held(ring_received, reporter))

@@ -97,9 +97,9 @@ class Shaping:
 
 
 def shapes_of(
-    model: Machine, params: np.ndarray, commands: np.ndarray, anew: bool = True
+    model: Machine, params: np.ndarray, commands: np.ndarray, reset: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Recorded commands, rows of words, with shapes numbered as here; and their rows. `anew`: the machine begins anew
+    """Recorded commands, rows of words, with shapes numbered as here; and their rows. `reset`: the machine is reset
     with each simulator of the record."""
     asked = np.flatnonzero(commands[:, AT_KIND] == SHAPE)
     if not len(asked):
@@ -113,7 +113,7 @@ def shapes_of(
     rows: list[Any] = []
     shaping, values, epoch = Shaping(model, reshape), params.copy(), -1
     for command in commands:
-        if command[EPOCH] != epoch and (anew or epoch == -1):
+        if command[EPOCH] != epoch and (reset or epoch == -1):
             epoch = command[EPOCH]
             shaping, values = Shaping(model, reshape), params.copy()
         if command[AT_KIND] in (PARAMETER, SHAPED):

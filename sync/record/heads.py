@@ -23,7 +23,7 @@ from sync.record.damage import DAMAGED
 from sync.record.rings import OPEN, Account, number_stated
 from sync.record.utc import as_ns
 
-PART, START, SAID = "tandem.part", "tandem.start", "tandem.said"
+PART, START, NOTICE = "tandem.part", "tandem.start", "tandem.said"
 _RECORD = struct.Struct("<BQ")  # what it is, how long it is
 _MOST_HEAD = 1 << 20
 _MOST_RECORDS = 4  # the header, then the part

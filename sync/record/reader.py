@@ -31,7 +31,7 @@ from sync.files.limits import Budget, DecodedTooLarge
 from sync.record import ros2msg
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED, ChunkContents, Index, after_chunk, described, read_index
-from sync.record.heads import PART, SAID, START, facts_of, read_head
+from sync.record.heads import NOTICE, PART, START, facts_of, read_head
 from sync.record.join import Consume, Joining
 from sync.record.rings import LEFT, RING, Ring, number_stated
 from sync.record.ros2msg import MessageReader
@@ -318,7 +318,7 @@ class _Reading:
                 run.unsynced = [str(text) for text in json.loads(record.metadata.get("unsynced", "[]"))]
             elif record.name == NEXT:
                 run.next = record.metadata["file"]
-            elif record.name == SAID:
+            elif record.name == NOTICE:
                 run.notices.append((number_stated(record.metadata["monotonic_ns"]), record.metadata["text"]))
             elif record.name == PART:
                 run.run = record.metadata["run"]

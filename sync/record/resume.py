@@ -20,7 +20,7 @@ from mcap.writer import MCAP0_MAGIC
 
 from sync.record.chunks import ID, KIND, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED
-from sync.record.heads import PART, SAID, Earlier, Left, read_head
+from sync.record.heads import NOTICE, PART, Earlier, Left, read_head
 from sync.record.rings import AGAIN, GONE, LEFT, OPEN, RING, Ring, number_stated
 from sync.record.writer import parts
 
@@ -130,7 +130,7 @@ class _Walk:
     def _metadata(self, record: Metadata) -> None:
         if record.name == PART:
             self._found.run = self._found.run or record.metadata["run"]
-        if record.name == SAID:
+        if record.name == NOTICE:
             self._found.earlier.noted = max(self._found.earlier.noted, number_stated(record.metadata.get("number", 0)))
         if record.name != RING:
             return

@@ -10,7 +10,7 @@ import numpy as np
 from mcap.opcode import Opcode
 
 from sync.record import ros2msg
-from sync.record.heads import PART, SAID, START
+from sync.record.heads import NOTICE, PART, START
 from sync.record.mcap_file import McapFile
 from sync.record.rings import RING, Ring
 from sync.record.ros2msg import Describe, MessageWriter, undescribed
@@ -132,7 +132,7 @@ class RunWriter:
         """A notice during the run: a device lost and found again, a service that crashed. Those with a number come in
         its order."""
         known = {"number": str(number)} if number else {}
-        self._file.metadata(SAID, {"monotonic_ns": str(at_ns), "text": text, **known})
+        self._file.metadata(NOTICE, {"monotonic_ns": str(at_ns), "text": text, **known})
 
     def flush(self) -> None:
         """End the chunk: what was added so far is on its way into the file."""

@@ -65,7 +65,7 @@ def _write_pages(report: Report, folder: Path | None, page: Path | None, also: C
 
 def print_report(console: Console, report: Report) -> None:
     """The sentence, the tables, the notes. Pictures are for the page."""
-    for line in [f"{label}: {said}" for label, said in report.labelled] or [report.headline]:
+    for line in [f"{label}: {text}" for label, text in report.labelled] or [report.headline]:
         if line:
             _print(console, line, "bold")
     for section in report.sections:

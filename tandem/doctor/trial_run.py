@@ -41,8 +41,8 @@ def _report(file: Path, settings: tuple[str, ...], seconds: float) -> dict[str, 
     lines = [line for line in printed.splitlines() if line.startswith("{")]
     found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
     if not ((found.get("effort") or {}).get("round_trip_us") or {}).get("round_trip", {}).get("n"):
-        said = (errors.strip().splitlines() or ["no word of it"])[-1]
-        raise ConfigError(f"{file}: the haptic loop could not be measured: {said}")
+        last_line = (errors.strip().splitlines() or ["no word of it"])[-1]
+        raise ConfigError(f"{file}: the haptic loop could not be measured: {last_line}")
     return found
 
 

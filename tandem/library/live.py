@@ -25,8 +25,8 @@ _LOOK_S = 0.02
 class Live:
     """A run that goes on. Leaving its `with` ends it; nothing of it is left behind."""
 
-    def __init__(self, config: Config, process: "subprocess.Popen[str]", said: Any, runs: Path):
-        self._config, self._process, self._said, self._runs = config, process, said, runs
+    def __init__(self, config: Config, process: "subprocess.Popen[str]", stderr: Any, runs: Path):
+        self._config, self._process, self._stderr, self._runs = config, process, stderr, runs
         self._ring: RingReader | None = None
         self._client: CommandClient | None = None
         self._result: dict[str, Any] | None = None
@@ -39,10 +39,10 @@ class Live:
         return self._process.poll() is None
 
     @property
-    def said(self) -> str:
-        """What it said on standard error so far."""
-        self._said.seek(0)
-        return str(self._said.read())
+    def messages(self) -> str:
+        """What it has written to standard error so far."""
+        self._stderr.seek(0)
+        return str(self._stderr.read())
 
     def latest(self) -> dict[str, float]:
         """The newest step, inputs and outputs by name; waits for the first one. Raises TandemError where none comes."""
@@ -53,7 +53,7 @@ class Live:
                 self._stepped = True
                 return {name: found[name].item() for name in self._ring.layout.names}  # type: ignore[union-attr]
             if self._given_up(since):
-                raise TandemError(f"no step was made: {self.said.strip() or 'it said nothing'}")
+                raise TandemError(f"no step was made: {self.messages.strip() or 'it wrote nothing to standard error'}")
             time.sleep(_LOOK_S)
 
     def _given_up(self, since: float) -> bool:
@@ -103,7 +103,7 @@ class Live:
             try:
                 found = json.loads(printed)
             except ValueError:
-                raise TandemError(self.said.strip() or f"it ended with code {self._process.returncode}") from None
+                raise TandemError(self.messages.strip() or f"it ended with code {self._process.returncode}") from None
             self._result = {**found, "exit_code": self._process.returncode}
         return self._result
 
@@ -119,7 +119,7 @@ class Live:
         if self.running:
             self._process.send_signal(signal.SIGINT)
             self._process.communicate()
-        for each in (self._ring, self._client, self._said):
+        for each in (self._ring, self._client, self._stderr):
             if each is not None:
                 each.close()
         self._ring = self._client = None
@@ -145,8 +145,8 @@ def run(
     command = python_command("-m", "tandem", "run", str(file), "--json", "--runs", str(runs))
     command += [word for setting in chosen for word in ("--set", setting)]
     command += ["--seconds", str(seconds)] if seconds is not None else []
-    said = tempfile.TemporaryFile("w+", prefix="tandem-", encoding="utf-8", errors="replace")  # noqa: SIM115  (Live's)
+    stderr = tempfile.TemporaryFile("w+", prefix="tandem-", encoding="utf-8", errors="replace")  # noqa: SIM115  (Live's)
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True, env=python_environment()
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, env=python_environment()
     )
-    return Live(loaded, process, said, Path(runs))
+    return Live(loaded, process, stderr, Path(runs))

@@ -146,7 +146,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "source": daq.get("source", {}),
         "effort": daq.get("effort"),  # None: the source has none
         "axis_efforts": {name: daq[name] for name in (each.name for each in AXIS_EFFORTS) if name in daq},
-        "said": outcome.notices,
+        "notices": outcome.notices,
         "deaths": [dataclasses.asdict(crash) for crash in outcome.crashes],
         "record": outcome.record,
         "look_ahead": outcome.reports.get("look_ahead"),  # None: there was none, or it did not live to the end

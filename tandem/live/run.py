@@ -155,10 +155,10 @@ def _limits(config: "Config", file: Path, overrides: list[str]) -> list[str]:
 
     settled: list[str] = []
     for of in all_rows():
-        found, said = of.held_down(config, file, overrides)
+        found, warning = of.held_down(config, file, overrides)
         settled += found
-        if said:
-            print(f"tandem: {said}", file=sys.stderr)
+        if warning:
+            print(f"tandem: {warning}", file=sys.stderr)
     return settled
 
 

@@ -448,8 +448,8 @@ def report(simulated: Simulated) -> Report:
         # a few steps in singular positions do no harm; a tenth of all is a run that solved something else
         if not record.finite or record.capped > UNCONVERGED * record.steps:
             code = DIVERGED
-    said = [f"{described.path}: {line}" for line in complaints]
-    return Report(file.title or file.name, _headline(simulated), figures, sections, complaints=said, code=code,
+    errors = [f"{described.path}: {line}" for line in complaints]
+    return Report(file.title or file.name, _headline(simulated), figures, sections, complaints=errors, code=code,
                   stored={"figures": figures})  # fmt: skip
 
 

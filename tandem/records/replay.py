@@ -562,7 +562,7 @@ def report(
     if beside := figures.get("measured"):
         lead = "Readings of sensors at their own instants, and the model's outputs at the same."
         sections.append(Section("Beside what was measured", [Table(HEADINGS, rows_of(beside)), *drawn], lead))
-    notes = [*_said(figures), *_left_out(figures), *_beside(figures)]
+    notes = [*_results(figures), *_left_out(figures), *_beside(figures)]
     return Report("tandem replay", _headline(figures), figures, sections, notes, damage, code)
 
 
@@ -578,7 +578,7 @@ def _headline(figures: dict[str, Any]) -> str:
     return f"this replay against the run on board: {sentence(on_board)}" if on_board else "replayed"
 
 
-def _said(figures: dict[str, Any]) -> Iterator[Line]:
+def _results(figures: dict[str, Any]) -> Iterator[Line]:
     yield (
         f"{figures['steps']} steps, {figures['simulated_s']:.2f} s, in {figures['wall_s']:.2f} s:"
         f" {figures['real_time_factor']:g} times real time (reading {figures['read_s']:.2f} s, stepping"

@@ -44,10 +44,10 @@ def run_report(
     ]
     stored = {"runs": [_described(run) for run in runs], "bare": bare}
     labelled = [(run.label, headline(run)) for run in runs]
-    said = labelled[0][1] if runs else "There was no run."
+    lead = labelled[0][1] if runs else "There was no run."
     data = data if data is not None else stored
     labelled = labelled if len(runs) > 1 else []
-    return Report(title, said, data, [*shown, *printed], notes, complaints, code, stored, labelled)
+    return Report(title, lead, data, [*shown, *printed], notes, complaints, code, stored, labelled)
 
 
 def _described(run: RunData) -> dict[str, Any]:

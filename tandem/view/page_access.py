@@ -30,7 +30,7 @@ from tandem.reports.html.markup import markup
 MOST_PAGES = 32
 MOST_PAGES_OF_ONE = 24  # address
 DASH = "dash"  # the compact page, for a tablet in the car
-_DASH_KEPT_NS = 5_000_000_000
+_DASH_READ_NS = 5_000_000_000
 ICON = (
     "data:image/svg+xml;base64,"
     + base64.b64encode(
@@ -83,7 +83,7 @@ class PageAccess:
         self._title = title
         self._titled: dict[bytes, bytes] = {}  # the library's page, and ours
         self.dash = str(markup("<!doctype html><title>{}</title>waiting for the first step", title))  # by the panel
-        self._dash_ns = -_DASH_KEPT_NS  # when it was asked for
+        self._dash_ns = -_DASH_READ_NS  # when it was asked for
         self._host, self._token, self._cookie, self._scripts = (
             host,
             token or new_token(),
@@ -97,7 +97,7 @@ class PageAccess:
     @property
     def dash_is_read(self) -> bool:
         """Somebody looks at the compact page: it asks again every second."""
-        return time.monotonic_ns() - self._dash_ns < _DASH_KEPT_NS
+        return time.monotonic_ns() - self._dash_ns < _DASH_READ_NS
 
     # ---- the parts of a request
 

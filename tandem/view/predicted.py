@@ -13,7 +13,7 @@ from tandem.view.ground import Ground
 
 _OLD_NS = 500_000_000
 _ABOVE = 0.05  # m over the ground
-_CALM, _ALARM, _FAINT, _FOLLOWED = (40, 150, 70), (214, 40, 40), (120, 110, 160), (214, 130, 20)
+_CALM, _ALARM, _FAINT, _ALONG_PATH = (40, 150, 70), (214, 40, 40), (120, 110, 160), (214, 130, 20)
 
 
 class PredictedPaths:
@@ -24,7 +24,7 @@ class PredictedPaths:
         if config is None or not config.look_ahead.enabled:
             return
         for name, colour, thickness in (
-            ("held", _CALM, 4.0), ("warning", _ALARM, 5.0), ("moving", _FAINT, 2.0), ("path", _FOLLOWED, 2.0),
+            ("held", _CALM, 4.0), ("warning", _ALARM, 5.0), ("moving", _FAINT, 2.0), ("path", _ALONG_PATH, 2.0),
         ):  # fmt: skip
             self._lines[name] = server.scene.add_line_segments(
                 f"{prefix}/predicted/{name}", np.zeros((POINTS, 2, 3)), colour, thickness=thickness,

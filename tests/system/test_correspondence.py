@@ -22,7 +22,7 @@ def test_every_step_uses_the_newest_block_that_had_arrived(
     for _ in range(TRIES):
         ports = [f"transport.{key}={free_port()}" for key in ("daq_port", "sim_port")]
         answer = observe(transport, 3.0, name, [*ports, "view.enabled=false"])
-        assert answer["kept"], answer
+        assert answer["holds"], answer
         assert answer["largest_difference_in_blocks"] == answer["largest_difference_in_counts"] == 0
         certain += answer["certain"]
         if certain > ENOUGH:

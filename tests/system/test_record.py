@@ -182,7 +182,7 @@ def test_killed_recorders_that_are_replaced_cost_the_record_nothing(start: Start
     assert run.whole and found["ended"] == "all seconds done" and found["cut"] is None
     assert [part["file"] for part in found["parts"]] == ["run.mcap", "run.2.mcap", "run.3.mcap"]
     assert [part["lost"] for part in found["parts"]] == [0, 0, 0]
-    assert sum("taken up again" in said["text"] for said in found["said"]) == 2
+    assert sum("taken up again" in notice["text"] for notice in found["notices"]) == 2
     assert len(run.topics["/step"]) == head and len(np.unique(run.topics["/step"].blocks["input_epoch"])) == 2
     again = replayed(tmp_path)
     assert again["identical"] is True and again["steps"] == head

@@ -44,5 +44,5 @@ def foreign_fmu_step() -> Iterator[Row]:
             begin = time.perf_counter()
             many(state, inputs, params, machine.tables, work, 0.005, STEPS)
             best = min(best, time.perf_counter() - begin)
-        kept = "56 bytes of state taken out" if stateful else "state left inside"
-        yield figure(f"a step, {kept}", 1e6 * best / STEPS, "us")
+        state_is = "56 bytes of state taken out" if stateful else "state left inside"
+        yield figure(f"a step, {state_is}", 1e6 * best / STEPS, "us")

@@ -100,7 +100,7 @@ def observe(transport: str, seconds: float, name: str, overrides: list[str]) -> 
         "not_newest_by_the_loops_own_count": result["not_newest"],
         "balance": result["balance"],
     }
-    answer["kept"] = (
+    answer["holds"] = (
         answer["older_than_arrived"] == 0
         and answer["newer_than_taken"] == 0
         and answer["largest_difference_in_blocks"] == 0

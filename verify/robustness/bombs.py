@@ -128,7 +128,7 @@ def attempt(kind: str, path: Path) -> dict[str, Any]:
     except Exception as error:  # what a user would see as a traceback
         message, refused = f"{type(error).__name__}: {error}", False
     return {
-        "seconds": time.monotonic() - began, "mb": max(resident_mb("VmHWM") - before, 0.0), "said": message,
+        "seconds": time.monotonic() - began, "mb": max(resident_mb("VmHWM") - before, 0.0), "message": message,
         "refused": refused,
     }  # fmt: skip
 
@@ -174,10 +174,10 @@ def run(kind: str, path: Path) -> dict[str, Any]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S, cwd=ROOT, check=False)
     except subprocess.TimeoutExpired:
-        return {"seconds": HANGS_S, "mb": float("nan"), "said": "never came back", "refused": False}
+        return {"seconds": HANGS_S, "mb": float("nan"), "message": "never came back", "refused": False}
     if done.returncode:
-        message = (done.stderr.strip() or "killed").splitlines()[-1]
-        return {"seconds": float("nan"), "mb": float("nan"), "said": f"{done.returncode}: {message}", "refused": False}
+        last = (done.stderr.strip() or "killed").splitlines()[-1]
+        return {"seconds": float("nan"), "mb": float("nan"), "message": f"{done.returncode}: {last}", "refused": False}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -195,7 +195,7 @@ def bombs(*, kind: Annotated[str | None, "one format"] = None) -> Iterator[Row]:
                 sound = found["refused"] and found["seconds"] <= MOST_S and found["mb"] <= MOST_MB
                 seconds, most = max(seconds, found["seconds"]), max(most, found["mb"])
                 size = path.stat().st_size / 1000
-                text = f"{size:.0f} kB, {found['seconds']:.2f} s, {found['mb']:.0f} MB: {found['said'][:160]}"
+                text = f"{size:.0f} kB, {found['seconds']:.2f} s, {found['mb']:.0f} MB: {found['message'][:160]}"
                 yield holds(f"{each}, {name}: refused in time and memory", sound, text)
             yield at_most(f"{each}: longest", seconds, MOST_S, "s")
             yield at_most(f"{each}: most memory above the idle process", most, MOST_MB, "MB")

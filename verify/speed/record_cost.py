@@ -66,8 +66,8 @@ def one_flush(writer: Recorder, words: Blocks, first: int) -> tuple[float, float
 def cheaper_half(found: list[tuple[float, float]]) -> np.ndarray:
     """(own, writing, both) in microseconds a block."""
     of = np.array([(own, wrote, own + wrote) for own, wrote in found])
-    kept = np.sort(of, axis=0)[: max(1, len(of) // 2)]
-    mean: np.ndarray = 1e6 * kept.mean(axis=0) / BLOCKS
+    fastest = np.sort(of, axis=0)[: max(1, len(of) // 2)]
+    mean: np.ndarray = 1e6 * fastest.mean(axis=0) / BLOCKS
     return mean
 
 

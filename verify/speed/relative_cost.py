@@ -105,9 +105,9 @@ class Arrays:
 def evaluation_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
     """All of `motion` but the ports, which only forces of the model need, behind one correction of the loops."""
     motion = next(f for f in generated.functions if f.name == "motion")
-    kept = {name: exprs for name, exprs in motion.stages[-1].items() if name not in ("ports", "rates")}
+    needed = {name: exprs for name, exprs in motion.stages[-1].items() if name not in ("ports", "rates")}
     with tempfile.TemporaryDirectory() as folder:
-        code = compiled([Function("motion", motion.graph, motion.inputs, (kept,))], Path(folder))
+        code = compiled([Function("motion", motion.graph, motion.inputs, (needed,))], Path(folder))
     alone = Arrays(generated, arrays.code)
     alone.code, alone.work = code, np.zeros(max(code.work_size, 1))
     return arrays.cost_us("close", ["close"], rounds) + alone.cost_us("motion", ["motion"], rounds)

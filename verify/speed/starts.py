@@ -82,9 +82,9 @@ def starts(
         for package in PACKAGES:
             shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", tree)
-        cold, said = first_step_s(tree)
+        cold, output = first_step_s(tree)
         yield at_most("cold, with an empty cache", cold, COLD_S, "s")
-        stages = [int(k) for k in re.findall(r"compiling (\d+) of \d+", said)]
+        stages = [int(k) for k in re.findall(r"compiling (\d+) of \d+", output)]
         yield at_least("said meanwhile how far it was, times", len(set(stages)), LEAST_STAGES)
         yield holds("in order", stages == sorted(stages))
         warm = [first_step_s(tree)[0] for _ in range(times)]

@@ -6,7 +6,7 @@ to the build as a folder. docker/Dockerfile is built on that base, and
 
     drive       `tandem drive` in a container, as its user and without a capability: the record is whole, every second
                 has its steps
-    compose     docker/compose.yaml read by docker-compose, against its schema (left out, and said, where it is absent)
+    compose     docker/compose.yaml read by docker-compose, against its schema (left out, and noted, where it is absent)
     unit        deploy/tandem.service verified by systemd-analyze, then booted in the image by systemd-nspawn: it gets
                 ready, its supervisor is killed and comes back, it stops in order; both records open
 
@@ -94,12 +94,12 @@ def wheels_of_base(images: Images, folder: Path) -> Path:
 
 
 def build(images: Images, wheels: Path) -> str:
-    said = images(
+    output = images(
         "build", "--isolation", "chroot", "--layers=false", "--pull=false", "--file", ROOT / "docker" / "Dockerfile",
         "--ignorefile", ROOT / ".dockerignore", "--build-arg", f"BASE={BASE}", "--build-arg", "PIP_NO_INDEX=1",
         "--build-arg", "PIP_FIND_LINKS=/wheels", "--volume", f"{wheels}:/wheels:ro", "--tag", IMAGE, ROOT, show=True,
     )  # fmt: skip
-    if "not consumed" in said:
+    if "not consumed" in output:
         raise Broken("docker/Dockerfile does not take an argument that it was given")
     return "built; the machine of configs/drive.toml is compiled in it"
 
@@ -123,9 +123,9 @@ def drive(images: Images, seconds: float) -> str:
     if user != "1000":
         raise Broken(f"the container runs as user {user}")
     begin = time.monotonic()
-    said = images(*words, "tandem", "drive", "--seconds", f"{seconds:g}", "--runs", "/runs", show=True)
+    output = images(*words, "tandem", "drive", "--seconds", f"{seconds:g}", "--runs", "/runs", show=True)
     took = time.monotonic() - begin
-    if "compiling" in said:
+    if "compiling" in output:
         raise Broken("a drive in the image compiles: docker/Dockerfile did not compile what it needs")
     place = Path(images("mount", container))
     (run,) = (place / "runs").iterdir()
@@ -150,9 +150,9 @@ def unit(images: Images, seconds: float) -> str:
     units = place / "etc" / "systemd" / "system"
     text = (ROOT / "deploy" / "tandem.service").read_text()
     (units / "tandem.service").write_text(text.replace("/etc/tandem/onboard.toml", "/etc/tandem/drive.toml"))
-    said = ran("chroot", place, "systemd-analyze", "verify", "/etc/systemd/system/tandem.service", show=True)
-    if "tandem.service" in said:
-        raise Broken(f"systemd-analyze verify: {said.strip()}")
+    output = ran("chroot", place, "systemd-analyze", "verify", "/etc/systemd/system/tandem.service", show=True)
+    if "tandem.service" in output:
+        raise Broken(f"systemd-analyze verify: {output.strip()}")
     # what the image has compiled, where the unit looks for it
     cache = place / "var" / "cache" / "tandem"
     ran("chroot", place, "install", "-d", "-o", "tandem", "/var/cache/tandem")

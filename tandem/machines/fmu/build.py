@@ -99,8 +99,8 @@ def _tables(
     memory[M.VALID] = 0
     size = _state_size(it) if about.keeps_state else 0
     size = 0 if size > MOST_STATE else size
-    kept = np.zeros(OWN + -(-size // PER_WORD))
-    return _laid_out(about, it, references, counts, (memory, kept, set_before, np.zeros(size + 1, np.uint8)), size)
+    latest = np.zeros(OWN + -(-size // PER_WORD))
+    return _laid_out(about, it, references, counts, (memory, latest, set_before, np.zeros(size + 1, np.uint8)), size)
 
 
 _HELD: list[Any] = []  # what the addresses in tables point to: an instance stays as long as its process
@@ -109,10 +109,10 @@ _HELD: list[Any] = []  # what the addresses in tables point to: an instance stay
 def _laid_out(
     about: Description, it: Instance, references: np.ndarray, counts: tuple[int, int, int], arrays: Any, size: int
 ) -> Tables:
-    memory, kept, set_before, buffer = arrays
+    memory, latest, set_before, buffer = arrays
     _HELD.append((it, arrays))
-    ints = np.concatenate([[about.version, *counts, len(kept), size], references]).astype(np.int32)
-    addresses = [it.pointer, *(array.ctypes.data for array in (memory, kept, set_before, buffer)), *it.addresses]
+    ints = np.concatenate([[about.version, *counts, len(latest), size], references]).astype(np.int32)
+    addresses = [it.pointer, *(array.ctypes.data for array in (memory, latest, set_before, buffer)), *it.addresses]
     return tables(ints, [as_word(address) for address in addresses])
 
 

@@ -53,7 +53,7 @@ def instance(unpacked: Unpacked, about: Description, name: str) -> Instance:
     except OSError as error:
         raise ConfigError(f"{name}: its code for {platform} cannot be loaded: {error}") from None
     addresses = tuple(_address(library, about, at, name) for at in range(len(FUNCTIONS)))
-    said: deque[str] = deque(maxlen=_MOST_LINES)
+    lines: deque[str] = deque(maxlen=_MOST_LINES)
     count = 0
 
     def log(text: bytes | None) -> None:
@@ -61,14 +61,14 @@ def instance(unpacked: Unpacked, about: Description, name: str) -> Instance:
         nonlocal count
         count += 1
         line = (text or b"").decode(errors="replace")[:500]
-        said.append(line)
+        lines.append(line)
         if count <= _MOST_LINES:
             print(f"{name}: {line}", file=sys.stderr, flush=True)
 
     make = {3: _instantiated_3, 2: _instantiated_2}[about.version]
     pointer, held = make(library, unpacked, about, log)
     if not pointer:
-        raise ConfigError(f"{name}: gives no instance: {'; '.join(said) or 'and says nothing about it'}")
+        raise ConfigError(f"{name}: gives no instance: {'; '.join(lines) or 'and says nothing about it'}")
     return Instance(int(pointer), addresses, (library, *held))
 
 

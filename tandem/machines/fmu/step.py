@@ -21,9 +21,9 @@ from tandem.machines.fmu.library import FUNCTIONS
 # tables.ints: sizes, then the references of inputs, outputs and parameters
 N = places("N", ("VERSION", "INPUTS", "OUTPUTS", "PARAMETERS", "STATE", "BYTES"))
 # tables.floats: addresses
-A = places("A", ("INSTANCE", "MEMORY", "KEPT", "SET", "BUFFER", *(name for name, _ in FUNCTIONS)))
-# memory of an instance: whether it stands at `KEPT`, whether it has been started, whether it is over; pointers and
-# flags that functions write to
+A = places("A", ("INSTANCE", "MEMORY", "LAST_STATE", "SET", "BUFFER", *(name for name, _ in FUNCTIONS)))
+# memory of an instance: whether it stands at `LAST_STATE`, whether it has been started, whether it is over; pointers
+# and flags that functions write to
 M = places("M", ("VALID", "STARTED", "FATAL", "HANDLE", "OTHER", "SIZE", "EVENT", "TERMINATE", "EARLY", "REACHED"))
 _HEAD, _MEMORY = len(N), len(M)
 STEPS, TIME, OWN = 0, 1, 2  # of the state: how many steps were made, the time (s), the bytes of the FMU
@@ -98,9 +98,9 @@ def _save(tables, memory, state):
                 at = PER_WORD * k + j
                 word = word * 256 + (np.int64(buffer[at]) if at < size else np.int64(0))
             state[OWN + k] = word
-    kept = floats_at(words[A.KEPT], ints[N.STATE])
+    last_state = floats_at(words[A.LAST_STATE], ints[N.STATE])
     for k in range(ints[N.STATE]):
-        kept[k] = state[k]
+        last_state[k] = state[k]
     return status
 
 
@@ -153,10 +153,10 @@ def _bring_to(state, params, tables, memory):
     if memory[M.FATAL]:
         return np.int32(FATAL)
     ints = tables.ints
-    kept = floats_at(tables.floats[A.KEPT], ints[N.STATE])
+    last_state = floats_at(tables.floats[A.LAST_STATE], ints[N.STATE])
     same = memory[M.VALID] == 1
     for k in range(ints[N.STATE]):
-        same &= state[k] == kept[k]
+        same &= state[k] == last_state[k]
     if same:
         return _set_parameters(params, tables, memory, True)
     if ints[N.BYTES] == 0 and state[STEPS] == 0.0:

@@ -17,12 +17,12 @@ from sync.errors import ConfigError
 from sync.ring.block import RESERVED_NAMES
 
 MOST_XML = 32 << 20  # bytes
-_DEPTH, _MOST_ELEMENTS, _MOST_KEPT, _MOST_NAMES = 64, 500_000, 50_000, 10_000
+_DEPTH, _MOST_ELEMENTS, _MOST_RETAINED, _MOST_NAMES = 64, 500_000, 50_000, 10_000
 _LONGEST_TAG = 1 << 20  # bytes, with its attributes
 _PIECE = 1 << 16
 # elements that are kept, by their depth, and the attributes of them that are
 _KINDS = ("CoSimulation", "ModelExchange", "ScheduledExecution")
-_KEPT = {2: (*_KINDS, "TypeDefinitions", "ModelVariables"), 4: ("Real", "Dimension")}
+_RETAINED = {2: (*_KINDS, "TypeDefinitions", "ModelVariables"), 4: ("Real", "Dimension")}
 _CAUSALITIES = ("input", "output", "parameter")  # variables of others are nothing to a machine
 _ATTRIBUTES = frozenset((
     "fmiVersion", "modelName", "version", "generationTool", "description", "instantiationToken", "guid",
@@ -83,20 +83,20 @@ def read_description(xml: bytes, where: str) -> Description:
 
 
 def _parsed(xml: bytes, where: str) -> ET.Element:
-    """The elements of `_KEPT`, as they stand inside each other."""
+    """The elements of `_RETAINED`, as they stand inside each other."""
     if len(xml) > MOST_XML:
         raise ConfigError(f"{where}: {len(xml)} bytes; at most {MOST_XML} are read")
     names: dict[str, str] = {}  # every name of an element or an attribute, kept by the parser
     parser = expat.ParserCreate("utf-8", None, names)
     root = ET.Element("")
     open_elements: list[ET.Element | None] = []  # None: not kept, and so is nothing in it
-    elements = kept = 0
+    elements = retained = 0
 
     def refuse(why: str) -> None:
         raise ConfigError(f"{where}: {why}")
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal elements, kept
+        nonlocal elements, retained
         elements += 1
         depth = len(open_elements) + 1
         if depth > _DEPTH:
@@ -106,12 +106,12 @@ def _parsed(xml: bytes, where: str) -> ET.Element:
         if len(names) > _MOST_NAMES:
             refuse(f"elements and attributes with more than {_MOST_NAMES} different names; that is no FMU")
         above = open_elements[-1] if open_elements else None
-        if depth > 1 and (above is None or not _is_kept(depth, above.tag, tag, attributes)):
+        if depth > 1 and (above is None or not _is_retained(depth, above.tag, tag, attributes)):
             open_elements.append(None)
             return
-        kept += 1
-        if kept > _MOST_KEPT:
-            refuse(f"more than {_MOST_KEPT} inputs, outputs, parameters and types; that is more than is read")
+        retained += 1
+        if retained > _MOST_RETAINED:
+            refuse(f"more than {_MOST_RETAINED} inputs, outputs, parameters and types; that is more than is read")
         element = root if above is None else ET.SubElement(above, tag)
         element.tag = tag
         element.attrib.update((key, value) for key, value in attributes.items() if key in _ATTRIBUTES)
@@ -135,12 +135,12 @@ def _parsed(xml: bytes, where: str) -> ET.Element:
     return root
 
 
-def _is_kept(depth: int, above: str, tag: str, attributes: Mapping[str, str]) -> bool:
+def _is_retained(depth: int, above: str, tag: str, attributes: Mapping[str, str]) -> bool:
     if depth == 3 and above == "ModelVariables":
         return attributes.get("causality") in _CAUSALITIES
     if depth == 3:
         return above == "TypeDefinitions" and tag in ("Float64Type", "SimpleType")
-    return tag in _KEPT.get(depth, ())
+    return tag in _RETAINED.get(depth, ())
 
 
 def _variables(root: ET.Element, version: int, where: str) -> tuple[Variable, ...]:

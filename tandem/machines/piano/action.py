@@ -283,9 +283,9 @@ def _switch(mode, to, x, data):
     if to == mode:
         x[STRIKES] += 1.0
         x[STRIKE_AT], x[STRIKE_RATE] = x[TIME], x[UH]
-        kept = data[RESTITUTION]
-        x[LOST] += 0.5 * data[M1] * SHANK * SHANK * x[UH] * x[UH] * (1.0 - kept * kept)
-        x[UH] *= -kept
+        restitution = data[RESTITUTION]
+        x[LOST] += 0.5 * data[M1] * SHANK * SHANK * x[UH] * x[UH] * (1.0 - restitution * restitution)
+        x[UH] *= -restitution
         return
     x[LOST] += max(_jack_spring(mode, x, data) - _jack_spring(to, x, data), 0.0)
     x[CHANGES] += 1.0

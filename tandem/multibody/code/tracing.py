@@ -2,7 +2,7 @@
 
 `trace` makes a function of a kernel's source in which some names stand for others: `view` for a window of a `Vector`,
 `sqrt` for a node of the graph. What the numbers are is the caller's: plain expressions (natural/straight.py), or such
-with derivatives (followed_numbers.py).
+with derivatives (traced_numbers.py).
 """
 
 import copy

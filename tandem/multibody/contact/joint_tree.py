@@ -118,16 +118,16 @@ def place_links(ints, reals, q, work, origin):
             y = own[P + 1] + own[3] * c0 + own[4] * c1 + own[5] * c2
             z = own[P + 2] + own[6] * c0 + own[7] * c1 + own[8] * c2
             I[0], I[1], I[2], I[3] = m, m * x, m * y, m * z
-            I[4] = turned(own, row, 0, 0) + m * (y * y + z * z)
-            I[5] = turned(own, row, 1, 1) + m * (x * x + z * z)
-            I[6] = turned(own, row, 2, 2) + m * (x * x + y * y)
-            I[7] = turned(own, row, 0, 1) - m * x * y
-            I[8] = turned(own, row, 0, 2) - m * x * z
-            I[9] = turned(own, row, 1, 2) - m * y * z
+            I[4] = rotated(own, row, 0, 0) + m * (y * y + z * z)
+            I[5] = rotated(own, row, 1, 1) + m * (x * x + z * z)
+            I[6] = rotated(own, row, 2, 2) + m * (x * x + y * y)
+            I[7] = rotated(own, row, 0, 1) - m * x * y
+            I[8] = rotated(own, row, 0, 2) - m * x * z
+            I[9] = rotated(own, row, 1, 2) - m * y * z
 
 
 @inner
-def turned(own, row, i, j):
+def rotated(own, row, i, j):
     """Element of R J R^T."""
     x, y, z = own[3 * i], own[3 * i + 1], own[3 * i + 2]
     u, v, w = own[3 * j], own[3 * j + 1], own[3 * j + 2]

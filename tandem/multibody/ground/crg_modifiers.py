@@ -70,8 +70,8 @@ def modified(line: Line, holes: np.ndarray, start_u: float, given: dict[str, flo
     line = _scaled(line, given)
     if fills_sides(given) and holes.any():
         offset = given.get("GRID_NAN_OFFSET", 0.0)
-        kept = 0.0 if given["GRID_NAN_MODE"] == _ZERO else line.grid
-        line = replace(line, grid=np.where(holes, kept + offset, line.grid))
+        base = 0.0 if given["GRID_NAN_MODE"] == _ZERO else line.grid
+        line = replace(line, grid=np.where(holes, base + offset, line.grid))
     if any(key in given for key in _POINT):
         return _placed(line, start_u, given, file)
     turn = given.get("REFLINE_OFFSET_PHI", 0.0)

@@ -273,8 +273,8 @@ def reaction(m: Equations, name: str, value: float) -> dict[str, float]:
         return {}
     ((column, factor),) = m.elements[name].ports[0].terms.items()
     carrier, axis = m.rotors[column]
-    turned = carrier.components(-value * float(factor[0]) * axis)
-    return {f"own_{k}": float(v) for k, v in enumerate(turned)}
+    on_carrier = carrier.components(-value * float(factor[0]) * axis)
+    return {f"own_{k}": float(v) for k, v in enumerate(on_carrier)}
 
 
 def model_force(

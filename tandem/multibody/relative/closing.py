@@ -51,7 +51,7 @@ def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int]) -
         m.dimension,
         in_space(m.g),
         tuple(bodies),
-        space.kept_scalars(),
+        space.own_scalars(),
         tuple(space.names()),
         space.drawn,
         assembled,

@@ -276,8 +276,8 @@ class Writer:
         for link in {*on_bodies, *own}:
             _, R = self.links.place(WORLD, link)
             F, N = on_bodies.get(link, (v.zeros(g), v.zeros(g)))
-            turned = v.plus(v.apply_transposed(R, N), own.get(link, v.zeros(g)))
-            wrenches[link] = v.apply_transposed(R, F), turned
+            torque = v.plus(v.apply_transposed(R, N), own.get(link, v.zeros(g)))
+            wrenches[link] = v.apply_transposed(R, F), torque
         return wrenches, efforts
 
     def _parameter(self, element: Element, name: str, value: float) -> Expr:
@@ -382,8 +382,8 @@ class Writer:
                 continue
             xi = self.links.x[k : k + 3]
             size = self.g.one / (1.0 + v.dot(xi, xi) * 0.25)
-            turned = v.minus(j, v.times(v.cross(j, xi), self.g.constant(0.5)))
-            for i, e in enumerate(turned):
+            rotated = v.minus(j, v.times(v.cross(j, xi), self.g.constant(0.5)))
+            for i, e in enumerate(rotated):
                 out[k + i] = e * size
         return out
 

@@ -74,7 +74,7 @@ def pose(
         for motion in body.motions:
             if motion.kind == "turn":
                 Jw[:, k] += R @ motion.axis
-                R = R @ turned(motion.axis, x[k])
+                R = R @ about(motion.axis, x[k])
             elif motion.kind == "slide":
                 # what the origin has moved along so far turns with all that turned before
                 Jp += -skew(R @ motion.axis * x[k]) @ Jw

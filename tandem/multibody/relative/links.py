@@ -303,8 +303,8 @@ def _turn(g: Graph, p: Parameters, link: Link, name: str, direction: np.ndarray,
     else:
         link.axis = 2
         link.drawn = frame_along(direction)
-        turned = product(above.T, link.drawn)
-        C = [p.vector(f"{name}.axes{link.velocity}.{i}", turned[i], exact=True) for i in range(3)]
+        rotated = product(above.T, link.drawn)
+        C = [p.vector(f"{name}.axes{link.velocity}.{i}", rotated[i], exact=True) for i in range(3)]
     s, c = g.sin(angle) * link.sign, g.cos(angle)
     i, j = (link.axis + 1) % 3, (link.axis + 2) % 3
     link.R = [[g.zero] * 3 for _ in range(3)]
@@ -361,5 +361,5 @@ def ball(g: Graph, ref: Vector, xi: Vector) -> Matrix:
 def ball_rate(xi: Vector, w: Vector) -> Vector:
     """How the increment changes while the child turns at w, in its axes."""
     along = v.dot(xi, w) * 0.25
-    turned = v.cross(xi, w)
-    return [a + t * 0.5 + e * along for a, t, e in zip(w, turned, xi, strict=True)]
+    crossed = v.cross(xi, w)
+    return [a + t * 0.5 + e * along for a, t, e in zip(w, crossed, xi, strict=True)]

@@ -273,10 +273,10 @@ def run_steps(
             note(ints, work, scratch, status, diagnostics, made)
             made += 1
             if (begun + made) % every == 0:
-                kept = (begun + made) // every - begun // every - 1
-                systems[kept] = current
+                row = (begun + made) // every - begun // every - 1
+                systems[row] = current
                 for i in range(len(state)):
-                    states[kept, i] = state[i]
+                    states[row, i] = state[i]
             if status in (OPEN, SINGULAR) and made < steps:
                 best = best_system(spans, all_ints, all_reals, groups, alike, current, old, state, work, before, 0.0)
                 if best < 0:

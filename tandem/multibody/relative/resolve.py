@@ -323,7 +323,7 @@ class Resolver:
 
 def _independent(X: np.ndarray) -> list[int]:
     """Columns of a matrix that the earlier ones do not make up."""
-    kept: list[int] = []
+    independent: list[int] = []
     before: list[np.ndarray] = []
     for k in range(X.shape[1]):
         v = X[:, k].copy()
@@ -331,6 +331,6 @@ def _independent(X: np.ndarray) -> list[int]:
         for q in before:
             v = v - dot(q, v) * q
         if size > 0.0 and norm(v) > INDEPENDENT * size:
-            kept.append(k)
+            independent.append(k)
             before.append(v / norm(v))
-    return kept
+    return independent

@@ -280,8 +280,8 @@ class Runner:
             end = done + steps
             stride = every if size == h else (1 if (whole + 1) % every == 0 else 2)
             while done < end and finite:
-                most_kept = (end - done) // stride + 1
-                states, systems = np.zeros((most_kept, len(self.state))), np.zeros(most_kept, np.int64)
+                most_stored = (end - done) // stride + 1
+                states, systems = np.zeros((most_stored, len(self.state))), np.zeros(most_stored, np.int64)
                 begun = done if size == h else 0
                 at = self._tables
                 then = time.thread_time_ns()
@@ -291,9 +291,9 @@ class Runner:
                     MOST_PARTITIONS - self.partitions, np.array(self._tried), states, systems, diagnosis[done:],
                 )  # fmt: skip
                 self.steps_ns += time.thread_time_ns() - then
-                kept = (begun + made) // stride - begun // stride
+                stored = (begun + made) // stride - begun // stride
                 first = (begun // stride + 1) * stride - 1 - begun + done
-                pieces.append(self._converted(states[:kept], systems, diagnosis[first::stride]))
+                pieces.append(self._converted(states[:stored], systems, diagnosis[first::stride]))
                 done += made
                 capped += more
                 self.partitions += changes

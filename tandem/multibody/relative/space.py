@@ -49,15 +49,15 @@ class Space:
 
     def number(self) -> None:
         """Coordinates for the scalars that are none of a joint, and all equations with them."""
-        kept = [i for i in self.parts.scalars if i not in self.aliases]
-        self.place_of = {i: self.joints + k for k, i in enumerate(kept)}
-        self.n = self.joints + len(kept)
-        self.drawn = np.concatenate([np.zeros(self.joints), self.m.q0[kept] if kept else np.zeros(0)])
+        own = [i for i in self.parts.scalars if i not in self.aliases]
+        self.place_of = {i: self.joints + k for k, i in enumerate(own)}
+        self.n = self.joints + len(own)
+        self.drawn = np.concatenate([np.zeros(self.joints), self.m.q0[own] if own else np.zeros(0)])
         scalars = {i: Form(0.0, {}, {k: 1.0}) for i, k in self.place_of.items()} | self.aliases
         self.resolver = Resolver(self.parts, scalars, self.index)
         self.candidates = list(self._candidates())
 
-    def kept_scalars(self) -> tuple[Scalar, ...]:
+    def own_scalars(self) -> tuple[Scalar, ...]:
         nodes = self.parts.scalars
         return tuple(Scalar(nodes[i].name, self.inertias[i], float(self.m.q0[i])) for i in self.place_of)
 
@@ -240,7 +240,7 @@ class Space:
             self.closed.append(self.at(found, self.start) if left < CLOSED else self.closed[0])
 
     def names(self) -> list[str]:
-        return _names(self.bodies, self.kept_scalars())
+        return _names(self.bodies, self.own_scalars())
 
 
 def _first_point(shares: Sequence[Shared]) -> Shared | None:

@@ -25,7 +25,7 @@ from tandem.records.exchange.tables import BusNames, Measurement, Progress, Shee
 RAW = "raw"  # ending of a column of raw integers: `Signal raw`, in counts
 _MOST_BITS_AT_ONCE = 57  # that eight bytes hold wherever the first of them begins in its byte
 _SHOWN = 12
-_TOLD_EVERY = 1 << 14
+_REPORT_EVERY = 1 << 14
 
 
 @dataclass
@@ -62,7 +62,7 @@ def read(path: Path, names: BusNames, progress: Progress) -> Measurement:
         for count, message in enumerate(frames(path, str(path))):
             if message.is_error_frame or message.is_remote_frame:
                 continue
-            if count % _TOLD_EVERY == 0:
+            if count % _REPORT_EVERY == 0:
                 progress(f"reading, {count} frames", 0.0)
             place = (str(message.channel), message.arbitration_id, message.is_extended_id)
             by_id.setdefault(place, Frames()).add(message.timestamp, message.data)

@@ -80,8 +80,8 @@ class SceneMessages:
             made.append(Transform(name, centre, shapes.quaternion(axes), WORLD))
         for name, lever in zip(self._levers, self._scene.levers, strict=True):
             angle = lever.factor * channel(frame.step, lever.channel)
-            turned = shapes.about(lever.axis, angle if np.isfinite(angle) else 0.0)
-            made.append(Transform(name, lever.at, shapes.times(turned, looks.lever_turn(lever)), self._solids[0]))
+            rotation = shapes.about(lever.axis, angle if np.isfinite(angle) else 0.0)
+            made.append(Transform(name, lever.at, shapes.times(rotation, looks.lever_turn(lever)), self._solids[0]))
         return made
 
     def _bars(self) -> list[Marker]:

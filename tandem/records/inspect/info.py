@@ -176,7 +176,7 @@ def _info(run: Run, figures: _Figures) -> dict[str, Any]:
         "parts": [{"file": p.file, "bytes": p.size, "cut": p.cut, "lost": p.lost} for p in run.parts],
         "topics": topics,
         "steps": figures.steps.facts(recorded_rows(run)),
-        "said": [
+        "notices": [
             {"s": round((at - min(firsts)) * 1e-9, 3) if firsts else None, "text": text} for at, text in run.notices
         ],
         "model": recorded_machine_name(run) or None,
@@ -192,7 +192,7 @@ def _deleted(run: Run) -> dict[str, Any] | None:
         return None
     readable = len(run.parts) - sum(part.cut is not None and part.cut.startswith("not read") for part in run.parts)
     return {
-        "parts": run.deleted.parts, "kept": readable, "bytes": run.deleted.bytes, "rows": run.deleted.rows,
+        "parts": run.deleted.parts, "remaining": readable, "bytes": run.deleted.bytes, "rows": run.deleted.rows,
         "text": run.deleted.sentence(run.begun),
     }  # fmt: skip
 
@@ -228,7 +228,7 @@ def report(found: dict[str, Any]) -> Report:
     if found["cut"] and not found["ended"].endswith(found["cut"]):
         about.append(bad(found["cut"]))
     if found["deleted"]:
-        about.append(warn(f"kept: the last {found['deleted']['kept']} parts; {found['deleted']['text']}"))
+        about.append(warn(f"kept: the last {found['deleted']['remaining']} parts; {found['deleted']['text']}"))
     about += [*map(bad, found["unsynced"]), *_parts(found["parts"])]
     about.append(
         f"{start.get('software')} ({start.get('sources')}), Python {start.get('python')}, numba {start.get('numba')};"
@@ -258,7 +258,7 @@ def _happened(found: dict[str, Any]) -> list[str]:
         age = found["steps"]["age_us"]
         lines.append(f"age at use: p50 {age['p50']:.0f} us, p99 {age['p99']:.0f} us, max {age['max']:.0f} us")
         lines.append("steps: " + ", ".join(f"{count} {word}" for word, count in found["steps"]["status"].items()))
-    for notice in found["said"]:
+    for notice in found["notices"]:
         at = "" if notice["s"] is None else f"{notice['s']:9.3f} s  "
         lines.append(f"{at}{notice['text']}")
     if found["model"]:

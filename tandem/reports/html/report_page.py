@@ -28,11 +28,11 @@ def write_page(file: Path, report: Report) -> Path:
 
 
 def report_page(report: Report) -> str:
-    said = [markup('<p class="headline"><b>{}:</b> {}</p>', *each) for each in report.labelled]
-    said = said or [markup('<p class="headline">{}</p>', report.headline)]
+    headlines = [markup('<p class="headline"><b>{}:</b> {}</p>', *each) for each in report.labelled]
+    headlines = headlines or [markup('<p class="headline">{}</p>', report.headline)]
     notes = _lines([*(bad(line) for line in report.complaints), *report.notes])
     kind = "many" if report.labelled else "one"
-    header = markup('<header class="{}"><h1>{}</h1>{}{}</header>', kind, report.title, joined(said), notes)
+    header = markup('<header class="{}"><h1>{}</h1>{}{}</header>', kind, report.title, joined(headlines), notes)
     made = f"Made by {_software()}, {wall_clock()[:16].replace('T', ' ')} UTC. The figures for programs: --json."
     foot = markup('<footer class="lead">{}</footer>', made)
     shown = [

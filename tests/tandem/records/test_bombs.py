@@ -67,7 +67,7 @@ def test_a_bomb_is_refused(kind: str, name: str, folder: Path, attempts: Callabl
     path = folder / kind / name / f"bomb.{kind}"
     assert path.stat().st_size < 2_000_000
     found = attempts(kind, name)
-    assert found["refused"], found["said"]
+    assert found["refused"], found["message"]
     assert found["mb"] < MOST_MB, found
     assert not (path.parent / "runs").exists()
 
@@ -81,7 +81,7 @@ def test_a_bomb_is_refused(kind: str, name: str, folder: Path, attempts: Callabl
 def test_the_refusal_names_the_option_that_reads_it_nevertheless(
     kind: str, name: str, attempts: Callable[[str, str], dict[str, Any]]
 ) -> None:
-    said = attempts(kind, name)["said"]
+    said = attempts(kind, name)["message"]
     assert f"bomb.{kind}: " in said and "tandem --decode-limit-mb MEGABYTES" in said
 
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from sync.record import open_run
-from sync.record.heads import PART, SAID, START, Earlier, Left
+from sync.record.heads import NOTICE, PART, START, Earlier, Left
 from sync.record.resume import left_off
 from sync.record.rings import RING, Account, Ring
 from sync.record.run import RunError
@@ -28,7 +28,7 @@ FIELDS = {
     START: ("monotonic_ns", "utc_offset_ns", "utc", "recorded_utc"),
     END: ("monotonic_ns", "lost /daq", "dropped /daq", "recorded /daq", "deleted_parts", "unsynced"),
     RING: ("segment", "position", "recorded", "before", "channel"),
-    SAID: ("monotonic_ns", "number"),
+    NOTICE: ("monotonic_ns", "number"),
     PART: ("deleted", "deleted_bytes", "begun_ns", "at_ns", "noted", "unsynced", "topics"),
 }
 

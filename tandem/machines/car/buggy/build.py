@@ -84,7 +84,7 @@ _FALLEN = 0.7  # rad
 _WIDTH = 0.155  # m, of a tyre; only drawn
 _STOP_DIGITS = 9  # of a length in m: found with functions of the mathematical library, so its last digits are not ours
 _ON_STOP = 1e-3  # m; beyond the beginning of a stop by so much, a spring stands on it
-_KEPT = 8
+_MOST_CARS = 8
 _LARGE = 1 << 20  # numbers of a road; cars on one that large are not kept
 _cars: dict[Any, Any] = {}  # assembled last, the newest at the end
 Point = Annotated[list[float], Field(min_length=3, max_length=3)]
@@ -134,7 +134,7 @@ def assembled(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> 
     road = _road_of(built)
     if road[Head.STEEPEST] <= MOST_SLOPE and len(road) < _LARGE:  # whoever makes a steep one again is warned again
         _cars[key] = built
-        for oldest in list(_cars)[:-_KEPT]:
+        for oldest in list(_cars)[:-_MOST_CARS]:
             _cars.pop(oldest, None)  # which another thread may have done
     return built
 

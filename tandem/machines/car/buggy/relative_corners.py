@@ -1,6 +1,6 @@
 """The corners' forces of the buggy's step in relative coordinates as straight code, for a GPU.
 
-The text of relative_forces.py is followed with numbers that are expressions (multibody/code/followed_numbers.py): the
+The text of relative_forces.py is traced with numbers that are expressions (multibody/code/traced_numbers.py): the
 same law, the same derivatives, without loops, scratch arrays and derivatives that are zero anyway. Roads with a shape
 or with patches cannot be followed (`serves`).
 """
@@ -13,9 +13,9 @@ import numpy as np
 from tandem.machines.car.buggy import relative_forces, slots
 from tandem.machines.car.buggy.law import SPRING
 from tandem.machines.car.buggy.relative_forces import SCRATCH
-from tandem.multibody.code.followed_numbers import Array, Law, Number
 from tandem.multibody.code.graph import Expr
 from tandem.multibody.code.llvm import Function
+from tandem.multibody.code.traced_numbers import Array, Law, Number
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.relative.generate import Generated
 

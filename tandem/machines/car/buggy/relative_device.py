@@ -154,14 +154,14 @@ def source(
     constants: Tables, addresses: tuple[int, ...], made: Generated, numbers: np.ndarray, part: int = PART
 ) -> DeviceSource:
     """Of a machine with these tables, in which addresses become numbers of functions."""
-    followed = relative_corners.serves(numbers)
+    traced = relative_corners.serves(numbers)
     floats = np.array(constants.floats)
     floats[list(addresses)] = np.arange(len(addresses))
     assert len(addresses) == relative_matrix.FIRST
     functions = [f for f in made.functions if any(entry in NAMES[1:] for entry in f.entries)]
     first, last = constants.ints[FRONT + 2 * Own.GENERATED : FRONT + 2 * Own.GENERATED + 2]
     assert all(split(f, part)[1] <= last - first for f in functions)
-    straight = _straight(numbers, made) if followed else []
+    straight = _straight(numbers, made) if traced else []
     sizes = {entry: len(arguments_of(f)) for f in functions for entry in f.entries}
     sizes |= {f.name: len(arguments_of(f)) - 1 for f in straight}
     numbered = [*NAMES, *[""] * (relative_matrix.FIRST - len(NAMES)), *(f.name for f in straight)]
@@ -175,8 +175,8 @@ def source(
         return module_text(functions, part) + "\n".join(line for line in more if not line.startswith("declare"))
 
     return DeviceSource(
-        advance if followed else advance_as_compiled, np.array(constants.ints), floats, text, names,
-        relative_matrix.taking_place if followed else nullcontext, together=together,
+        advance if traced else advance_as_compiled, np.array(constants.ints), floats, text, names,
+        relative_matrix.taking_place if traced else nullcontext, together=together,
     )  # fmt: skip
 
 

@@ -81,7 +81,7 @@ class Structure:
         self.order = [*range(2 * n, self.N), *(n + i for i in (*spins, *own, *reversed(chassis)))]
         assert sorted(self.order) == list(range(n, self.N))
 
-    def kept(self) -> tuple[Places, Places, Places, Places]:
+    def stored(self) -> tuple[Places, Places, Places, Places]:
         """Places in J of the slopes, of the factor (which is symmetric), of the ball's slopes and of the corners'."""
         lists = self.slopes, [(i, j) for i, j in self.factor if i >= j], self.turns, list(self.corners.J)
         assert sum(len(pairs) for pairs in lists) <= self.n * self.N  # the rows of coordinates
@@ -93,8 +93,8 @@ class Structure:
 
     def state(self, g: Graph, i: int, j: int) -> Expr:
         """An entry of J in the rows or columns of states."""
-        kept = self.kept()[3]
-        return g.input("J", kept[i, j] if (i, j) in kept else self.states[i, j])
+        stored = self.stored()[3]
+        return g.input("J", stored[i, j] if (i, j) in stored else self.states[i, j])
 
 
 def _function(name: str, inputs: Sequence[str], outputs: dict[str, Sequence[Expr]]) -> Function:
@@ -110,7 +110,7 @@ def _function(name: str, inputs: Sequence[str], outputs: dict[str, Sequence[Expr
 
 def _keep(s: Structure) -> Function:
     g, n = Graph(), s.n
-    slopes, factor, turns, of_J = s.kept()
+    slopes, factor, turns, of_J = s.stored()
     out = []
     for i, j in slopes:
         terms = [g.input("slopes", 2 * n * i + j)] if (i, j) in s.generated else []
@@ -167,7 +167,7 @@ class Masses:
 
 def _in_time(s: Structure) -> Function:
     g = Graph()
-    factor = {pair: g.input("J", at) for pair, at in s.kept()[1].items()}
+    factor = {pair: g.input("J", at) for pair, at in s.stored()[1].items()}
     of = s.corners.in_time
     drift = [
         g.sum([g.input("drift", i), g.input("by_time", i), *(g.input("more", at) for at in of.get(i, []))])
@@ -179,7 +179,7 @@ def _in_time(s: Structure) -> Function:
 
 def _ball(s: Structure, g: Graph, J: Any, sigma: Expr) -> tuple[list[list[Expr]], list[list[Expr]]]:
     """B = (sigma - J_xx)^-1 and B J_xw of the chassis' ball."""
-    _, _, turns, _ = s.kept()
+    _, _, turns, _ = s.stored()
 
     def entry(a: int, j: int) -> Expr:
         return J(turns[a, j]) if (a, j) in turns else g.zero
@@ -210,11 +210,11 @@ class Equations:
         def entry(at: int) -> Expr:
             return g.input("J", at)
 
-        masses = Masses(s, {pair: entry(at) for pair, at in s.kept()[1].items()})
+        masses = Masses(s, {pair: entry(at) for pair, at in s.stored()[1].items()})
         self.mass = masses.mass()
         B, C = _ball(s, g, entry, sigma)
         share = g.one / sigma
-        S = {pair: entry(at) for pair, at in s.kept()[0].items()}
+        S = {pair: entry(at) for pair, at in s.stored()[0].items()}
         rows: dict[int, dict[int, Expr]] = {k: {} for k in range(n, N)}
 
         def add(i: int, j: int, value: Expr) -> None:
@@ -295,7 +295,7 @@ class Equations:
             right[n + i] = g.sum(terms)
         for k in range(2 * n, N):
             right[k] = r[k]
-        slopes = s.kept()[0]
+        slopes = s.stored()[0]
         for i, j in self.by_x:
             right[i] = right[i] + (g.input("J", slopes[i - n, j]) if i < 2 * n else s.state(g, i, j)) * x[j]
         for k in s.order:

@@ -165,10 +165,10 @@ def _mark() -> int | None:
     from tandem.machines.car.studies.steering.protocol import MARKS
 
     low, high = MARKS
-    said = typer.prompt(
+    answer = typer.prompt(
         f"how heavy was the steering, {low} light to {high} heavy? (Enter: no answer)", default="", show_default=False
     )
-    return int(said) if said.strip().isdigit() and low <= int(said) <= high else None
+    return int(answer) if answer.strip().isdigit() and low <= int(answer) <= high else None
 
 
 def steering(

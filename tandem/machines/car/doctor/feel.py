@@ -168,7 +168,7 @@ def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[st
     """(settings that hold down what a hand and feet feel of a car, what to say of it); nothing where none is on it, or
     the configuration sets the limits itself."""
     found = [_wheel_held_down(config, file, overrides), pedals.held_down(config, file, overrides)]
-    return [each for settings, _ in found for each in settings], "; ".join(said for _, said in found if said)
+    return [each for settings, _ in found for each in settings], "; ".join(text for _, text in found if text)
 
 
 def _wheel_held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[str], str]:

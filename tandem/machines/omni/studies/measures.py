@@ -344,10 +344,10 @@ def formulations(
         theirs = {h: other.run(seconds, h) for h in steps}
         both = [(ours[h], theirs[h]) for h in steps]
         away = [np.hypot(a["x"] - b["x"], a["y"] - b["y"]) for a, b in both]
-        turned = [np.abs(a["yaw"] - b["yaw"]) for a, b in both]
+        rotation = [np.abs(a["yaw"] - b["yaw"]) for a, b in both]
         spun = [np.abs(a["roller1_spin_momentum"] - b["roller1_spin_momentum"]) for a, b in both]
         for what, unit, limit, apart, scale in (
-            ("path", " m", 1e-5, away, 1.0), ("yaw", " rad", 1e-4, turned, 1.0),
+            ("path", " m", 1e-5, away, 1.0), ("yaw", " rad", 1e-4, rotation, 1.0),
             ("spin of roller 1, relative", "", 1e-3, spun, float(np.abs(both[-1][0]["roller1_spin_momentum"]).max())),
         ):  # fmt: skip
             most = [float(gap.max()) / scale for gap in apart]

@@ -30,8 +30,8 @@ from tandem.machines.piano.multibody.action import (
     contacts,
     joints,
     poses,
+    rotated,
     tree,
-    turned,
 )
 from tandem.machines.piano.multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
 from tandem.machines.piano.multibody.dynamics import ROOM, P, step
@@ -66,7 +66,7 @@ def _bar(name: str, link: int, low: tuple[float, float], high: tuple[float, floa
 
 
 BUTTON, STRING, BACK_CHECK = range(len(LINKS) + 1, len(LINKS) + 4)  # frames behind those of the links
-_CHECK = [turned(CHECKED, x, z) for x, z in ((0.1965, 0.0482), (0.2065, 0.0682))]  # as `contacts` has it
+_CHECK = [rotated(CHECKED, x, z) for x, z in ((0.1965, 0.0482), (0.2065, 0.0682))]  # as `contacts` has it
 
 
 def _at_check(end: int) -> Point:

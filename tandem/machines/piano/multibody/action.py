@@ -61,7 +61,7 @@ CONTACTS = (
 )  # fmt: skip
 
 
-def turned(angle: float, x: float, z: float) -> tuple[float, float]:
+def rotated(angle: float, x: float, z: float) -> tuple[float, float]:
     """A point of the world in the axes of a link at the origin that has turned by an angle."""
     c, s = cos(angle), sin(angle)
     return c * x + s * z, c * z - s * x
@@ -83,7 +83,7 @@ def contacts() -> tuple[list[int], list[float]]:
     """Tables of the contacts, as felt.py reads them; what is regulated is put in before every step."""
     deep = 0.01
     # capsules of radius `deep` have their surface on one side of a segment: above, or below it
-    lower, upper = turned(CHECKED, 0.1965, 0.0482), turned(CHECKED, 0.2065, 0.0682)
+    lower, upper = rotated(CHECKED, 0.1965, 0.0482), rotated(CHECKED, 0.2065, 0.0682)
     rows = (
         # point, capsule, twice the exponent; point; segment; radius; stiffness, damping, friction, slip
         (KEY, WHIPPEN, 3, CAPSTAN, (-0.11, deep), (-0.02, deep), deep, 1.5e6, 1.0, 0.20),

@@ -85,13 +85,13 @@ def _double(study: Study, speed: float) -> None:
 
 
 def _rebound(study: Study) -> None:
-    kept = []
+    lowest = []
     for restitution in (0.0, 0.5, 1.0):
         run = _play([*_press(0.2), (1.0, FULL)], 1.0, restitution=restitution)
         at = round(run.strikes[0][0] / H) if run.strikes else 0
-        kept.append(run.of("hammer")[at : at + 400].min())
-        study.row(f"string returns {restitution:.1f} of the speed: lowest hammer in 0.1 s", f"{kept[-1]:.3f} rad")
-    study.row("a livelier string throws it lower", "", "", kept[2] < kept[1] < kept[0])
+        lowest.append(run.of("hammer")[at : at + 400].min())
+        study.row(f"string returns {restitution:.1f} of the speed: lowest hammer in 0.1 s", f"{lowest[-1]:.3f} rad")
+    study.row("a livelier string throws it lower", "", "", lowest[2] < lowest[1] < lowest[0])
 
 
 def _repetition(study: Study) -> None:

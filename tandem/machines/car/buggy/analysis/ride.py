@@ -128,12 +128,12 @@ def _pairs(M: np.ndarray, C: np.ndarray, K: np.ndarray, shapes: np.ndarray) -> l
     found: list[tuple[float, float, np.ndarray]] = []
     real = []
     for value, vector in zip(values, vectors.T, strict=True):
-        likeness = np.abs(shapes.T @ M @ vector[:n]) ** 2
-        likeness = likeness / likeness.sum()
+        overlap = np.abs(shapes.T @ M @ vector[:n]) ** 2
+        overlap = overlap / overlap.sum()
         if value.imag > 1e-9 * abs(value):
-            found.append((float(abs(value)), float(-value.real / abs(value)), likeness))
+            found.append((float(abs(value)), float(-value.real / abs(value)), overlap))
         elif abs(value.imag) <= 1e-9 * abs(value):
-            real.append((float(value.real), likeness))
+            real.append((float(value.real), overlap))
     real.sort(key=lambda entry: abs(entry[0]))
     for (slow, one), (fast, other) in zip(real[::2], real[1::2], strict=True):
         size = math.sqrt(slow * fast)

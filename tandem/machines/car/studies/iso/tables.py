@@ -69,11 +69,11 @@ def report(
 ) -> Report:
     """`lead`: the headline is what the first study was about, rather than how many predictions were close."""
     failed = failed or {}
-    said = f"{vehicle.name}: {results[0].conditions}." if lead else _headline(vehicle, results)
+    text = f"{vehicle.name}: {results[0].conditions}." if lead else _headline(vehicle, results)
     why = [f"{name}: {error}" for name, error in failed.items()] + list(complaints)
     code = max((error.code for error in failed.values()), default=int(bool(complaints)))
     sections = [_section(result) for result in results]
-    return Report(f"tandem {command}", said, _figures(vehicle, results, failed), sections, complaints=why, code=code)
+    return Report(f"tandem {command}", text, _figures(vehicle, results, failed), sections, complaints=why, code=code)
 
 
 def _section(result: Result) -> Section:

@@ -20,7 +20,7 @@ from tandem.reports.report import Report, Section, Table, numbers
 
 FILE = "session.json"
 CHANNELS = ("steering_torque", "steering_angle", "ay", "vx", "obstacle_hits", "obstacle_there", "obstacle_room")
-TURNED = 0.05  # rad; the wheel counts as turned from here on
+MOVED = 0.05  # rad; the wheel counts as moved from here on
 MARKS = (1, 7)  # light to heavy
 
 
@@ -60,11 +60,11 @@ def load(folder: Path) -> Session:
 def figures(steps: dict[str, np.ndarray]) -> dict[str, float]:
     """What one trial comes to; steps are arrays by channel."""
     angle, torque = steps["steering_angle"], steps["steering_torque"]
-    turned = np.abs(angle) > TURNED
+    moved = np.abs(angle) > MOVED
     there = steps["obstacle_there"] > 0.5
     return {
-        "largest torque": float(np.abs(torque[turned]).max()) if turned.any() else 0.0,
-        "torque per angle": float(torque[turned] @ angle[turned] / np.sum(angle[turned] ** 2)) if turned.any() else 0.0,
+        "largest torque": float(np.abs(torque[moved]).max()) if moved.any() else 0.0,
+        "torque per angle": float(torque[moved] @ angle[moved] / np.sum(angle[moved] ** 2)) if moved.any() else 0.0,
         "largest lateral acceleration": float(np.abs(steps["ay"]).max()),
         "obstacles hit": float(steps["obstacle_hits"].max()),
         "least room": float(steps["obstacle_room"][there].min()) if there.any() else float("nan"),

@@ -1,7 +1,7 @@
-"""Force laws followed with expressions: numbers with derivatives (multibody/relative/dual.py) in a graph.
+"""Force laws traced with expressions: numbers with derivatives (multibody/relative/dual.py) in a graph.
 
 `Number` is to the Python source of a law what dual.py's is to its compiled code: the value and up to eight derivatives
-are expressions, of which those that are zero are not there. A law is followed once; a comparison of numbers in an `if`
+are expressions, of which those that are zero are not there. A law is traced once; a comparison of numbers in an `if`
 is taken to be true and kept in `assumed`, and the code then says whether it was. What may be false at any time has to
 be in a function of its own, of which the caller gives another text that chooses (`replaced`).
 """
@@ -123,7 +123,7 @@ class Law:
     def __init__(self, replaced: Mapping[str, Any]):
         self.graph = Graph()
         self.assumed: list[Flag] = []
-        self._followed: dict[Any, Callable[..., Any]] = {}
+        self._traced: dict[Any, Callable[..., Any]] = {}
         self._replaced: dict[str, Any] = {
             "view": window,
             "number": lambda v, array, at: self.number(v)._with(
@@ -143,7 +143,7 @@ class Law:
 
     def follow(self, function: Any) -> Callable[..., Any]:
         """The Python source of a compiled function, and of those it calls."""
-        return trace(function, self._replaced, self._followed)
+        return trace(function, self._replaced, self._traced)
 
     def fits(self) -> Expr:
         """1 if all that was assumed is so, 0 otherwise."""

@@ -8,8 +8,8 @@ import pytest
 
 from sync.compile.jit import inner
 from tandem.machines.car.buggy import relative_matrix
-from tandem.multibody.code.followed_numbers import Array, Law
 from tandem.multibody.code.graph import Graph
+from tandem.multibody.code.traced_numbers import Array, Law
 
 
 @inner
