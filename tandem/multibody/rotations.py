@@ -16,7 +16,7 @@ def skew(v: np.ndarray) -> np.ndarray:
     return np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])
 
 
-def turned(axis: np.ndarray, angle: float) -> np.ndarray:
+def about_axis(axis: np.ndarray, angle: float) -> np.ndarray:
     """Rotation matrix about a unit vector (Rodrigues)."""
     K = skew(axis)
     return np.asarray(np.eye(3) + math.sin(angle) * K + (1.0 - math.cos(angle)) * K @ K)

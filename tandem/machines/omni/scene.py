@@ -14,7 +14,7 @@ from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.wheel import Wheel
 from tandem.multibody.contact.kinds import AT, AXIS, FLAGS, JOINT, PARENT, ROLLER, SYMMETRIC, TURN
 from tandem.multibody.contact.surfaces import track
-from tandem.multibody.rotations import turned
+from tandem.multibody.rotations import about_axis
 
 _AROUND, _ALONG = 10, 8
 
@@ -35,7 +35,7 @@ def make_frames(tree: TreeTables, wheels: list[Wheel]) -> Callable[[np.ndarray, 
             axis = numbers[AXIS : AXIS + 3]
             at = at + up @ numbers[AT : AT + 3]
             if row[JOINT] == TURN:
-                R.append(up @ turned(axis, float(state[k])))
+                R.append(up @ about_axis(axis, float(state[k])))
             else:
                 R.append(up)
                 at = at + up @ axis * state[k]

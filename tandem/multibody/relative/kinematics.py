@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tandem.multibody.relative.tree import WORLD, Equation, Form, Products, Tree, TreeBody
-from tandem.multibody.rotations import rotation, skew, turned
+from tandem.multibody.rotations import about_axis, rotation, skew
 
 CLOSED = 1e-12  # m or rad, of a loop
 MOST = 60  # Newton iterations
@@ -74,7 +74,7 @@ def pose(
         for motion in body.motions:
             if motion.kind == "turn":
                 Jw[:, k] += R @ motion.axis
-                R = R @ about(motion.axis, x[k])
+                R = R @ about_axis(motion.axis, x[k])
             elif motion.kind == "slide":
                 # what the origin has moved along so far turns with all that turned before
                 Jp += -skew(R @ motion.axis * x[k]) @ Jw

@@ -5,7 +5,7 @@ import numpy as np
 from tandem.machines.omni.build import TreeTables
 from tandem.multibody.contact.kinds import AT, AXIS, CENTRE, INERTIA, MASS, SYMMETRIC, TURN
 from tandem.multibody.natural.api import Body, Linear, Mechanism
-from tandem.multibody.rotations import turned
+from tandem.multibody.rotations import about_axis
 
 
 class Poses:
@@ -25,7 +25,7 @@ class Poses:
             axis, at = R @ row[AXIS : AXIS + 3], R @ row[AT : AT + 3]
             s, p = s + np.cross(w, at), p + at
             if kind == TURN:
-                R, w = R @ turned(row[AXIS : AXIS + 3], q[k]), w + axis * v[k]
+                R, w = R @ about_axis(row[AXIS : AXIS + 3], q[k]), w + axis * v[k]
             else:
                 s, p = s + axis * v[k] + np.cross(w, axis * q[k]), p + axis * q[k]
             for to, value in zip((self.R, self.p, self.axis, self.omega, self.speed), (R, p, axis, w, s), strict=True):

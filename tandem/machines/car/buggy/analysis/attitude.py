@@ -25,7 +25,7 @@ from tandem.machines.car.buggy.analysis.car import GRAVITY, lumps, suspensions, 
 from tandem.machines.car.buggy.analysis.corner import spring_length, spring_rate
 from tandem.machines.car.buggy.analysis.geometry import HardpointError, Unreachable, X, Y, Z
 from tandem.machines.car.buggy.analysis.suspension import Suspension, pose, rates
-from tandem.multibody.rotations import cross, turned
+from tandem.multibody.rotations import about_axis, cross
 
 WHEELS = ("front_left", "front_right", "rear_left", "rear_right")
 Four = tuple[float, float, float, float]
@@ -117,7 +117,7 @@ def _residual(
     rotation, origin = _frame(q)
     wheels = _wheels(parameters, pair, q)
     push = -a - GRAVITY * Z  # per mass
-    pitch_axis, roll_axis = Y, turned(Y, q[1]) @ X
+    pitch_axis, roll_axis = Y, about_axis(Y, q[1]) @ X
     out = np.zeros(7)
     moment, force = np.zeros(3), np.zeros(3)  # of all forces on the whole car, about the chassis origin
     masses = parameters["masses"]
@@ -191,7 +191,7 @@ def _wheels(parameters: Mapping[str, Any], pair: tuple[Suspension, Suspension], 
 
 
 def _frame(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    rotation: np.ndarray = turned(Y, float(q[1])) @ turned(X, float(q[2]))
+    rotation: np.ndarray = about_axis(Y, float(q[1])) @ about_axis(X, float(q[2]))
     return rotation, q[0] * Z
 
 

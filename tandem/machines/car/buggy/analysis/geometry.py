@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from sync.errors import ConfigError
-from tandem.multibody.rotations import cross, turned
+from tandem.multibody.rotations import about_axis, cross
 
 X, Y, Z = np.eye(3)
 
@@ -30,7 +30,7 @@ class Unreachable(Exception):
 
 def about(point: np.ndarray, origin: np.ndarray, axis: np.ndarray, angle: float) -> np.ndarray:
     """The point turned about the line through `origin` along the unit vector `axis`."""
-    moved: np.ndarray = origin + turned(axis, angle) @ (point - origin)
+    moved: np.ndarray = origin + about_axis(axis, angle) @ (point - origin)
     return moved
 
 

@@ -41,7 +41,7 @@ from tandem.machines.car.buggy.analysis.geometry import (
     three_spheres,
     triad,
 )
-from tandem.multibody.rotations import cross, turned
+from tandem.multibody.rotations import about_axis, cross
 
 WISHBONE_POINTS = ("WC", "UBJ", "LBJ", "UAF", "UAR", "LAF", "LAR", "TRO", "TRI", "SPL", "SPU")
 MACPHERSON_POINTS = ("WC", "LBJ", "LAF", "LAR", "TRO", "TRI", "TOP", "CLAMP", "SPL", "SPU")
@@ -256,11 +256,11 @@ def _strut_knuckle(suspension: Suspension, at: dict[str, np.ndarray]) -> np.ndar
     old, new = arm / np.linalg.norm(arm), _axis(at["LBJ"], at["TOP"])
     normal = cross(old, new)
     sine = float(np.linalg.norm(normal))
-    first = turned(normal / sine, math.atan2(sine, float(old @ new))) if sine > 0.0 else np.eye(3)
+    first = about_axis(normal / sine, math.atan2(sine, float(old @ new))) if sine > 0.0 else np.eye(3)
     start = at["LBJ"] + first @ (drawn["TRO"] - drawn["LBJ"])
     rod = math.dist(drawn["TRO"], drawn["TRI"])
     psi = circle_angle(start, at["LBJ"], new, at["TRI"], rod, bend)
-    rotation: np.ndarray = turned(new, psi) @ first
+    rotation: np.ndarray = about_axis(new, psi) @ first
     at["TRO"] = at["LBJ"] + rotation @ (drawn["TRO"] - drawn["LBJ"])
     return rotation
 
@@ -277,7 +277,7 @@ def _axis(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 def _drawn_axle(camber: float, toe_in: float) -> np.ndarray:
     """Left spin axis with the top leaning outwards by `camber` and the front turned inwards by `toe_in`."""
-    axle: np.ndarray = turned(Z, -toe_in) @ np.array([0.0, math.cos(camber), -math.sin(camber)])
+    axle: np.ndarray = about_axis(Z, -toe_in) @ np.array([0.0, math.cos(camber), -math.sin(camber)])
     return axle
 
 

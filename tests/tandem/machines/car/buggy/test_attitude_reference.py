@@ -12,7 +12,7 @@ from tandem.machines.car.buggy.analysis.corner import corner
 from tandem.machines.car.buggy.analysis.geometry import HardpointError
 from tandem.machines.car.buggy.analysis.steady import lean
 from tandem.machines.car.buggy.analysis.suspension import at_travel
-from tandem.multibody.rotations import turned as turn
+from tandem.multibody.rotations import about_axis as turn
 from tests.tandem.machines.car.buggy.figures import BUGGY
 
 WEIGHT = 790.0 * GRAVITY
