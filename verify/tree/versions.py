@@ -156,6 +156,8 @@ def tried(side: str, packages: Sequence[str], tests: Sequence[str], workers: int
     versions = versions_of(python, (*packages, COMPILER))
     say(side, f"test with {versions}")
     environment["PATH"] = os.pathsep.join([str(Path(python).parent), environment.get("PATH", "")])
+    say(side, "compile")  # once, not by every process of the tests for itself
+    subprocess.run([python, "-m", "sync.compile.build", "--all"], cwd=ROOT, env=environment, check=False)
     spread = ["-n", str(workers), "--dist", "loadscope"] if workers > 1 else []
     command = [python, "-m", "pytest", *spread, *tests]
     last = ""
