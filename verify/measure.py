@@ -5,10 +5,18 @@ it.
 `note` tells meanwhile how far a measurement is, on standard error. What cannot be measured here raises `NotHere`.
 """
 
+import io
 import math
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+
+from tandem.console.present import print_report
+from tandem.reports.html.report_page import write_report_page
+from tandem.reports.report import Report
 
 
 class NotHere(Exception):
@@ -68,6 +76,16 @@ def equal(quantity: str, value: float, expected: float, unit: str = "") -> Row:
 def holds(quantity: str, held: Any, found: Any = "", limit: str = "") -> Row:
     """A promise in words; `found` says what was seen."""
     return Row(quantity, str(found) or ("yes" if held else "no"), "", limit, bool(held))
+
+
+def reported(report: Report, folder: Path | None = None) -> Printed:
+    """A report as the terminal has it, and its page and figures in a folder, if one is named."""
+    if folder is not None:
+        note(f"report: {write_report_page(folder, report)}")
+    console = Console(file=io.StringIO(), width=160)
+    with console.capture() as captured:
+        print_report(console, report)
+    return Printed(captured.get())
 
 
 def note(text: str) -> None:

@@ -102,8 +102,10 @@ _PHYSICS = (
             "physics.piano:one_key", 1.3, needs=_ALONE, preset={"action": "piano_multibody"}, quick={"seconds": 5.0}),
     Promise("piano-octave", "Thirteen keys at 1 kHz lose nothing and replay exactly.",
             "physics.piano:octave", 1.3, needs=_ALONE, quick={"seconds": 5.0}),
-    Promise("multibody-bench", "Multibody formulations, beside other codes.",
-            "others.commands:multibody", 3, bench={}),
+    Promise("multibody-bench", "Every multibody formulation on mechanisms with a known answer, beside other codes.",
+            "multibody.bench:multibody_bench", 10, needs=_ALONE, quick={"small": True}, bench={}),
+    Promise("wheel-torque", "A vehicle driven by a wheel torque moves alike in all formulations, beside Exudyn.",
+            "multibody.wheel_torque:wheel_torque", 0.5, quick={"seconds": 1.6}),
     Promise("iso", "ISO manoeuvres of the shipped car.",
             "others.commands:iso", 3, bench={}),
 )  # fmt: skip

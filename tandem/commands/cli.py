@@ -28,7 +28,7 @@ from tandem.commands.completion import answer_shells, completion
 from tandem.commands.ensembles import fleet, identify, sweep, validate
 from tandem.commands.foxglove import foxglove
 from tandem.commands.keys import keys
-from tandem.commands.mechanism import bench_multibody, mechanism
+from tandem.commands.mechanism import mechanism
 from tandem.commands.run import run
 from tandem.commands.runs import runs as list_runs
 from tandem.commands.view import view
@@ -90,15 +90,13 @@ def options(
         os.environ[ENVIRONMENT] = str(decode_limit_mb)  # also for the processes that a command starts
 
 
-bench = Commands(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
-app.add_typer(bench, name="bench", rich_help_panel=MACHINES)
 vehicle = Commands(no_args_is_help=True, help="What a vehicle file makes.")
 app.add_typer(vehicle, name="vehicle", rich_help_panel=MACHINES)
 tyre = Commands(no_args_is_help=True, help="Tyre property files: what they say, beside each other, from rows of a rig.")
 app.add_typer(tyre, name="tyre", rich_help_panel=MACHINES)
 study = Commands(no_args_is_help=True, help="A machine examined offline, and what a device or a person feels.")
 app.add_typer(study, name="study", rich_help_panel=MACHINES)
-_GROUPS = {"bench": bench, "vehicle": vehicle, "tyre": tyre, "study": study}
+_GROUPS = {"vehicle": vehicle, "tyre": tyre, "study": study}
 
 
 def _names(group: Commands) -> set[str]:
@@ -125,7 +123,6 @@ for _machine in brought.COMMANDS:
     _bring(_machine)
 
 
-bench.command("multibody")(bench_multibody)
 app.command(rich_help_panel=MACHINES)(sweep)
 app.command(rich_help_panel=RECORDS)(fleet)
 app.command(rich_help_panel=MACHINES)(identify)

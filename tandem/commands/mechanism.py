@@ -1,4 +1,4 @@
-"""The commands `tandem mechanism` and `tandem bench multibody`: options and progress.
+"""The command `tandem mechanism`: options and progress.
 
 Heavy imports wait until a command runs, so that `tandem --help` stays quick.
 """
@@ -49,18 +49,3 @@ def mechanism(
             simulated = work.simulate(described, state, lambda share, figures: update(figures, share))
     folder = run_folder(runs, described.file.name)
     give(work.report(simulated), as_json, folder, also=lambda place: work.save_record(place, simulated))
-
-
-def bench_multibody(
-    quick: Annotated[bool, typer.Option("--quick", help="A few mechanisms, no orders, no compile times.")] = False,
-    as_json: AsJson = False,
-    runs: Runs = Path("runs"),
-) -> None:
-    """Try every multibody formulation on every mechanism with a known answer, beside Exudyn and MuJoCo."""
-
-    with compiled("mechanism", "tandem.mechanism.bench.multibody"):
-        from tandem.mechanism.bench import multibody
-
-    with errors(), progress("bench multibody") as update:
-        result = multibody.measure(quick, update)
-    give(multibody.report(result), as_json, run_folder(runs, "bench_multibody"))

@@ -193,3 +193,23 @@ def _solver(record: Record) -> Iterator[Column]:
 
 def _largest(values: np.ndarray) -> float:
     return float(np.abs(values).max(initial=0.0))
+
+
+def kinetic_energies(record: Record) -> np.ndarray:
+    """At the kept instants."""
+    return np.asarray(0.5 * np.einsum("ti,ij,tj->t", record.qd, record.system.mass(), record.qd))
+
+
+def energies(record: Record) -> np.ndarray:
+    """Kinetic and potential energy at the kept instants."""
+    system = record.system
+    pull = np.zeros(system.n)
+    for column, force in system.mechanism.weight.items():
+        pull[column] = force
+    total = kinetic_energies(record) - record.q @ pull
+    for element in system.elements:
+        if element.potential is not None:
+            values = np.stack([record.values(port) for port in element.ports], axis=1)
+            params = np.array(list(element.params.values()))
+            total = total + np.array([element.potential(x, params) for x in values])
+    return np.asarray(total)

@@ -18,7 +18,7 @@ from sync.config.toml import check, parse_toml
 from sync.errors import ConfigError
 from sync.record import Run as RecordedRun
 from sync.record import RunError
-from tandem.mechanism.bench.trial import energies, kinetic_energies
+from tandem.mechanism.columns import energies, kinetic_energies
 from tandem.mechanism.record import MADE, write_record
 from tandem.multibody.mechanism_file import Described, describe, read_mechanism, residuals
 from tandem.multibody.natural.api import (

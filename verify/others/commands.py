@@ -25,9 +25,5 @@ def latency(*, phase: bool, seconds: float = 60.0) -> Iterator[Result]:
     yield from _ran("latency", "--seconds", f"{seconds:g}", *(["--phase"] if phase else []))
 
 
-def multibody() -> Iterator[Result]:
-    yield from _ran("bench", "multibody")
-
-
 def iso() -> Iterator[Result]:
     yield from _ran("iso", "all")

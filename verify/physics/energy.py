@@ -19,12 +19,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from tandem.mechanism.bench import problems
-from tandem.mechanism.bench.problems import Problem
-from tandem.mechanism.bench.trial import CONVERGED, begin, energies, kinetic_energies
+from tandem.mechanism.columns import energies, kinetic_energies
 from tandem.multibody.natural.api import Mechanism, MechanismError, Record, Scheme, Settings, State, run
 from tandem.multibody.relative.run import Runner
 from verify.measure import Row, at_most, figure, holds
+from verify.multibody import problems
+from verify.multibody.problems import Problem
+from verify.multibody.trial import CONVERGED, begin
 
 SECONDS, STEP, MOST = 10.0, 5e-3, 1e-4
 ORDER_AT = 0.6  # s: before the double pendulum becomes chaotic, and before the four-bars lie flat

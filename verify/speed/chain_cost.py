@@ -6,8 +6,8 @@ time = c N^p; the recursions are O(N), so p is about 1.
 
 from collections.abc import Iterator
 
-from tandem.mechanism.bench.trees import growth
 from verify.measure import Row, figure
+from verify.multibody.trees import growth
 
 
 def chain_cost(*, rounds: int = 200) -> Iterator[Row]:

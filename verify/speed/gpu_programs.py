@@ -74,12 +74,12 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
     """The same of a chain, as a machine without inputs whose outputs are its coordinates."""
     from sim_service.contract.machine import DeviceCode, Machine, Quantity, tables
     from sync.compile.jit import inner
-    from tandem.mechanism.bench.problems import chain as described
     from tandem.multibody.natural.augmented import step
     from tandem.multibody.natural.run import TOTALS, run_steps
     from tandem.multibody.natural.system import no_force
     from tandem.multibody.natural.tables import P
     from tandem.multibody.natural.views import part, view
+    from verify.multibody.problems import chain as described
 
     system = described(rods, 2.0 / rods, 2.0 / rods, 1.0, CHAIN_STEP).build().compile(h=CHAIN_STEP)
     starts = []
@@ -140,10 +140,10 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
 
     from sim_service.contract.machine import DeviceCode, Machine, Quantity, tables
     from sync.compile.jit import inner
-    from tandem.mechanism.bench.trees import chain as described
     from tandem.multibody.code.source import DeviceSource
     from tandem.multibody.natural.views import view
-    from tandem.multibody.relative.chain import planar_rates
+    from verify.multibody.chain import planar_rates
+    from verify.multibody.trees import chain as described
 
     of, n = described(links, False), 2 * links
     room = of.work.size

@@ -14,8 +14,7 @@ from sync.errors import ConfigError
 from sync.record import open_run
 from tandem.commands.cli import app
 from tandem.mechanism import run as mechanism_run
-from tandem.mechanism.bench.trial import energies
-from tandem.mechanism.columns import columns
+from tandem.mechanism.columns import columns, energies
 from tandem.mechanism.record import differences, put_back
 from tandem.multibody.mechanism_file import Described, _Builder, describe
 from tandem.multibody.natural.api import Record, State, body_motion, energy, run, shapes

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tandem.mechanism.bench import problems
-from tandem.mechanism.bench.multibody import chain_costs, stabilisation
-from tandem.mechanism.bench.trial import FORMULATIONS, begin, energies, error, instants, observed_order, simulate
+from tandem.mechanism.columns import energies
 from tandem.multibody.natural.api import Settings, run
+from verify.multibody import problems
+from verify.multibody.bench import chain_costs, stabilisation
+from verify.multibody.trial import FORMULATIONS, begin, error, instants, observed_order, simulate
 
 PROBLEMS = {p.key: p for p in problems.everything()}
 SMOOTH = [key for key, p in PROBLEMS.items() if p.smooth]

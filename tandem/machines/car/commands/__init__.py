@@ -4,7 +4,7 @@ from tandem.console.help_text import RUN, Brought
 from tandem.machines.car.commands.iso import iso
 from tandem.machines.car.commands.steering import caster, caster_trials, steering
 from tandem.machines.car.commands.tyre import tyre_compare, tyre_fit, tyre_show
-from tandem.machines.car.commands.vehicle import drive, vehicle_report, vehicle_torque
+from tandem.machines.car.commands.vehicle import drive, vehicle_report
 
 COMMANDS = (
     Brought("drive", drive, RUN),
@@ -13,7 +13,6 @@ COMMANDS = (
     Brought("tyre compare", tyre_compare),
     Brought("tyre fit", tyre_fit),
     Brought("vehicle report", vehicle_report),
-    Brought("vehicle torque", vehicle_torque),
     Brought("study caster", caster),
     Brought("study caster-trials", caster_trials),
     Brought("study steering", steering),

@@ -18,7 +18,6 @@ from tandem.console.terminal import (
     errors,
     parameters,
     progress,
-    run_folder,
 )
 from tandem.live.reported import (
     RecordOption,
@@ -74,18 +73,3 @@ def vehicle_report(
         with progress("vehicle report") as update:
             result = examine(loaded, lambda share: update("mechanism beside closed form", share))
     give(shown.report(result, tables), as_json, page=out)
-
-
-def vehicle_torque(
-    seconds: Annotated[float | None, typer.Option(min=0.1, help="Duration. Default: the file's.")] = None,
-    as_json: AsJson = False,
-    runs: Runs = Path("runs"),
-) -> None:
-    """Drive a simple vehicle by a wheel torque, a further one at 10 s: both formulations, and Exudyn if it is there."""
-
-    with compiled("mechanism", "tandem.machines.car.studies.vehicle.wheel_torque"):
-        from tandem.machines.car.studies.vehicle import wheel_torque
-
-    with errors(), progress("vehicle torque") as update:
-        result = wheel_torque.measure(seconds, say=update)
-    give(wheel_torque.report(result), as_json, run_folder(runs, "vehicle_torque"))

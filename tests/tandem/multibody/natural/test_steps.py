@@ -19,8 +19,8 @@ from tandem.multibody.natural.api import (
     step,
 )
 from tandem.multibody.natural.tables import DIAGNOSTICS, P
-from tandem.multibody.references import closed_form
 from tests.tandem.multibody.natural.mechanisms import bricard, four_bar, pendulum
+from verify.multibody.references import closed_form
 
 # ---- steps that do not converge at once ------------------------------------------------------------------------------
 

@@ -6,11 +6,11 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from tandem.mechanism.bench.problems import chain
 from tandem.multibody.code import ptx
 from tandem.multibody.natural import evaluation, straight
 from tandem.multibody.natural.system import no_force
 from tandem.multibody.natural.tables import P
+from verify.multibody.problems import chain
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,12 @@ from sim_service.registry import load_machine
 from sim_service.shapes import Shaping, change_shape, changeable, no_fit
 from sync.config.config import load
 from sync.errors import ConfigError
-from tandem.mechanism.bench.problems import chain
 from tandem.multibody.natural import straight
 from tandem.multibody.natural.augmented import step
 from tandem.multibody.natural.tables import P
 from tandem.multibody.natural.unrolled import NAMES
 from tests.sim_service.conftest import CONFIGS
+from verify.multibody.problems import chain
 
 H = 2e-3
 

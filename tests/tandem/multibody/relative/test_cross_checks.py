@@ -18,7 +18,7 @@ from tests.tandem.multibody.relative.both import At, Both, apart, both, worst
 from tests.tandem.multibody.relative.buggy_states import buggy
 from tests.tandem.multibody.relative.test_tree import FILES, KINDS, OWN
 
-LONG = "chain"  # by its own recursion (chain.py)
+LONG = "chain"  # by its own recursion (verify/multibody/chain.py)
 SMALL = [name for name in (*FILES, *OWN, *KINDS) if name != LONG]
 ALL = [*SMALL, "buggy"]
 AGREE = 1e-9

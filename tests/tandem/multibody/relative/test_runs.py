@@ -242,7 +242,7 @@ def test_files_choose_formulation_and_scheme() -> None:
 @pytest.mark.parametrize("file", sorted((CONFIGS / "mechanisms").glob("*.toml")), ids=lambda path: path.stem)
 def test_every_shipped_file_runs_in_both(file: Path) -> None:
     if file.stem == "chain":
-        pytest.skip("twenty unrolled links take LLVM half a minute; relative/chain.py is for chains")
+        pytest.skip("twenty unrolled links take LLVM half a minute; verify/multibody/chain.py is for chains")
     ends = []
     for formulation in ("natural", "relative"):
         described, state = mechanism_run.load(file, seconds=0.2, step_ms=0.5, formulation=formulation)

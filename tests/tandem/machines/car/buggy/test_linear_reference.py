@@ -19,8 +19,8 @@ from tandem.machines.car.buggy.analysis.handling import (
     step_response,
 )
 from tandem.machines.car.buggy.analysis.ride import Ride, ride, ride_modes
-from tandem.multibody.references.extrapolation import integrate
 from tests.tandem.machines.car.buggy.figures import BUGGY
+from verify.multibody.references.extrapolation import integrate
 
 
 def falling(load: float) -> float:

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from tandem.mechanism.bench import other_codes, relative, trial
-from tandem.mechanism.bench.problems import Problem
-from tandem.mechanism.bench.trial import FORMULATIONS, INSTANTS, Formulation
 from tandem.multibody.natural.api import Record
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
+from verify.multibody import other_codes, relative, trial
+from verify.multibody.problems import Problem
+from verify.multibody.trial import FORMULATIONS, INSTANTS, UNROLLED, Formulation
 
 # steps for one of the problem's own
 FACTORS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -44,7 +44,7 @@ def natural(formulation: Formulation, repeats: int = 5) -> Contestant:
     return Contestant(
         formulation.key,
         lambda problem, h: trial.simulate(problem, settings, h),
-        lambda problem, h: trial.seconds_of(problem, settings, h, repeats),
+        lambda problem, h: trial.seconds_of(problem, formulation, h, repeats),
     )
 
 
@@ -78,7 +78,7 @@ def measure(problem: Problem, reference: np.ndarray, runners: dict[str, Any], qu
     """A point a method and step: group, method, h, error, µs per simulated second, from short steps to useless ones."""
     steps = step_sizes(problem, QUICK_FACTORS if quick else FACTORS)
     repeats = 2 if quick else 3
-    ours = [(NATURAL, natural(f, repeats)) for f in FORMULATIONS]
+    ours = [(NATURAL, natural(f, repeats)) for f in (*FORMULATIONS, *UNROLLED)]
     if not relative.refused(problem):
         ours += [(RELATIVE, in_relative(m, repeats)) for m in relative.RELATIVE]
     points = []

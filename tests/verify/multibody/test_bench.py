@@ -1,18 +1,16 @@
-"""`tandem bench multibody`: one set of rows for people, for programs and on the page; other codes beside, or absent."""
+"""The benchmark of formulations: the same rows printed, for programs and on the page; other codes beside, or absent."""
 
 import json
 import math
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from sync.config.extras import install_extra
-from tandem.commands.cli import app
-from tandem.mechanism.bench import multibody, other_codes, problems, relative, trees, work_precision
-from tandem.mechanism.bench.relative import RELATIVE
-from tandem.mechanism.bench.trial import FORMULATIONS, instants
 from tandem.reports.html.chart import Series, curves, paths
+from verify.multibody import bench, other_codes, problems, relative, trees, work_precision
+from verify.multibody.relative import RELATIVE
+from verify.multibody.trial import FORMULATIONS, UNROLLED, instants
 
 
 def perfect(bars: other_codes.Bars, step: float, observed: int) -> other_codes.Outcome:
@@ -34,24 +32,19 @@ def small(monkeypatch):
     monkeypatch.setattr(other_codes, "runners", lambda: {"perfect": perfect, "broken": broken})
     monkeypatch.setattr(other_codes, "installed", lambda: {"exudyn": "1"})
     times = {"cold_s": 20.0, "cold_processor_s": 19.0, "warm_s": 0.5, "warm_processor_s": 0.5}
-    monkeypatch.setattr(multibody, "compile_times", lambda: {"i3al": times, "all": times})
-    monkeypatch.setattr(multibody, "CHAINS", (5, 10, 20))
-    monkeypatch.setattr(multibody, "QUICK_CURVES", ("pendulum",))
+    monkeypatch.setattr(bench, "compile_times", lambda: {"i3al": times, "all": times})
+    monkeypatch.setattr(bench, "CHAINS", (5, 10, 20))
+    monkeypatch.setattr(bench, "QUICK_CURVES", ("pendulum",))
     monkeypatch.setattr(work_precision, "QUICK_FACTORS", (0.1, 0.4))
     monkeypatch.setattr(trees, "pinocchio_version", lambda: None)
 
 
-def invoke(*options: str) -> str:
-    result = CliRunner().invoke(app, ["bench", "multibody", "--quick", *options])
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-@pytest.mark.drill
-def test_rows_are_the_same_as_objects_and_on_the_page(small, tmp_path):
-    result = json.loads(invoke("--json", "--runs", str(tmp_path)))
+def test_rows_are_the_same_as_objects_on_the_page_and_printed(small, tmp_path):
+    printed, *judged = bench.multibody_bench(small=True, report_in=tmp_path)
+    assert [row for row in judged if row.held is False] == []
+    result = json.loads((tmp_path / "report.json").read_text())
     rows = {(row["problem"], row["formulation"]): row for row in result["rows"]}
-    assert len(rows) == 2 * (len(FORMULATIONS) + len(RELATIVE)) + 2
+    assert len(rows) == 2 * (len(FORMULATIONS) + len(UNROLLED) + len(RELATIVE)) + 2
     ours = rows["pendulum", "I3AL trapezoidal"]
     assert ours["phi"] < 1e-9 and ours["us_per_step"] > 0 and ours["coordinates"] == 2
     assert ours["real_time_factor"] == pytest.approx(ours["h"] * 1e6 / ours["us_per_step"])
@@ -61,19 +54,14 @@ def test_rows_are_the_same_as_objects_and_on_the_page(small, tmp_path):
     assert [row["problem"] for row in result["forward_dynamics"]] == ["pendulum"]
     assert rows["pendulum", "broken"]["failed"] == "ValueError: Newton did not converge"
     assert rows["pendulum", "broken"]["error"] is None
-    (folder,) = tmp_path.iterdir()
-    page = (folder / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
     assert (
         page.count("<svg") == 4
         and "error, m, over µs" in page
         and "Baumgarte" in page
         and "linear-implicit Euler" in page
     )
-    assert json.loads((folder / "report.json").read_text())["rows"][0]["problem"] == "pendulum"
-
-
-def test_the_tables_say_what_is_absent_and_how_costs_grow(small, tmp_path):
-    said = invoke("--runs", str(tmp_path))
+    said = printed.text
     assert said.startswith("I3AL on 2 mechanisms: constraints kept to ")  # what matters comes first
     assert f"not installed, so not compared: mujoco, pin ({install_extra('compare')})" in said
     assert "grows like n^" in said and "empty cache" not in said  # compiling anew is not quick
@@ -85,7 +73,7 @@ NOTHING = {"cheapest": [], "chains": [], "recursion": [], "rows": [], "refused":
 
 def test_what_compiling_costs_is_said_apart_for_the_core_and_for_everything():
     times = {"cold_s": 20.0, "cold_processor_s": 19.0, "warm_s": 0.5, "warm_processor_s": 0.4}
-    said = multibody.closing(NOTHING | {"compilation": {"i3al": times, "all": {**times, "cold_s": 35.0}}})
+    said = bench.closing(NOTHING | {"compilation": {"i3al": times, "all": {**times, "cold_s": 35.0}}})
     assert "I3AL: from an empty cache 20.0 s" in said[0] and "from a full one 0.50 s" in said[0]
     assert "all formulations: from an empty cache 35.0 s" in said[1]
 
@@ -94,11 +82,11 @@ def test_equal_accuracy_takes_the_coarsest_step_that_is_as_good():
     problem = problems.pendulum()
     reference = problem.reference(instants(problem))
     theirs = {"formulation": "x", "h": problem.h, "error": 1e-3, "real_time_factor": 10.0}
-    row = multibody._at_equal_accuracy(problem, reference, theirs, multibody.COMPARED[0])
+    row = bench._at_equal_accuracy(problem, reference, theirs, bench.COMPARED[0])
     assert row["our_error"] <= 1e-3 and row["our_h"] == pytest.approx(problem.h / 2)
     assert row["times_quicker"] == pytest.approx(0.1 / row["our_cost"])
-    never = multibody._at_equal_accuracy(problem, reference, {**theirs, "error": 1e-14}, multibody.COMPARED[0])
-    assert never["our_h"] is None and multibody.equal_cells(never)[-1] == "not reached"
+    never = bench._at_equal_accuracy(problem, reference, {**theirs, "error": 1e-14}, bench.COMPARED[0])
+    assert never["our_h"] is None and bench.equal_cells(never)[-1] == "not reached"
 
 
 def point(method: str, group: str, error: float, cost: float) -> dict:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from tandem.mechanism.bench.other_codes import Bars, installed, mujoco_model, runners
-from tandem.multibody.references import chains, linkages, one_freedom
+from verify.multibody.other_codes import Bars, installed, mujoco_model, runners
+from verify.multibody.references import chains, linkages, one_freedom
 
 Z = np.array([0.0, 0.0, 1.0])
 DOWN = np.array([0.0, -9.81, 0.0])

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tandem.mechanism.bench.problems import Problem
-from tandem.mechanism.bench.trial import INSTANTS, begin, energies, error
+from tandem.mechanism.columns import energies
 from tandem.multibody.natural.api import Record, Settings
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
 from tandem.multibody.natural.system import State
 from tandem.multibody.relative.run import METHODS, Runner
+from verify.multibody.problems import Problem
+from verify.multibody.trial import INSTANTS, begin, error
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ point (the centre of mass, if free), along the body's principal axes.
 
 import numpy as np
 
-from tandem.multibody.references.extrapolation import integrate
-from tandem.multibody.references.one_freedom import GRAVITY
+from verify.multibody.references.extrapolation import integrate
+from verify.multibody.references.one_freedom import GRAVITY
 
 
 def motion(

@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from tandem.mechanism.bench.problems import Problem
-from tandem.multibody.natural.api import Record, Scheme, Settings, State, System, run, start
+from sim_service.contract.machine import Tables
+from tandem.mechanism.columns import energies
+from tandem.multibody.natural import straight
+from tandem.multibody.natural.api import Record, Scheme, Settings, State, run, start
+from verify.multibody.problems import Problem
 
 INSTANTS = 50
 
@@ -27,6 +30,7 @@ class Formulation:
     settings: Settings
     order_at: tuple[int, int]  # the order is observed between h/2^a and h/2^b
     order: float  # expected
+    unrolled: bool = False  # its step by straight code: the same bits, so only time is measured again
 
 
 HALVED_ORDER = 3.0  # or more, where the rule's own series has even powers only
@@ -39,6 +43,7 @@ FORMULATIONS = (
     Formulation("I3AL generalised-alpha", Settings(rho=0.8), (4, 5), 2.0),
     Formulation("I3AL halved, extrapolated", Settings(scheme=Scheme.I3AL_HALVED), (0, 1), HALVED_ORDER),
 )
+UNROLLED = tuple(replace(FORMULATIONS[k], key=f"{FORMULATIONS[k].key}, unrolled", unrolled=True) for k in (0, 6))
 CONVERGED: dict[str, Any] = {
     "tolerance": 1e-12, "tolerance_phi": 1e-13, "tolerance_velocity": 1e-12, "tolerance_acceleration": 1e-10,
     "passes": 10,
@@ -78,29 +83,28 @@ def observed_order(
     return math.log2(coarse / fine) / (pair[1] - pair[0]) if coarse > 0 and fine > 0 else math.nan
 
 
-def kinetic_energies(record: Record) -> np.ndarray:
-    """At the kept instants."""
-    return np.asarray(0.5 * np.einsum("ti,ij,tj->t", record.qd, record.system.mass(), record.qd))
+def straightened(first: State) -> State:
+    """The same state in a system with straight code (natural/straight.py), all of which is there."""
+    system = first.system
+    straight.compile_functions(system.ints, system.reals, lambda *_: None)
+    words = straight.Words(system.ints, system.reals)
+    assert words.complete
+    tables = straight.with_code(Tables(system.ints, system.reals), 0, words.values)
+    return State(replace(system, ints=tables.ints, reals=tables.floats), first.vector.copy())
 
 
-def energies(record: Record) -> np.ndarray:
-    """Kinetic and potential energy at the kept instants."""
-    system: System = record.system
-    pull = np.zeros(system.n)
-    for column, force in system.mechanism.weight.items():
-        pull[column] = force
-    total = kinetic_energies(record) - record.q @ pull
-    for element in system.elements:
-        if element.potential is not None:
-            values = np.stack([record.values(port) for port in element.ports], axis=1)
-            params = np.array(list(element.params.values()))
-            total = total + np.array([element.potential(x, params) for x in values])
-    return np.asarray(total)
+def unrolled_alike(problem: Problem, formulation: Formulation, record: Record) -> bool:
+    """Whether straight code makes the states of a record, bit by bit."""
+    first, h = straightened(begin(problem, formulation.settings, problem.h)), problem.h
+    every = max(1, round(problem.seconds / h) // INSTANTS)
+    found = run(first, problem.seconds, h, every=every, strict=False)
+    return found.states.tobytes() == record.states.tobytes()
 
 
-def seconds_of(problem: Problem, settings: Settings, h: float, repeats: int = 5) -> float:
+def seconds_of(problem: Problem, formulation: Formulation, h: float, repeats: int = 5) -> float:
     """Processor time of a whole run, the quickest of some."""
-    first, best = begin(problem, settings, h), math.inf
+    first, best = begin(problem, formulation.settings, h), math.inf
+    first = straightened(first) if formulation.unrolled else first
     steps = round(problem.seconds / h)
     for _ in range(repeats):
         state = first.copy()
@@ -115,10 +119,12 @@ def trial(problem: Problem, formulation: Formulation, reference: np.ndarray, wit
     h = problem.h
     record = simulate(problem, formulation.settings, h)
     steps = round(problem.seconds / h)
-    order = None
-    if with_order and problem.smooth:
+    order, alike = None, None
+    if formulation.unrolled:
+        alike = unrolled_alike(problem, formulation, record)
+    elif with_order and problem.smooth:
         order = observed_order(problem, formulation.settings, formulation.order_at, reference)
-    spent = seconds_of(problem, formulation.settings, h)
+    spent = seconds_of(problem, formulation, h)
     iterations = record["iterations"]
     return {
         "problem": problem.key,
@@ -138,4 +144,5 @@ def trial(problem: Problem, formulation: Formulation, reference: np.ndarray, wit
         "capped": int(record["capped"].sum()),
         "us_per_step": 1e6 * spent / steps,
         "real_time_factor": problem.seconds / spent,
+        "same_bits": alike,
     }

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tandem.multibody.references import chains, closed_form, elliptic, jets, linkages, one_freedom, rigid_body
-from tandem.multibody.references.extrapolation import integrate
 from tests.examples import few
+from verify.multibody.references import chains, closed_form, elliptic, jets, linkages, one_freedom, rigid_body
+from verify.multibody.references.extrapolation import integrate
 
 TIMES = np.linspace(0.0, 3.0, 13)
 

@@ -1,4 +1,4 @@
-"""`tandem bench multibody`: every formulation on every problem, beside other codes, in one run on one machine.
+"""`python -m verify multibody-bench`: every formulation on every problem, beside other codes, in one run.
 
 What it measures is defined in trial.py; the mechanisms are in problems.py, the other codes in other_codes.py. Besides
 the table it draws error over cost (work_precision.py), measures forward dynamics of trees beside Pinocchio (trees.py),
@@ -10,21 +10,28 @@ projection, and with I3AL: the picture of the paper on simulation quality (C. R.
 import math
 import subprocess
 import tempfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
 from sync.child_python import python_command, python_environment
 from sync.config.extras import install_extra
-from tandem.mechanism.bench import other_codes, relative, trees, work_precision
-from tandem.mechanism.bench import problems as catalogue
-from tandem.mechanism.bench.problems import Problem
-from tandem.mechanism.bench.relative import RELATIVE
-from tandem.mechanism.bench.trial import (
+from tandem.multibody.natural.api import run
+from tandem.reports.html.chart import Series, curves
+from tandem.reports.html.markup import Markup
+from tandem.reports.report import Report, Section, Table
+from verify.measure import Result, at_most, equal, figure, note, reported
+from verify.multibody import other_codes, relative, trees, work_precision
+from verify.multibody import problems as catalogue
+from verify.multibody.problems import Problem
+from verify.multibody.relative import RELATIVE
+from verify.multibody.trial import (
     FORMULATIONS,
     INSTANTS,
     NONE,
+    UNROLLED,
     Formulation,
     begin,
     error,
@@ -32,11 +39,7 @@ from tandem.mechanism.bench.trial import (
     seconds_of,
     trial,
 )
-from tandem.mechanism.bench.work_precision import Contestant, distance, in_relative, natural
-from tandem.multibody.natural.api import run
-from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.markup import Markup
-from tandem.reports.report import Report, Section, Table
+from verify.multibody.work_precision import Contestant, distance, in_relative, natural
 
 Say = Callable[[str, float], None]  # what is being done, and which share of all is
 
@@ -44,7 +47,10 @@ QUICK = ("pendulum", "slider-crank", "bricard", "rotor")
 CHAINS = (10, 25, 50, 100, 250)
 GROWING = (FORMULATIONS[0], FORMULATIONS[4])  # the iterative one, and the one that solves once a step
 # the one to use, and those of fourth order
-COMPARED = (natural(FORMULATIONS[0]), natural(FORMULATIONS[3]), in_relative(RELATIVE[0]), in_relative(RELATIVE[5]))
+COMPARED = (
+    natural(FORMULATIONS[0]), natural(FORMULATIONS[3]), *map(natural, UNROLLED), in_relative(RELATIVE[0]),
+    in_relative(RELATIVE[5]),
+)  # fmt: skip
 CURVES = ("bricard", "four-bar", "chain of 10")  # error over cost
 QUICK_CURVES = ("bricard",)
 PICTURE = (
@@ -68,7 +74,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
     curves_of = QUICK_CURVES if quick else CURVES
     for k, problem in enumerate(chosen):
         reference = problem.reference(instants(problem))
-        for formulation in FORMULATIONS:
+        for formulation in (*FORMULATIONS, *UNROLLED):
             say(f"{problem.key}, {formulation.key}", k / (len(chosen) + 3))
             rows.append(trial(problem, formulation, reference, with_order=not quick))
         why_not = relative.refused(problem)
@@ -201,7 +207,7 @@ def chain_costs(counts: tuple[int, ...], formulation: Formulation = FORMULATIONS
         problem = catalogue.chain(count, 0.1, 0.1, 0.2, 1e-3)
         record = run(begin(problem, formulation.settings, problem.h), problem.seconds, problem.h, strict=False)
         iterations.append(float(record["iterations"].mean()))
-        costs.append(1e6 * seconds_of(problem, formulation.settings, problem.h) / round(problem.seconds / problem.h))
+        costs.append(1e6 * seconds_of(problem, formulation, problem.h) / round(problem.seconds / problem.h))
     return {
         "formulation": formulation.key,
         "rods": list(counts),
@@ -418,7 +424,7 @@ def report(result: dict[str, Any]) -> Report:
     absent = [name for name in ("exudyn", "mujoco") if name not in result["other_codes"]]
     absent += [] if result["pinocchio"] else ["pin"]
     hint = f"not installed, so not compared: {', '.join(absent)} ({install_extra('compare')})"
-    return Report("tandem bench multibody", _headline(result), result, found, [hint] if absent else [])
+    return Report("multibody formulations", _headline(result), result, found, [hint] if absent else [])
 
 
 def _stabilisation(picture: dict[str, Any]) -> Section:
@@ -463,3 +469,29 @@ def _headline(result: dict[str, Any]) -> str:
         listed = ", ".join(f"{r['times_quicker']:.2g} times as quick as {r['code']}" for r in quicker)
         text += f"; Bricard's linkage at equal accuracy {listed}"
     return text + "."
+
+
+# ---- as a promise ----------------------------------------------------------------------------------------------------
+
+OPEN_M = 1e-9  # constraints after a step of I3AL
+
+
+def multibody_bench(
+    *,
+    small: Annotated[bool, "a few mechanisms, no orders, no compile times"] = False,
+    report_in: Annotated[Path | None, "folder for report.html, with the pictures, and report.json"] = None,
+) -> Iterator[Result]:
+    result = measure(small, lambda what, share: note(f"{100 * share:.0f} %: {what}"))
+    yield reported(report(result), report_in)
+    ours = [row for row in result["rows"] if row["formulation"] == FORMULATIONS[0].key]
+    yield at_most("I3AL: constraints after a step, largest", max(row["phi"] for row in ours), OPEN_M, "m")
+    orders = [row["order"] for row in ours if row["order"] is not None]
+    if orders:
+        yield figure("I3AL: observed order", f"{min(orders):.2f} to {max(orders):.2f}")
+    for formulation in UNROLLED:
+        mine = {row["problem"]: row for row in result["rows"] if row["formulation"] == formulation.key}
+        by_tables = {r["problem"]: r for r in result["rows"] if f"{r['formulation']}, unrolled" == formulation.key}
+        alike = sum(row["same_bits"] for row in mine.values())
+        yield equal(f"{formulation.key}: mechanisms with the bits of tables", alike, len(mine))
+        gains = [by_tables[name]["us_per_step"] / row["us_per_step"] for name, row in mine.items()]
+        yield figure(f"{formulation.key}: times quicker than by tables, median", float(np.median(gains)))

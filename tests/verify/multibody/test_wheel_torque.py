@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from tandem.machines.car.studies.vehicle import wheel_torque
-from tandem.mechanism.bench import other_codes
 from tandem.reports.html.report_page import report_page
+from verify.multibody import other_codes, wheel_torque
 
 
 def test_both_formulations_agree_and_an_absent_code_is_reported(monkeypatch):

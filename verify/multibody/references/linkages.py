@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tandem.multibody.references import jets
-from tandem.multibody.references.jets import Jet, Number
-from tandem.multibody.references.one_freedom import GRAVITY, Linkage, bar, rod
+from verify.multibody.references import jets
+from verify.multibody.references.jets import Jet, Number
+from verify.multibody.references.one_freedom import GRAVITY, Linkage, bar, rod
 
 DOWN = np.array([0.0, -GRAVITY, 0.0])
 

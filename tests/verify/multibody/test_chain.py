@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tandem.multibody.natural.api import Mechanism, accelerations, angular_acceleration
-from tandem.multibody.references import chains
-from tandem.multibody.references.one_freedom import GRAVITY as DOWN
-from tandem.multibody.relative.chain import Chain
+from verify.multibody.chain import Chain
+from verify.multibody.references import chains
+from verify.multibody.references.one_freedom import GRAVITY as DOWN
 
 GRAVITY = np.array([0.3, -9.0, 1.7])
 

@@ -8,8 +8,8 @@ Angles are measured from the x axis; gravity acts along −y.
 
 import numpy as np
 
-from tandem.multibody.references.extrapolation import integrate
-from tandem.multibody.references.one_freedom import GRAVITY
+from verify.multibody.references.extrapolation import integrate
+from verify.multibody.references.one_freedom import GRAVITY
 
 
 def accelerations(phi: np.ndarray, rate: np.ndarray, length: float, mass: float) -> np.ndarray:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tandem.mechanism.bench.other_codes import Bars
 from tandem.multibody.natural.body import Body
 from tandem.multibody.natural.mechanism import Mechanism
-from tandem.multibody.references import chains, closed_form, jets, linkages, one_freedom, rigid_body
-from tandem.multibody.references.one_freedom import GRAVITY
+from verify.multibody.other_codes import Bars
+from verify.multibody.references import chains, closed_form, jets, linkages, one_freedom, rigid_body
+from verify.multibody.references.one_freedom import GRAVITY
 
 Z = np.array([0.0, 0.0, 1.0])
 DOWN = np.array([0.0, -GRAVITY, 0.0])

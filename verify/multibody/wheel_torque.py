@@ -1,4 +1,4 @@
-"""`tandem vehicle torque`: a simple vehicle driven by a wheel torque, a further torque at 10 s, beside another code.
+"""`python -m verify wheel-torque`: a vehicle driven by a wheel torque, a further one at 10 s, beside another code.
 
 The mechanism is a file (configs/mechanisms/vehicle.toml): chassis, arms and springs in the plane, wheels that roll
 without slip. It runs in natural coordinates (I3AL, with its error extrapolated away, and plain), in relative ones, and
@@ -7,9 +7,10 @@ and from nothing of our coordinates. What is compared is the comparison of the s
 Mécanique 2011), which has a closed code in the other part.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -17,13 +18,14 @@ from sync.clock import now_ns
 from sync.config.extras import install_extra
 from tandem.console.shipped_configs import CONFIGS
 from tandem.mechanism import run as mechanism_run
-from tandem.mechanism.bench import other_codes
 from tandem.multibody.natural.api import Record, run
 from tandem.multibody.relative.run import Runner
 from tandem.multibody.sections import MechanismFile
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.markup import Markup
 from tandem.reports.report import Report, Section, Table
+from verify.measure import Result, at_most, figure, note, reported
+from verify.multibody import other_codes
 
 FILE = CONFIGS / "mechanisms" / "vehicle.toml"
 INSTANTS = 400
@@ -41,6 +43,7 @@ QUANTITIES = (
     ("pitch", "pitch of the chassis, rad"), ("spin", "rate of the rear wheel, rad/s"),
 )  # fmt: skip
 EXUDYN = "Exudyn"
+APART = 1e-3  # m/s, of 20: relative coordinates, and natural ones at their finest step, from the first way
 Say = Callable[[str, float], None]  # what is being done, and which share of all is
 
 
@@ -264,7 +267,7 @@ def report(result: dict[str, Any]) -> Report:
         Section("Differences", [Table(HEADINGS, [cells(row) for row in result["rows"]]), lead(result)]),
         Section("Over each other", _charts(result), key="curves"),
     ]
-    return Report("tandem vehicle torque", _headline(result), result, sections)
+    return Report("a vehicle driven by a wheel torque", _headline(result), result, sections)
 
 
 def _charts(result: dict[str, Any]) -> list[Markup]:
@@ -280,3 +283,20 @@ def _charts(result: dict[str, Any]) -> list[Markup]:
         ]
         charts.append(curves(f"{title}: difference from {first['label']}", apart, logarithmic=True))
     return charts
+
+
+# ---- as a promise ----------------------------------------------------------------------------------------------------
+
+
+def wheel_torque(
+    *,
+    seconds: Annotated[float | None, "duration, else the file's"] = None,
+    report_in: Annotated[Path | None, "folder for report.html, with the curves, and report.json"] = None,
+) -> Iterator[Result]:
+    result = measure(seconds, lambda what, share: note(f"{100 * share:.0f} %: {what}"))
+    yield reported(report(result), report_in)
+    finest = min(row["h"] for row in result["rows"])
+    for row in result["rows"][1:]:
+        what, apart = f"{row['label']}: speed, largest difference", row["differences"]["speed"]
+        judged = row["label"].startswith("relative") or (row["label"].startswith("natural") and row["h"] == finest)
+        yield at_most(what, apart, APART, "m/s") if judged else figure(what, apart, "m/s")

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tandem.mechanism.bench.problems import Problem
-from tandem.multibody.relative.chain import Chain, evaluate_often
 from tandem.multibody.relative.system import P, System, make_system, rates, settle
 from tandem.multibody.relative.tree import WORLD, Tree
+from verify.multibody.chain import Chain, evaluate_often
+from verify.multibody.problems import Problem
 
 LINKS = (10, 25, 50, 100, 150, 200, 250)
 BURST = 3000  # links evaluated in one burst

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tandem.multibody.references.extrapolation import integrate
-from tandem.multibody.references.jets import Jet, variable
+from verify.multibody.references.extrapolation import integrate
+from verify.multibody.references.jets import Jet, variable
 
 GRAVITY = 9.81
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tandem.multibody.references.elliptic import amplitude, complete, jacobi
+from verify.multibody.references.elliptic import amplitude, complete, jacobi
 
 
 def pendulum(times: np.ndarray, angle: float, rate: float, omega: float) -> tuple[np.ndarray, np.ndarray]:

@@ -1,1 +1,0 @@
-"""Benchmarks a user can run: what is measured, against what, in one run on one machine."""
