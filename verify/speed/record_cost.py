@@ -55,7 +55,7 @@ def written(sink: Sink) -> None:
 
 def one_flush(writer: Recorder, words: Blocks, first: int) -> tuple[float, float]:
     """Seconds of processor time: of this thread, and of the one that writes."""
-    clock = time.pthread_getcpuclockid(writer.sink._thread.ident)
+    clock = time.pthread_getcpuclockid(writer.sink._thread.ident or 0)
     wrote, begun = time.clock_gettime(clock), time.thread_time()
     writer.flush(words, first)
     own = time.thread_time() - begun
