@@ -434,25 +434,34 @@ def generate(
     return write_functions(one)
 
 
-# long: one function written after the other, all from the same expressions
-def write_functions(one: Writer) -> Generated:
-    """The rest, of a writer that has its places."""
-    mechanism, tree, g = one.m, one.tree, one.g
-    new = one.corrected()
-    wrenches, efforts, ports = one.wrenches, one.efforts, one.ports
+@dataclass(frozen=True)
+class _Motion:
+    """Forward dynamics: what moves, what drives take, and the factors of the reduced mass."""
 
-    # forward dynamics
-    zero = one.residual(one.dw0, wrenches, efforts)
+    acceleration: dict[int, Expr]
+    full: Vector
+    effort: Vector
+    xdot: Vector
+    L: Matrix
+    inverse: Vector
+
+    def factor(self) -> Vector:
+        count, L, inverse = len(self.inverse), self.L, self.inverse
+        return [inverse[i] if i == j else -L[max(i, j)][min(i, j)] for i in range(count) for j in range(count)]
+
+
+def _motion(one: Writer) -> _Motion:
+    zero = one.residual(one.dw0, one.wrenches, one.efforts)
     order = one.independent[::-1]  # deep ones first: they fill in least
     M = one.eq.reduced_mass([one.B[k] for k in (*order, *one.driven)])
     free = len(order)
     try:
-        L, inverse = v.factorised(g, [row[:free] for row in M[:free]])
+        L, inverse = v.factorised(one.g, [row[:free] for row in M[:free]])
     except ZeroDivisionError:
-        still = [tree.velocities[k] for j, k in enumerate(order) if M[j][j].value == 0.0]
-        names = ", ".join(still or [tree.velocities[k] for k in order])
+        still = [one.tree.velocities[k] for j, k in enumerate(order) if M[j][j].value == 0.0]
+        names = ", ".join(still or [one.tree.velocities[k] for k in order])
         raise MechanismError(f"{names}: moves nothing that has a mass; give what moves a mass, or fix it") from None
-    found = v.solve_factorised(g, L, inverse, [-zero[k] for k in order])
+    found = v.solve_factorised(one.g, L, inverse, [-zero[k] for k in order])
     acceleration = dict(zip(order, found, strict=True))
     full = one.accelerations(acceleration)
     effort = []
@@ -462,86 +471,119 @@ def write_functions(one: Writer) -> Generated:
             e = e + M[free + i][j] * acceleration[k]
         effort.append(e)
     xdot = one.xdot()
-    port_values, port_rates = one.port_values, [one.eq.rate(form) for form in ports]
-    u_of = {"acceleration": [acceleration[k] for k in one.independent], "xdot": [xdot[k] for k in one.independent]}
+    return _Motion(acceleration, full, effort, [xdot[k] for k in one.independent], L, inverse)
 
-    # exact derivatives: of the residual at the accelerations that were found and the forces as they are
-    found_ones = {k: g.input("a", i) for i, k in enumerate(one.independent)}
-    balance = one.residual(one.accelerations(found_ones), wrenches, efforts)
+
+@dataclass(frozen=True)
+class _Slopes:
+    """Exact derivatives: of the residual at the accelerations that were found and the forces as they are."""
+
+    found: dict[int, Expr]  # inputs in the place of accelerations
+    columns: list[Vector]
+    turns: list[Vector]
+    ports: list[Vector]
+    rates: list[Vector]
+    in_time: Vector
+    blocks: PortBlocks
+    balls: int  # rows of balls
+
+
+def _slopes(one: Writer, motion: _Motion, port_rates: Vector) -> _Slopes:
+    g = one.g
+    found = {k: g.input("a", i) for i, k in enumerate(one.independent)}
+    balance = one.residual(one.accelerations(found), one.wrenches, one.efforts)
     wanted = [-balance[k] for k in one.independent]
     in_balls = {k + i for k in one.balls() for i in range(3)}
     ball_rows = [i for i, k in enumerate(one.independent) if k in in_balls]
-    ball_rates = [u_of["xdot"][i] for i in ball_rows]
-    rate_slopes: list[Vector] = []
+    ball_rates = [motion.xdot[i] for i in ball_rows]
+    rates: list[Vector] = []
     columns: list[Vector] = []
     turns: list[Vector] = []
     for k in one.independent:
         seeds = one.links.seeds(one.B[k])
-        rate_slopes.append(g.tangents(port_rates, seeds))
+        rates.append(g.tangents(port_rates, seeds))
         columns.append(g.tangents(wanted, seeds))
         turns.append(g.tangents(ball_rates, seeds))
     for k in one.independent:
         columns.append(g.tangents(wanted, {g.input("w", k): g.one}))
         turns.append(g.tangents(ball_rates, {g.input("w", k): g.one}))
     memories: list[dict[int, tuple[Vector, Vector]]] = [{} for _ in one.independent]
-    port_slopes = [
-        [one.eq.along(form, one.B[k], memory) for form in ports]
+    ports = [
+        [one.eq.along(form, one.B[k], memory) for form in one.ports]
         for k, memory in zip(one.independent, memories, strict=True)
     ]
-    blocks = make_blocks(mechanism, tree, free, ball_rows, port_slopes, rate_slopes)
+    blocks = make_blocks(one.m, one.tree, len(one.independent), ball_rows, ports, rates)
     with_time = one.in_time()
-    in_time = g.tangents([*port_values, *port_rates, *wanted, *ball_rates], with_time)
+    in_time = g.tangents([*one.port_values, *port_rates, *wanted, *ball_rates], with_time)
     coordinates = [one.links.x[one.independent[i]] for i in ball_rows]
     in_time += [g.expr(with_time.get(e, 0.0)) for e in coordinates]
-    factor = [inverse[i] if i == j else -L[max(i, j)][min(i, j)] for i in range(free) for j in range(free)]
+    return _Slopes(found, columns, turns, ports, rates, in_time, blocks, len(ball_rows))
 
+
+_Parts = tuple[dict[str, Vector], ...]  # outputs of a function, in the order in which they are written
+
+
+def _slope_parts(
+    one: Writer, slopes: _Slopes, ports: dict[str, Vector], of_motion: dict[str, Vector], factor: Vector
+) -> _Parts:
+    count, in_time = len(one.ports), slopes.in_time
+    of_ports = {
+        "port_slopes": slopes.blocks.packed(one.g, slopes.ports),
+        "rate_slopes": slopes.blocks.packed(one.g, slopes.rates),
+        "port_drift": in_time[:count],
+        "rate_drift": in_time[count : 2 * count],
+    }
+    of_rows = {
+        "slopes": [c[i] for i in range(len(one.independent)) for c in slopes.columns],
+        "turns": [c[i] for i in range(slopes.balls) for c in slopes.turns],
+        "factor": factor,
+    }
+    return {**ports, **of_ports}, {**of_motion, **of_rows}, {"drift": in_time[2 * count :]}
+
+
+def write_functions(one: Writer) -> Generated:
+    """The rest, of a writer that has its places. The order in which expressions are made is that of the code."""
+    g, new = one.g, one.corrected()
+    motion = _motion(one)
+    port_rates = [one.eq.rate(form) for form in one.ports]
+    slopes = _slopes(one, motion, port_rates)
+    factor = motion.factor()
     # everything of the builder
-    q = one.values
-    qd = [one.eq.rate(form) for form in tree.columns]
+    qd = [one.eq.rate(form) for form in one.tree.columns]
     given = g.inputs("full", one.n)
-    qdd = [one.eq.second(form, given) for form in tree.columns]
+    qdd = [one.eq.second(form, given) for form in one.tree.columns]
 
     arrays = ("x", "ref", "w", "u", "d")
-    stages: dict[str, tuple[tuple[str, ...], tuple[dict[str, Vector], ...]]] = {
-        "close": (
-            ("x", "ref", "u", "d"),
-            ({"new": [new[k] for k in one.dependent], "h": [loop.value for loop in one.loops], "pivots": one.pivots},),
-        ),
-        "motion": (
-            (*arrays, "f"),
-            ({"ports": port_values, "rates": port_rates}, {**u_of, "full": full, "effort": effort}),
-        ),
-        "slopes": (
-            (*arrays, "f"),
-            (
-                {
-                    "ports": port_values,
-                    "rates": port_rates,
-                    "port_slopes": blocks.packed(g, port_slopes),
-                    "rate_slopes": blocks.packed(g, rate_slopes),
-                    "port_drift": in_time[: len(ports)],
-                    "rate_drift": in_time[len(ports) : 2 * len(ports)],
-                },
-                {
-                    **u_of,
-                    "full": full,
-                    "effort": effort,
-                    "slopes": [c[i] for i in range(free) for c in columns],
-                    "turns": [c[i] for i in range(len(ball_rows)) for c in turns],
-                    "factor": factor,
-                },
-                {"drift": in_time[2 * len(ports) :]},
-            ),
-        ),
-        "places": ((*arrays, "full"), ({"q": q, "qd": qd, "qdd": qdd},)),
+    ports = {"ports": one.port_values, "rates": port_rates}
+    of_motion = {
+        "acceleration": [motion.acceleration[k] for k in one.independent], "xdot": motion.xdot, "full": motion.full,
+        "effort": motion.effort,
+    }  # fmt: skip
+    closed = {"new": [new[k] for k in one.dependent], "h": [loop.value for loop in one.loops], "pivots": one.pivots}
+    stages: dict[str, tuple[tuple[str, ...], _Parts]] = {
+        "close": (("x", "ref", "u", "d"), (closed,)),
+        "motion": ((*arrays, "f"), (ports, of_motion) if one.ports else (of_motion,)),
+        "slopes": ((*arrays, "f"), _slope_parts(one, slopes, ports, of_motion, factor)),
+        "places": ((*arrays, "full"), ({"q": one.values, "qd": qd, "qdd": qdd},)),
         "velocities": (arrays, ({"every": one.w},)),
         "energy": (arrays, ({"kinetic": [kinetic(one.eq)], "potential": [one.potential]},)),
-        "reactions": ((*arrays, "full", "f"), ({"lam": one.reactions(given, wrenches, efforts)},)),
+        "reactions": ((*arrays, "full", "f"), ({"lam": one.reactions(given, one.wrenches, one.efforts)},)),
     }
-    if not ports:
-        stages["motion"] = stages["motion"][0], stages["motion"][1][1:]
+    made, prepared = _made(g, stages, {slopes.found[k].id: motion.acceleration[k] for k in one.independent})
+    p = one.links.p
+    return Generated(
+        one.tree, one.at, tuple(one.ports), tuple(p.names), np.array(p.values), prepared, tuple(one.independent),
+        tuple(one.driven), tuple(one.dependent), tuple(one.balls()), slopes.blocks,
+        {f.name: f.operations for f in made},
+        tuple(f.signature for f in made), lambda: made,
+    )  # fmt: skip
+
+
+def _made(
+    g: Graph, stages: Mapping[str, tuple[tuple[str, ...], _Parts]], same: Mapping[int, Expr]
+) -> tuple[tuple[Function, ...], int]:
+    """The functions, the first of which prepares what depends on parameters alone; and how many numbers that is."""
     flat = [e for _, parts in stages.values() for part in parts for array in part.values() for e in array]
-    same = {found_ones[k].id: acceleration[k] for k in one.independent}
     plain, moved, prepared = hoisted(g, flat, "p", "d", same)
     plain, moved = plain.fused(moved)
     functions = [Function("prepare", g, ("p",), ({"d": prepared},))]
@@ -555,13 +597,7 @@ def write_functions(one: Writer) -> Generated:
                 place += len(exprs)
             outputs.append(of)
         functions.append(Function(name, plain, inputs, tuple(outputs)))
-    p = one.links.p
-    made = tuple(functions)
-    return Generated(
-        tree, one.at, tuple(ports), tuple(p.names), np.array(p.values), len(prepared), tuple(one.independent),
-        tuple(one.driven), tuple(one.dependent), tuple(one.balls()), blocks, {f.name: f.operations for f in made},
-        tuple(f.signature for f in made), lambda: made,
-    )  # fmt: skip
+    return tuple(functions), len(prepared)
 
 
 def hoisted(
