@@ -158,7 +158,7 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) ->
 
     with compiled("mechanism", "tandem.mechanism.run"):
         from tandem.mechanism.run import prepare
-        from tandem.multibody.mechanism_file import read_mechanism
+        from tandem.multibody.description.mechanism_file import read_mechanism
         from tandem.view.address import announced
         from tandem.view.bench import Bench, with_hands
         from tandem.view.listen import close_page, open_page

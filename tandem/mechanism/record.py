@@ -18,7 +18,7 @@ from sync.clock import now_ns
 from sync.record import CompleteRun, CompleteTopic, Run, RunError, write_complete
 from sync.ring.block import RESERVED_NAMES, Channel, Layout
 from tandem.mechanism.columns import columns
-from tandem.multibody.mechanism_file import Described
+from tandem.multibody.description.mechanism_file import Described
 from tandem.multibody.natural.api import Record, State, System
 from tandem.records.provenance import machine_facts
 

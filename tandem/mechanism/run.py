@@ -20,7 +20,8 @@ from sync.record import Run as RecordedRun
 from sync.record import RunError
 from tandem.mechanism.columns import energies, kinetic_energies
 from tandem.mechanism.record import MADE, write_record
-from tandem.multibody.mechanism_file import Described, describe, read_mechanism, residuals
+from tandem.multibody.description.mechanism_file import Described, describe, read_mechanism, residuals
+from tandem.multibody.description.sections import Run
 from tandem.multibody.natural.api import (
     AssemblyError,
     MechanismError,
@@ -43,7 +44,6 @@ from tandem.multibody.natural.api import (
     working,
 )  # fmt: skip
 from tandem.multibody.natural.tables import CONTACT
-from tandem.multibody.sections import Run
 from tandem.reports.html.chart import Series, curves, paths
 from tandem.reports.html.report_page import write_report_page
 from tandem.reports.report import Report, Section, Table

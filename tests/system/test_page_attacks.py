@@ -14,7 +14,7 @@ import pytest
 
 from sync.config.config import View
 from tandem.mechanism.run import prepare
-from tandem.multibody.mechanism_file import read_mechanism
+from tandem.multibody.description.mechanism_file import read_mechanism
 from tandem.view.bench import Bench, with_hands
 from tandem.view.listen import close_page, open_page
 from tandem.view.mechanism_page import MechanismData, MechanismPage

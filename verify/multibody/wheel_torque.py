@@ -18,9 +18,9 @@ from sync.clock import now_ns
 from sync.config.extras import install_extra
 from tandem.console.shipped_configs import CONFIGS
 from tandem.mechanism import run as mechanism_run
+from tandem.multibody.description.sections import MechanismFile
 from tandem.multibody.natural.api import Record, run
 from tandem.multibody.relative.run import Runner
-from tandem.multibody.sections import MechanismFile
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.markup import Markup
 from tandem.reports.report import Report, Section, Table

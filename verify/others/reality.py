@@ -111,7 +111,7 @@ def _computed(name: str, case: dict[str, Any], formulation: str) -> tuple[np.nda
     """Times, and what ADAMS asks for: of the centre of mass, and on the ground's marker at the origin."""
     from tandem.mechanism import run as work
     from tandem.mechanism.columns import columns
-    from tandem.multibody.mechanism_file import describe
+    from tandem.multibody.description.mechanism_file import describe
 
     file = {"name": name.lower(), "dimension": 3, "gravity": [0.0, 0.0, -9.80665], **case}
     file["run"] = {"seconds": 5.0, "step_ms": 1.0, "formulation": formulation, **_FORMULATIONS[formulation]}

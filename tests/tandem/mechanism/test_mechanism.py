@@ -17,8 +17,8 @@ from sync.record import open_run
 from tandem.commands.cli import app
 from tandem.mechanism import run as mechanism_run
 from tandem.mechanism.columns import columns
-from tandem.multibody import sections
-from tandem.multibody.mechanism_file import describe, read_mechanism
+from tandem.multibody.description import sections
+from tandem.multibody.description.mechanism_file import describe, read_mechanism
 from tandem.records.inspect.compare import compare
 from tandem.records.inspect.info import info
 from tandem.records.inspect.plot import panels

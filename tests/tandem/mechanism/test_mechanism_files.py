@@ -16,9 +16,9 @@ from tandem.commands.cli import app
 from tandem.mechanism import run as mechanism_run
 from tandem.mechanism.columns import columns, energies
 from tandem.mechanism.record import differences, put_back
-from tandem.multibody.mechanism_file import Described, _Builder, describe
+from tandem.multibody.description.mechanism_file import Described, _Builder, describe
+from tandem.multibody.description.sections import MechanismFile
 from tandem.multibody.natural.api import Record, State, body_motion, energy, run, shapes
-from tandem.multibody.sections import MechanismFile
 
 G = 9.81
 GROUND = {"at": [0.0, 0.0], "fixed": True}

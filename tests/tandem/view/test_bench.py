@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tandem.mechanism.run import prepare
-from tandem.multibody.mechanism_file import describe
+from tandem.multibody.description.mechanism_file import describe
 from tandem.multibody.natural.api import AssemblyError, MechanismError, angular_acceleration
 from tandem.view.bench import Bench, with_hands
 from tandem.view.mechanism_controls import arc

@@ -7,7 +7,7 @@ import pytest
 
 from sim_service.contract.scene import poses
 from tandem.mechanism.run import prepare
-from tandem.multibody.mechanism_file import read_mechanism
+from tandem.multibody.description.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import run
 from tandem.multibody.natural.drawn import upright
 from tandem.view.bench import Bench, with_hands

@@ -17,7 +17,7 @@ from sim_service.step_record import output_layout
 from sync.config.config import load
 from tandem.machines import tilting
 from tandem.machines.piano import multibody
-from tandem.multibody.mechanism_file import read_mechanism
+from tandem.multibody.description.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import start
 from tandem.multibody.natural.api import step as natural_step
 from tandem.multibody.natural.drawn import scene_of

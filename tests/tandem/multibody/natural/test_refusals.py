@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sync.errors import ConfigError
-from tandem.multibody.mechanism_file import describe
+from tandem.multibody.description.mechanism_file import describe
 from tandem.multibody.natural.api import (
     DivergedError,
     LockedMechanism,

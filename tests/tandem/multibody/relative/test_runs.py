@@ -9,7 +9,7 @@ import pytest
 
 from sync.errors import ConfigError
 from tandem.mechanism import run as mechanism_run
-from tandem.multibody.mechanism_file import describe
+from tandem.multibody.description.mechanism_file import describe
 from tandem.multibody.natural.api import Mechanism, State, energy, harmonic, polynomial, run, start
 from tandem.multibody.natural.errors import DivergedError, MechanismError
 from tandem.multibody.natural.problems import effort

@@ -8,7 +8,7 @@ import pytest
 
 from sim_service.registry import gather
 from tandem.machines.car.buggy.build import assemble
-from tandem.multibody.mechanism_file import read_mechanism
+from tandem.multibody.description.mechanism_file import read_mechanism
 from tandem.multibody.natural.errors import MechanismError
 from tandem.multibody.natural.mechanism import Mechanism
 from tandem.multibody.relative.conversion import from_natural, to_natural

@@ -15,13 +15,13 @@ import numpy as np
 
 from sync.config.toml import Section, check, read_toml
 from sync.errors import ConfigError
-from tandem.multibody import sections as s
+from tandem.multibody.description import sections as s
+from tandem.multibody.description.sections import GROUND, MechanismFile
 from tandem.multibody.natural import motions, shapes
 from tandem.multibody.natural.errors import MechanismError
 from tandem.multibody.natural.linear import Linear
 from tandem.multibody.natural.mechanism import Mechanism
 from tandem.multibody.portable import dot, norm
-from tandem.multibody.sections import GROUND, MechanismFile
 
 MOST_ELEMENTS = 2000  # of a file: points, bodies, joints, links of chains ...
 MOST_COORDINATES = 3000  # matrices have the square of it
