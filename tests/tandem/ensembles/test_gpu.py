@@ -2,6 +2,7 @@
 steps the copies, in memory that DLPack lends as the device's would be lent."""
 
 import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -208,25 +209,31 @@ def test_what_is_wrong_is_refused_by_name(program: HostProgram) -> None:
 
 @pytest.mark.parametrize("versioned", [False, True])
 def test_memory_that_is_lent_lives_until_it_is_given_back(versioned: bool) -> None:
-    vector = HostVector(np.arange(6.0).reshape(2, 3))
-    lent = len(dlpack._lent)
-
     class Lender:
+        def __init__(self) -> None:
+            self.vector = HostVector(np.arange(6.0).reshape(2, 3))
+
         def __dlpack__(self, **_: Any) -> Any:
-            return vector.capsule(None, versioned)
+            return self.vector.capsule(None, versioned)
 
         def __dlpack_device__(self) -> tuple[int, int]:
-            return vector.on
+            return self.vector.on
 
-    taken = np.from_dlpack(Lender())  # type: ignore[arg-type]
+    lender = Lender()
+    vector = weakref.ref(lender.vector)
+    taken = np.from_dlpack(lender)  # type: ignore[arg-type]
+    del lender
+    gc.collect()
     assert taken.T.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and taken.strides == (8, 24)
     assert taken.flags.writeable == versioned  # the old capsule cannot say that it may be
-    assert len(dlpack._lent) == lent + 1
-    vector._values[1, 2] = 7.0
+    owner = vector()
+    assert owner is not None  # nobody else has it
+    owner.put_row(1, np.array([3.0, 4.0, 7.0]))
     assert taken[2, 1] == 7.0
+    del owner
     del taken
     gc.collect()
-    assert len(dlpack._lent) == lent
+    assert vector() is None
 
 
 def test_memory_is_lent_where_it_is_or_not_at_all() -> None:

@@ -131,10 +131,14 @@ class Desk:
 
     def die(self, share: float = 1.0) -> None:
         """Of what it gave to the disk, so much is in the file."""
+        assert self.let_go()
+        os.truncate(self.recorder.writer.path, round(share * self.recorder.writer.path.stat().st_size))
+
+    def let_go(self) -> bool:
+        """Of its rings and its file, as a process that ends; whether all is on the disk."""
         for tap in self.recorder._taps:
             tap.close()
-        assert self.recorder.writer.sink.close()
-        os.truncate(self.recorder.writer.path, round(share * self.recorder.writer.path.stat().st_size))
+        return self.recorder.writer.sink.close()
 
     def end(self) -> tuple[dict[str, Any], Run]:
         told = self.recorder.finish("stopped", {"steps": 3}, supervised=True)
@@ -148,9 +152,7 @@ def desk(**options: Any) -> Iterator[Desk]:
     try:
         yield here
     finally:
-        for tap in here.recorder._taps:
-            tap.close()
-        here.recorder.writer.sink.close()
+        here.let_go()
         here.feed.close()
         shutil.rmtree(made)
 
