@@ -63,7 +63,7 @@ _X, _V, _A, _XX, _XV, _XA, _VV, _VA, _AA, _STATE = range(10)
 _KNOWN, _LAST_EDGE, _EDGE = 3, 4, 5
 _MOST_EDGES = 44
 MEMORY = _EDGE + 2 * _MOST_EDGES
-_IGNORED, _RESTARTED, _FOLLOWED = range(3)  # a block
+_IGNORED, _RESTARTED, _CONTINUED = range(3)  # a block
 
 
 # ---- source and full rate --------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _track(memory, par, t_ns, counts):
     memory[_SEEN] += 1.0
     memory[_T] = t_ns
     memory[_COUNT] = counts
-    return _RESTARTED if restart else _FOLLOWED, dt, move
+    return _RESTARTED if restart else _CONTINUED, dt, move
 
 
 # ---- kalman ----------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _kalman_take(memory, par, t_ns, counts):
     how, dt, _ = _track(memory, par, t_ns, counts)
     if how == _RESTARTED:
         _kalman_start(memory, par, counts)
-    elif how == _FOLLOWED:
+    elif how == _CONTINUED:
         _kalman_step(memory, par, dt, counts)
 
 
@@ -350,7 +350,7 @@ def _parabola(instants, places, n, now, counts, held):
 @kernel()
 def _edges_take(memory, par, t_ns, counts):
     how, dt, move = _track(memory, par, t_ns, counts)
-    if how == _FOLLOWED and move != 0.0:
+    if how == _CONTINUED and move != 0.0:
         _edge(memory, t_ns, dt, counts - 0.5 * move + 0.5)
 
 
