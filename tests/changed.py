@@ -21,7 +21,7 @@ _NONE = 5  # pytest: there was nothing to run
 PACKAGES = ("tandem", "daq_service", "sim_service", "sync", "verify")
 # the path: rings, the loop in virtual time, the contracts of machines and devices, runs to the bit
 ALL_SOURCES = ("tests/test_import_rules.py", "tests/test_functions.py", "tests/test_docs.py")
-ALWAYS = ("tests/sync", "tests/sim_service", "tests/daq_service/test_device_contract.py", "tests/golden")
+ALWAYS = ("tests/sync", "tests/sim_service", "tests/daq_service/devices/test_device_contract.py", "tests/golden")
 
 
 def digests() -> dict[str, str]:

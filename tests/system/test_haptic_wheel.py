@@ -20,7 +20,7 @@ from sync.errors import ConfigError
 from sync.ring.follower import RingFollower
 from sync.ring.ring import RingReader
 from tandem.view.instruments import tiles
-from tests.daq_service.test_gamepad_device import Haptics
+from tests.daq_service.devices.test_gamepad_device import Haptics
 from tests.daq_service.virtual_wheel import BRAKE, HIGHEST, LOWEST, STEERING, THROTTLE, VirtualWheel
 from tests.examples import thorough
 from tests.system.conftest import PATIENCE_S, ROOT, until

@@ -100,7 +100,7 @@ def test_a_process_that_worked_since_the_last_look_is_replaced_when_it_crashes(
     drive: Start, start: Start, name: str
 ) -> None:
     """Its ring says that it worked: the supervisor sees the first step and the crash at one look (unless it was stopped
-    in the middle of one; tests/tandem/live/test_restart_policy.py has that look alone)."""
+    in the middle of one; tests/tandem/live/supervisor/test_restart_policy.py has that look alone)."""
     ports = {key: free_port() for key in ("daq_port", "sim_port", "clock_port", "every_port")}
     far = ["transport.kind=tcp", f"name={name}_far", *(f"transport.{key}={port}" for key, port in ports.items())]
     source = f'source={{kind="remote", host="127.0.0.1", port={ports["every_port"]}}}'

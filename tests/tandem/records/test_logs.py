@@ -20,7 +20,7 @@ from tandem.records.exchange.importer import Asked, import_file, open_measuremen
 from tandem.records.exchange.mapping import candidates, likely_columns
 from tandem.records.exchange.tables import BusNames
 from tests.daq_service.can_bus import BRAKE, CAN, STEERING, THROTTLE, encode
-from tests.daq_service.test_can_device import signals_in_frames
+from tests.daq_service.devices.test_can_device import signals_in_frames
 from tests.examples import few
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -25,7 +25,7 @@ from tandem.machines.car.studies.steering.hands_off import Device, Response
 from tandem.machines.car.studies.steering.port import PortCar, PortModel
 from tandem.machines.car.studies.steering.sweep import FAST, measure
 
-ROOT = Path(__file__).resolve().parents[5]
+ROOT = Path(__file__).resolve().parents[6]
 
 
 @cache

@@ -13,7 +13,7 @@ from tandem.machines.car.buggy.analysis.geometry import HardpointError
 from tandem.machines.car.buggy.analysis.steady import lean
 from tandem.machines.car.buggy.analysis.suspension import at_travel
 from tandem.multibody.rotations import about_axis as turn
-from tests.tandem.machines.car.buggy.figures import BUGGY
+from tests.tandem.machines.car.buggy.analysis.figures import BUGGY
 
 WEIGHT = 790.0 * GRAVITY
 TYRE = Tyre(cornering=lambda load: 13.0 * load, stiffness=165e3)

@@ -20,7 +20,7 @@ from tandem.machines.car.studies.vehicle.figures import examine
 from tandem.machines.car.studies.vehicle.parameters import Loaded, load_vehicle
 from tandem.machines.car.tyres.tir import AsPublished
 
-VEHICLES = Path(__file__).resolve().parents[5] / "configs" / "vehicles"
+VEHICLES = Path(__file__).resolve().parents[6] / "configs" / "vehicles"
 BUGGY = VEHICLES / "buggy.toml"
 OTHER = {  # every way in which a vehicle file can be another
     "front_camber": -0.02,

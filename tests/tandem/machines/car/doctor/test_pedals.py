@@ -13,7 +13,7 @@ from sync.errors import ConfigError
 from tandem.doctor.findings import Case
 from tandem.machines.car.doctor import pedals
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[5]
 WHEEL = ROOT / "configs" / "haptic_wheel.toml"
 PEDALS = 'include=["fragments/haptic_pedals.toml"]'
 

@@ -14,7 +14,7 @@ from sync.config.config import load
 from sync.errors import ConfigError, DeviceError
 from tests.ports import free_port
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "your_device.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "your_device.md").read_text()
 MODULE, PRETEND = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 PROJECT, CONFIG = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 

@@ -10,7 +10,7 @@ from tandem.machines.car.buggy.analysis.car import Tyre, suspensions
 from tandem.machines.car.buggy.analysis.corner import corner
 from tandem.machines.car.buggy.analysis.linear import to_json
 from tandem.machines.car.buggy.analysis.report_rows import COARSE, FINE, VehicleReport, steer_rows, vehicle_report
-from tests.tandem.machines.car.buggy.figures import BUGGY
+from tests.tandem.machines.car.buggy.analysis.figures import BUGGY
 
 TYRE = Tyre(cornering=lambda load: 13.0 * load, stiffness=165e3, damping=500.0)
 

@@ -21,7 +21,7 @@ from tandem.machines.car.buggy.analysis.suspension import (
     reach,
 )
 from tests.examples import few
-from tests.tandem.machines.car.buggy.figures import BUGGY
+from tests.tandem.machines.car.buggy.analysis.figures import BUGGY
 
 FRONT = double_wishbone(BUGGY["front_double_wishbone"])
 REAR = macpherson(BUGGY["rear_macpherson"])

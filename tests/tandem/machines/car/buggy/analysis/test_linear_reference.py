@@ -19,7 +19,7 @@ from tandem.machines.car.buggy.analysis.handling import (
     step_response,
 )
 from tandem.machines.car.buggy.analysis.ride import Ride, ride, ride_modes
-from tests.tandem.machines.car.buggy.figures import BUGGY
+from tests.tandem.machines.car.buggy.analysis.figures import BUGGY
 from verify.multibody.references.extrapolation import integrate
 
 

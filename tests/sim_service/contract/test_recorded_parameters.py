@@ -135,7 +135,7 @@ def test_a_recorded_command_of_no_kind_is_refused(tmp_path: Path, kind: int) -> 
 
 def test_another_machine_leaves_out_commands_it_does_not_know_and_counts_them(tmp_path: Path) -> None:
     run = hostile_command(tmp_path, 2.0)
-    config = Path(__file__).parents[2] / "configs" / "vehicles" / "buggy_single_track.toml"
+    config = Path(__file__).parents[3] / "configs" / "vehicles" / "buggy_single_track.toml"
     asked = Asked(mode="ideal", overrides=[f"sim.machine={config}", "sim.files.road="])
     done = replay_run(run, asked)
     assert done.figures["commands_left_out"] > 0

@@ -13,7 +13,7 @@ from sync.config.config import load
 from sync.config.toml import check
 from sync.errors import ConfigError
 
-FILE = Path(__file__).resolve().parents[2] / "configs" / "piano_instrument.toml"
+FILE = Path(__file__).resolve().parents[3] / "configs" / "piano_instrument.toml"
 
 
 def scans(place: float, speed: float, count: int = 1, **changed: str) -> np.ndarray:
