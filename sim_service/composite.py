@@ -7,9 +7,9 @@
     tables                                 integers: `Head`, its own, those inside; numbers: its own, those inside
 
 Its step finds what belongs to the machine inside by `inside(...)`. Display, scene, efforts, bounds, what tables may
-hold, changes of shape, a start in motion and the look ahead of the machine inside become those of the whole. What
-belongs to the very step of the machine inside (`OF_ITS_STEP`, and whatever class of capability another package has)
-does not: the step of the whole is another one, and brings its own.
+hold, changes of shape, unrolled code, a start in motion and the look ahead of the machine inside become those of the
+whole. What belongs to the very step of the machine inside (`OF_ITS_STEP`, and whatever class of capability another
+package has) does not: the step of the whole is another one, and brings its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,13 +41,14 @@ from sim_service.contract.machine import (
     tables,
 )
 from sim_service.contract.scene import Scene, Solid
+from sync.compile.array_types import read_only
 from sync.compile.jit import inner as inline
 from sync.compile.jit import kernel
 
 # in front of a composite's integers: how much of each vector belongs to the machine inside, where its part begins
 Head = places("Head", ("STATES", "INPUTS", "PARAMETERS", "OUTPUTS", "WORK_AT", "WORK", "INTS_AT", "FLOATS_AT"))
 OWN_INTS = len(Head)  # where the composite's own integers begin
-OF_ITS_STEP = (Tangent, Rates, DeviceCode, Unrolling)
+OF_ITS_STEP = (Tangent, Rates, DeviceCode)
 
 
 def _no_more(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
@@ -237,9 +238,29 @@ def _prediction(inner: Machine, own: Own, prediction: Prediction) -> Prediction:
     return Prediction(make)
 
 
+def _unrolling(inner: Machine, own: Own, unrolling: Unrolling) -> Unrolling:
+    """The machine inside has it in the tables of the whole, which may be others than those it was made with."""
+
+    def make(whole: Machine, wait: bool) -> Machine:
+        ints, floats = whole.tables
+        at, floats_at = ints[Head.INTS_AT], ints[Head.FLOATS_AT]
+        coded = unrolling.make(replace(inner, tables=Tables(ints[at:], floats[floats_at:])), wait)
+        numbers = np.concatenate([floats[:floats_at], coded.tables.floats])
+        if (code := coded.of(Unrolled)) is not None:
+            code.follow(numbers[len(numbers) - code.count :])
+        made = replace(
+            whole, tables=Tables(read_only(np.concatenate([ints[:at], coded.tables.ints])), read_only(numbers))
+        )
+        kinds = {Placed, Unrolled} | {Reshape for each in whole.capabilities if type(each) is Reshape}
+        return made.having(*(each for each in around(coded, own).capabilities if type(each) in kinds))
+
+    return Unrolling(make)
+
+
 PASSED_ON: dict[type, Callable[[Machine, Own, Any], Any]] = {
     Reshape: _reshape,
     Moving: _moving,
     Prediction: _prediction,
+    Unrolling: _unrolling,
     Unrolled: lambda inner, own, unrolled: unrolled,  # its addresses are the last of all numbers here, too
 }

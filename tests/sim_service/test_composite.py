@@ -22,6 +22,7 @@ from sim_service.contract.machine import (
     Shown,
     Stepping,
     Unrolled,
+    Unrolling,
 )
 from sim_service.contract.recorded_parameters import made_words, with_words
 from sim_service.contract.scene import box, poses
@@ -103,7 +104,7 @@ def test_every_kind_of_capability_is_passed_on_or_belongs_to_the_step() -> None:
     capabilities = classes - {contract.Machine, contract.Quantity, contract.Parameter}
     declared = {Shown, Efforts, Placed, Stepping}
     assert capabilities == declared | set(composite.PASSED_ON) | set(OF_ITS_STEP)
-    assert set(composite.PASSED_ON) == {Reshape, Moving, Prediction, Unrolled}
+    assert set(composite.PASSED_ON) == {Reshape, Moving, Prediction, Unrolled, Unrolling}
 
 
 def test_what_the_contract_lets_a_machine_say_is_said_of_the_whole() -> None:

@@ -238,6 +238,20 @@ def test_a_changed_shape_has_straight_code_where_that_serves_it_and_the_same_bit
     assert driven(machine, heavier, tables) == driven(machine, heavier, replace_floats(machine.tables, numbers))
 
 
+def test_a_car_in_a_composite_has_straight_code_and_the_same_bits() -> None:
+    machine, params = load_machine(CONFIGS / "vehicles" / "swerve.toml")
+    coded = for_many_steps(machine, WORTH_WAITING)
+    code, plain, shape = coded.of(Unrolled), machine.of(Reshape), coded.of(Reshape)
+    assert code is not None and plain is not None and shape is not None
+    assert np.count_nonzero(coded.tables.floats[-code.count :].view(np.int64)) == code.count
+    assert set(range(len(coded.tables.floats) - code.count, len(coded.tables.floats))) <= set(coded.placed.addresses)
+    assert driven(coded, params, coded.tables) == driven(machine, params, machine.tables)
+    heavier = params.copy()
+    heavier[[p.name for p in machine.parameters].index("sprung_mass")] *= 1.1
+    tables, by_tables = (replace_floats(m.tables, r.make(heavier)[0]) for m, r in ((coded, shape), (machine, plain)))
+    assert driven(coded, heavier, tables) == driven(machine, heavier, by_tables)
+
+
 def replace_floats(tables: Any, floats: np.ndarray) -> Any:
     return tables._replace(floats=straight.read_only(floats.copy()))
 
