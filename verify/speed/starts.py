@@ -5,6 +5,8 @@ first start compiles everything a drive needs and must say how far it is; the ne
 is edited, every function in it (of a file of names alone: a text), and the next start compiles what is another kernel
 for that. The page is served, as usual. Seconds are from the start of the process to the first step, as the run itself
 reports them. `--edit` adds files, without a limit.
+
+`wheel`: a wheel for this platform, as `make wheel` makes it, installed in an empty environment with an empty cache.
 """
 
 import ast
@@ -15,15 +17,17 @@ import shutil
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from verify import ROOT
-from verify.measure import NotHere, Row, at_least, at_most, figure, holds
+from verify.measure import NotHere, Row, at_least, at_most, figure, holds, note
 
-COLD_S, WARM_S, EDITED_S = 45.0, 2.0, 5.0
+COLD_S, WARM_S, EDITED_S, WHEEL_S = 45.0, 2.0, 5.0, 5.0
 LEAST_STAGES = 3
 PACKAGES = ("sync", "daq_service", "sim_service", "tandem", "configs")
 EDITED = (
@@ -38,18 +42,22 @@ EDITED = (
 )
 
 
-def first_step_s(tree: Path) -> tuple[float, str]:
-    """Of a drive of a second; and what it said."""
+def first_step_s(tree: Path, *python: str | Path) -> tuple[float, str]:
+    """Of a drive of a second, of the packages in a folder or of another Python's; and what it said."""
+    options = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.port=0")
+    done = _obeyed(tree, *(python or (sys.executable,)), "-m", "tandem", "drive", *options, "--runs", tree / "runs")
+    return float(json.loads(done.stdout)["first_step_s"]), done.stderr
+
+
+def _obeyed(tree: Path, *command: str | Path) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "TANDEM_CACHE": str(tree / "cache"), "PYTHONPATH": str(tree)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a warm start finds its modules compiled, as a user's does
-    options = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.port=0")
     done = subprocess.run(
-        [sys.executable, "-m", "tandem", "drive", *options, "--runs", str(tree / "runs")],
-        cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=600.0,
+        command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=600.0
     )  # fmt: skip
     if done.returncode != 0:
-        raise SystemExit(f"the drive ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-    return float(json.loads(done.stdout)["first_step_s"]), done.stderr
+        raise SystemExit(f"{command[-1]}: it ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return done
 
 
 def change(file: Path) -> None:
@@ -84,7 +92,7 @@ def starts(
         shutil.copy(ROOT / "pyproject.toml", tree)
         cold, output = first_step_s(tree)
         yield at_most("cold, with an empty cache", cold, COLD_S, "s")
-        stages = [int(k) for k in re.findall(r"compiling (\d+) of \d+", output)]
+        stages = [int(k) for k in re.findall(r"compiling.* (\d+) of \d+", output)]
         yield at_least("said meanwhile how far it was, times", len(set(stages)), LEAST_STAGES)
         yield holds("in order", stages == sorted(stages))
         warm = [first_step_s(tree)[0] for _ in range(times)]
@@ -94,3 +102,53 @@ def starts(
             change(tree / file)
             found = f"after an edit of {file}", first_step_s(tree)[0]
             yield at_most(*found, EDITED_S, "s") if file in EDITED else figure(*found, "s")
+
+
+_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+_WHEEL = (*PACKAGES, "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+_GOLDEN = "town.mcap"
+
+
+def _wheel(place: Path) -> Path:
+    """Of a copy of the sources: a build leaves files behind."""
+    note("compiling for the baseline processor: some minutes")
+    tree = place / "tree"
+    tree.mkdir()
+    for name in _WHEEL:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tree / name)
+    for command, more in (
+        ((sys.executable, "-m", "sync.compile.shipped", place / "compiled"), {}),
+        (
+            (*_PIP, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", place, tree),
+            {"TANDEM_COMPILED": str(place / "compiled")},
+        ),
+    ):
+        subprocess.run(command, cwd=tree, env={**os.environ, "PYTHONPATH": "", **more}, check=True)
+    (found,) = place.glob("*.whl")
+    return found
+
+
+def wheel(
+    *, made: Annotated[Path | None, "a wheel that `make wheel` has made; otherwise one is made"] = None
+) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+        place, user = Path(folder), Path(folder) / "user"
+        found = made or _wheel(place)
+        yield figure("the wheel", found.stat().st_size * 1e-6, "MB")
+        venv.create(place / "venv", with_pip=False)
+        python = place / "venv" / "bin" / "python"
+        subprocess.run(
+            [*_PIP, "--python", python, "install", "--no-compile", "--no-deps", "--no-index", found], check=True
+        )
+        user.mkdir()
+        asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        site = Path(_obeyed(user, python, "-c", asked).stdout.strip())
+        # what it needs it has from this environment, whose own .pth files are not read
+        (site / "needed.pth").write_text("\n".join({sysconfig.get_path(key) for key in ("purelib", "platlib")}) + "\n")
+        first, said = first_step_s(user, python)
+        yield at_most("from the first command to the first step", first, WHEEL_S, "s")
+        yield holds("nothing was compiled for it", "compiling" not in said)
+        shutil.copy(ROOT / "tests" / "golden" / _GOLDEN, user)
+        figures = json.loads(_obeyed(user, python, "-m", "tandem", "replay", "--json", user / _GOLDEN).stdout)
+        yield holds(f"{_GOLDEN} has the same bits", figures["identical"])
