@@ -1,19 +1,15 @@
 """Code that a step calls by addresses in its tables: it goes into the FMU too, and the tables get its addresses there.
 
-Generated code is taken from the cache as it was compiled for a run, for this very processor and its features: its bits
-are a run's, and other processors are not served. On x86 it is compiled to stand anywhere but in a library (see
-`_relocation` in tandem/multibody/code/llvm.py); such machines are refused by name there.
+Generated code is compiled for this very processor and its features, as for a run: its bits are a run's, and other
+processors are not served.
 """
-
-import platform
 
 from sim_service.contract.machine import Machine
 from sync.errors import ConfigError
 from tandem.fmu.object_code import kernel_object
 from tandem.fmu.platforms import HOST, Platform
-from tandem.multibody.code import store
 from tandem.multibody.code.code_parts import CodeParts
-from tandem.multibody.code.llvm import unpacked
+from tandem.multibody.code.llvm import library_objects
 
 KERNEL = "tandem_code_{}"
 
@@ -23,12 +19,10 @@ def parts_of(machine: Machine) -> CodeParts | None:
     if not machine.placed.addresses:
         return None
     parts = machine.of(CodeParts)
-    x86 = platform.machine() in ("x86_64", "AMD64")
-    if parts is None or x86 or len(machine.placed.addresses) != len(parts.names) + len(parts.kernels):
-        where = " on x86" if parts is not None and x86 else ""
+    if parts is None or len(machine.placed.addresses) != len(parts.names) + len(parts.kernels):
         raise ConfigError(
             f"{machine.name}: its step calls code that was generated in this process, by its address; no FMU can be"
-            f' made of it{where} yet; where its file has formulation = "relative", "natural" would do'
+            " made of it yet"
         )
     return parts
 
@@ -41,13 +35,8 @@ def symbols(parts: CodeParts) -> list[str]:
 def objects(machine: Machine, parts: CodeParts, wanted: Platform) -> list[bytes]:
     if wanted.name != HOST:
         raise ConfigError(f"--platform {wanted.name}: {machine.name} has generated code for {HOST} alone")
-    key = parts.generated.key
-    data = store.read(store.folder() / f"{key}.o", key)
-    if data is None:
-        raise ConfigError(f"{machine.name}: its generated code is not in the cache any more; load it again")
-    # an object for every function, in their order; those that no step calls stay behind
-    named = zip(parts.generated.address, unpacked(data), strict=True)
-    found = [code for name, code in named if name in parts.names]
-    for k, (kernel, signature) in enumerate(parts.kernels):
-        found.append(kernel_object(machine, kernel, signature, KERNEL.format(k), wanted.triple))
-    return found
+    kernels = enumerate(parts.kernels)
+    return [
+        *library_objects(parts.generated, parts.write, parts.names),
+        *(kernel_object(machine, *kernel, KERNEL.format(k), wanted.triple) for k, kernel in kernels),
+    ]

@@ -175,7 +175,8 @@ class Equation:
         exchanged = () if self.without_rates else (Rates(mechanism_step.rates_of_change, beside),)
         return Machine(
             name, tuple(inputs), tuple(states), tuple(outputs), (), mechanism_step.step, initial, constants,
-            int(room[-1]), (Placed(addresses=addresses), CodeParts(code, NAMES, kernels), *exchanged),
+            int(room[-1]),
+            (Placed(addresses=addresses), CodeParts(code, lambda: made.functions, NAMES, kernels), *exchanged),
         )  # fmt: skip
 
     def _terms(self, columns: dict[int, float], inputs: dict[int, float]) -> list[tuple[int, float]]:

@@ -24,8 +24,8 @@ ALLOWED = frozenset(
     {
         "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp",
         "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sqrt", "cbrt", "hypot", "fmod", "floor", "ceil",
-        "trunc", "round", "rint", "nearbyint", "fabs", "fmin", "fmax", "copysign", "ldexp", "frexp", "sincos", "memset",
-        "memcpy", "memmove",
+        "trunc", "round", "rint", "nearbyint", "fabs", "fma", "fmin", "fmax", "copysign", "ldexp", "frexp", "sincos",
+        "memset", "memcpy", "memmove",
     }
 )  # fmt: skip
 

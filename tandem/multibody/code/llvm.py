@@ -444,12 +444,35 @@ def unpacked(data: bytes) -> list[bytes]:
     return objects
 
 
-def object_code(text: str, triple: str | None = None) -> bytes:
-    """The object file for a target, or for this machine."""
+def library_objects(code: Compiled, write: Callable[[], Sequence[Function]], entries: Sequence[str]) -> list[bytes]:
+    """Object files of these entries of code that `compiled` made of what `write` gives, to be linked into a library for
+    this processor: the same operations, found by what a linker serves. Kept beside the others."""
+    folder = store.folder()
+    whole = store.read(folder / f"{code.key}.o", code.key)
+    if _relocation() == "pic" and whole is not None:
+        return [each for name, each in zip(code.address, unpacked(whole), strict=True) if name in entries]
+    key = _key("\0".join(("library", code.key, *entries)))
+    found = store.read(folder / f"{key}.o", key)
+    if found is None:
+        functions = write()
+        named = {
+            name: "\n".join([*_DECLARED, *lines]) + "\n"
+            for function in functions
+            for name, (lines, _) in zip(function.entries, _texts(function, PART)[0], strict=True)
+        }
+        if _key("\0".join(named.values())) != code.key:
+            raise ValueError("what was compiled cannot be written again")
+        found = packed([object_code(text, library=True) for name, text in named.items() if name in entries])
+        store.write(folder / f"{key}.o", key, found)
+    return unpacked(found)
+
+
+def object_code(text: str, triple: str | None = None, library: bool = False) -> bytes:
+    """The object file for a target, or for this machine, in this process or in a library."""
     _initialise()
     module = llvm.parse_assembly(text)
     module.verify()
-    machine = _machine(triple)
+    machine = _machine(triple, library)
     module.triple = machine.triple
     # straight code gains nothing from more: a large mechanism's is as quick with all passes, which take 16 s, not 9
     options = llvm.create_pipeline_tuning_options(speed_level=1)
@@ -465,18 +488,18 @@ def _relocation() -> str:
     return "static" if llvm.Target.from_default_triple().name.startswith("x86") else "pic"
 
 
-def _machine(triple: str | None = None) -> Any:
+def _machine(triple: str | None = None, library: bool = False) -> Any:
     _initialise()
     if triple is None:
         target = llvm.Target.from_default_triple()
         features = llvm.get_host_cpu_features().flatten()
-        reloc = _relocation()
+        reloc = "pic" if library else _relocation()
         return target.create_target_machine(
             cpu=llvm.get_host_cpu_name(),
             features=features,
             opt=2,
             reloc=reloc,
-            codemodel="jitdefault",
+            codemodel="default" if library else "jitdefault",
             jit=reloc == "static",
         )
     return llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from sim_service.contract.machine import Placed
 from sync.errors import ConfigError
 from tandem.commands.cli import app
-from tandem.fmu.address_code import parts_of
+from tandem.fmu.address_code import objects, parts_of
 from tandem.fmu.build import write_fmu
 from tandem.fmu.object_code import ALLOWED, object_file
 from tandem.fmu.platforms import HOST, PLATFORMS, Platform, compiler
@@ -161,7 +161,6 @@ def test_instances_share_nothing(make: Make) -> None:
 
 
 @pytest.mark.drill
-@pytest.mark.skipif(not HOST.startswith("aarch64"), reason="generated code goes into no library on x86")
 def test_a_machine_in_relative_coordinates_takes_its_generated_code_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +170,7 @@ def test_a_machine_in_relative_coordinates_takes_its_generated_code_along(
     file.write_text('formulation = "relative"\n' + (configs / "vehicles" / "buggy.toml").read_text())
     model = load_machine(file)
     made = write_fmu(model, "model", STEP_S, tmp_path / "model.fmu", "tandem")
-    assert validate_fmu(made["fmu"]) == [] and made["library_bytes"] <= 1_000_000
+    assert validate_fmu(made["fmu"]) == [] and made["library_bytes"] <= 2_000_000  # on x86; half of it on aarch64
     fmu = Fmu(tmp_path / "model.fmu", tmp_path, monkeypatch)
     shown = subprocess.run(["nm", "-D", fmu.library], capture_output=True, text=True, check=True).stdout
     assert all(name.startswith("fmi3") for name in re.findall(r" [A-TV-Z] (\S+)", shown))
@@ -190,8 +189,9 @@ def test_a_machine_in_relative_coordinates_takes_its_generated_code_along(
             fmu.it.setFMUState(saved)
             assert fmu.get(["time"])[0] == pytest.approx(201 * STEP_S)
             break
-    with pytest.raises(ConfigError, match="generated code for aarch64-linux alone"):
-        write_fmu(model, "model", STEP_S, tmp_path / "other.fmu", "tandem", ["x86_64-linux"])
+    (other,) = {"x86_64-linux", "aarch64-linux"} - {HOST}
+    with pytest.raises(ConfigError, match=f"generated code for {HOST} alone"):
+        objects(model.machine, parts_of(model.machine), PLATFORMS[other])
 
 
 def test_what_is_wrong_is_refused_and_said(make: Make) -> None:

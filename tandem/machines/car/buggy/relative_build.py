@@ -79,7 +79,7 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
             ),
             _reshape(machine, built, made, code, constants, addresses, other, path),
             DeviceCode(lambda: _device(constants, addresses, made)),
-            CodeParts(code, tuple(relative.NAMES), _KERNELS, _NO_RATES),
+            CodeParts(code, lambda: made.functions, tuple(relative.NAMES), _KERNELS, _NO_RATES),
         )
         .without(Unrolling)
     )  # its tables are those of the tree
