@@ -123,6 +123,7 @@ class Worker(threading.Thread):
         self.error: BaseException | None = None
         self.result: Any = None
         self.ready = threading.Event()
+        self.left = False  # it did not end
 
     def run(self) -> None:
         try:
@@ -189,10 +190,11 @@ def join(workers: list[Worker], reporter: Reporter) -> None:
 
 def _unended(workers: list[Worker], reporter: Reporter) -> list[Worker]:
     """Those that do not end in time."""
-    stuck = [worker for worker in workers if worker.is_alive() and not joined(worker, _END_S)]
-    for worker in stuck:
-        reporter.say(f"thread {worker.name} does not end; leaving without it", once=True)
-    return stuck
+    for worker in workers:
+        if worker.is_alive() and not worker.left and not joined(worker, _END_S):
+            worker.left = True
+            reporter.say(f"thread {worker.name} does not end; leaving without it")
+    return [worker for worker in workers if worker.is_alive()]
 
 
 Run = Callable[[Config, Path, threading.Event, Reporter], dict[str, Any]]

@@ -167,7 +167,7 @@ def test_a_run_ends_after_its_seconds_though_its_device_gives_nothing(start: Sta
         "--set", "view.enabled=false", "--set", nobody, "--runs", str(tmp_path / "runs"),
     )  # fmt: skip
     assert run.end() == 1
-    assert "no step within 11 s: the source gave no block (source.kind = 'remote')" in run.said
+    assert "no step within 3 s: the source gave no block (source.kind = 'remote')" in run.said
 
 
 def test_services_alone_say_what_they_wait_for_and_end_in_words(start: Start, name: str) -> None:

@@ -46,7 +46,8 @@ _MOST_NOTICES = 2000
 _MOST_REPEATED = 8 * 1024  # bytes of notes that are sent to a recorder's successor once more
 _MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
 _LATE_S = 5.0  # for a simulator to come to the end of its steps
-_NO_STEP_S = 10.0  # for the first step, beyond the seconds that are asked for
+_NO_STEP_S = 2.0  # for the first step, beyond the seconds that are asked for
+_NO_TRUTH_S = 30.0  # where another run is started first
 _SILENT_S = 600.0  # before the first step: nothing was compiled, no process said anything or became ready
 
 
@@ -346,11 +347,12 @@ class Supervisor:
         if self._first_step is None and self._silence.too_long:
             self.outcome.failure = f"no step, and no sign of one for {_SILENT_S:g} s"
             return False
-        if self._first_step is None and self._begun and 0 < seconds < now - self._said_begin - _NO_STEP_S:
+        patience_s = seconds + (_NO_STEP_S if self._truth is None else _NO_TRUTH_S)
+        if self._first_step is None and self._begun and 0 < seconds and now - self._said_begin > patience_s:
             blocks = self._service(DAQ).status.get("blocks", 0)
             came = "the source gave no block" if not blocks else f"the source gave {blocks} blocks, and none was used"
             self.outcome.failure = (
-                f"no step within {seconds + _NO_STEP_S:g} s: {came} (source.kind = {self._config.source.get('kind')!r})"
+                f"no step within {patience_s:g} s: {came} (source.kind = {self._config.source.get('kind')!r})"
             )
             return False
         alive()
