@@ -193,6 +193,8 @@ def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], toke
     with compiling("view"):
         from tandem.view.process import live_feed, serve_live
     feed = live_feed(config, file)
+    if not feed.alive()["sim"]:
+        _say(f"no run named {config.name!r} is going on here yet: the page shows it as soon as it begins")
     stop = _stop_signal()
     serve_live(config, feed, stop, Quiet("view", False, stop), token, opened)
 

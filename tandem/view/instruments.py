@@ -65,41 +65,69 @@ class Health:
     rows: tuple[str, ...] = ()  # of inputs
     warning: str = ""  # of the look ahead
 
+    @property
+    def status(self) -> int:
+        return self.pace.status if self.pace is not None else 0
+
+    @property
+    def stages(self) -> str:
+        """What became of stale inputs, in words."""
+        return in_words(self.pace.stages, self.rows) if self.pace is not None else ""
+
+    @property
+    def still(self) -> bool:
+        """No step, for longer than one may take."""
+        return self.silent_s is not None and self.silent_s > max(SILENT_S, 3.0 * self.step_s * self.slow)
+
+    @property
+    def has_deadlines(self) -> bool:
+        """Slow motion has no deadlines."""
+        return self.slow <= 1.0
+
+    @property
+    def instead(self) -> str:
+        """What the model does without a DAQ."""
+        return "the model stands still" if self.still else self.stages or "the model goes on with the last block"
+
+    @property
+    def oldest(self) -> str:
+        return duration(self.pace.age_most) if self.pace is not None else "?"
+
+    @property
+    def misses(self) -> int:
+        return self.pace.misses if self.pace is not None else 0
+
+
+_DIVERGED, _STALE = step_record.DIVERGED, step_record.STALE
+_SKIPPED, _SLOWED = step_record.SKIPPED, step_record.SLOWED
+# the worst first: when, in which colour, and in which words; the first that holds is shown
+_TROUBLES: tuple[tuple[Callable[[Health], Any], str, str], ...] = (
+    (lambda h: not h.sim and h.silent_s is None, _BLUE, "no run of this name yet: it is shown as soon as it begins"),
+    (lambda h: not h.sim, RED, "simulator gone: no step for {h.silent_s:.0f} s"),
+    (lambda h: h.silent_s is None, _AMBER, "waiting for the first step"),
+    (lambda h: h.status & _DIVERGED, RED, "the model diverged: its state was not finite or out of bounds"),
+    (lambda h: h.paused and h.silent_s > SILENT_S, _BLUE, "paused"),
+    (lambda h: not h.daq, RED, "input gone: the DAQ has ended; {h.instead}"),
+    (lambda h: h.still and h.stages, RED, "input lost: the model stands still until it is fresh again ({h.stages})"),
+    (lambda h: h.still, RED, "no step for {h.silent_s:.1f} s"),
+    (lambda h: h.status & _STALE and h.stages, RED, "stale input, {h.oldest} old: {h.stages}"),
+    (lambda h: h.status & _STALE, RED, "stale input, {h.oldest} old: it was held"),
+    (
+        lambda h: h.status & _SKIPPED and h.has_deadlines,
+        RED,
+        "the simulator gave steps up: it is too slow for real time",
+    ),
+    (lambda h: h.warning, RED, "{h.warning}"),
+    (lambda h: h.misses > 1 and h.has_deadlines, _AMBER, "late: {h.misses} deadlines missed in 1 s"),
+    (lambda h: h.misses and h.has_deadlines, _AMBER, "late: 1 deadline missed in 1 s"),
+    (lambda h: h.paused, _BLUE, "paused"),
+    (lambda h: h.slow > 1.0 or h.status & _SLOWED, _BLUE, "slow motion: {h.slow:g} times slower than real time"),
+)
+
 
 def trouble(h: Health) -> tuple[str, str] | None:
-    """(colour, text), the worst first; None if all is well."""
-    if not h.sim:
-        return RED, "simulator gone" + (f": no step for {h.silent_s:.0f} s" if h.silent_s is not None else "")
-    if h.silent_s is None:
-        return _AMBER, "waiting for the first step"
-    status = h.pace.status if h.pace is not None else 0
-    if status & step_record.DIVERGED:
-        return RED, "the model diverged: its state was not finite or out of bounds"
-    if h.paused and h.silent_s > SILENT_S:
-        return _BLUE, "paused"
-    stages = in_words(h.pace.stages, h.rows) if h.pace is not None else ""
-    still = h.silent_s > max(SILENT_S, 3.0 * h.step_s * h.slow)
-    if not h.daq:
-        goes = "the model stands still" if still else stages or "the model goes on with the last block"
-        return RED, f"input gone: the DAQ has ended; {goes}"
-    if still and stages:
-        return RED, f"input lost: the model stands still until it is fresh again ({stages})"
-    if still:
-        return RED, f"no step for {h.silent_s:.1f} s"
-    if status & step_record.STALE:
-        most = duration(h.pace.age_most) if h.pace is not None else "?"
-        return RED, f"stale input, {most} old: {stages or 'it was held'}"
-    if status & step_record.SKIPPED and h.slow <= 1.0:
-        return RED, "the simulator gave steps up: it is too slow for real time"
-    if h.warning:
-        return RED, h.warning
-    if h.pace is not None and h.pace.misses and h.slow <= 1.0:
-        return _AMBER, f"late: {h.pace.misses} deadline{'s' * (h.pace.misses > 1)} missed in 1 s"
-    if h.paused:
-        return _BLUE, "paused"
-    if h.slow > 1.0 or status & step_record.SLOWED:
-        return _BLUE, f"slow motion: {h.slow:g} times slower than real time"
-    return None
+    """(colour, text); None if all is well."""
+    return next(((colour, text.format(h=h)) for holds, colour, text in _TROUBLES if holds(h)), None)
 
 
 def at_its_end(time_s: float, manoeuvre_s: float, first: str) -> str:

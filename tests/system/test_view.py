@@ -342,12 +342,21 @@ def test_a_machine_that_is_no_car_is_moved_from_its_page(
     assert open_run(tmp_path / "runs").topics["/step"].blocks["position"].max() > 0.04
 
 
+def test_a_view_without_a_run_says_that_there_is_none_yet(start: Start, name: str) -> None:
+    view = start("tandem", "view", "--set", f"name={name}", "--port", "0", *SLOWLY)
+    view.wait_for(f"no run named {name!r} is going on here yet: the page shows it as soon as it begins")
+    address(view)
+    view.signal(signal.SIGINT)
+    assert view.end() == 0, view.said
+
+
 @pytest.mark.drill
 @needs_browser
 def test_the_page_of_a_drive_from_a_second_terminal(drive: Start, start: Start, name: str, chromium: Any) -> None:
     view = start("tandem", "view", "--set", f"name={name}", "--port", "0", *SLOWLY)  # before there is a drive
     page = opened(chromium, address(view))
-    assert speed(page) is None  # nothing to see yet
+    assert speed(page) is None and "no run of this name yet" in words(page)
+    view.wait_for(f"no run named {name!r} is going on here yet")
     run = drive("--seconds", "0", "--json")
     until(lambda: speed(page) is not None, "the drive is not seen")
     run.signal(signal.SIGINT)

@@ -348,7 +348,7 @@ class Supervisor:
             self.outcome.failure = f"no step, and no sign of one for {_SILENT_S:g} s"
             return False
         patience_s = seconds + (_NO_STEP_S if self._truth is None else _NO_TRUTH_S)
-        if self._first_step is None and self._begun and 0 < seconds and now - self._said_begin > patience_s:
+        if self._first_step is None and self._begun and seconds > 0 and now - self._said_begin > patience_s:
             blocks = self._service(DAQ).status.get("blocks", 0)
             came = "the source gave no block" if not blocks else f"the source gave {blocks} blocks, and none was used"
             self.outcome.failure = (

@@ -176,7 +176,8 @@ def _health(**changes: Any) -> instruments.Health:
 @pytest.mark.parametrize(
     "changes, word",
     [
-        ({"sim": False}, "simulator gone"),
+        ({"sim": False, "silent_s": None}, "no run of this name yet"),
+        ({"sim": False, "silent_s": 7.0}, "simulator gone: no step for 7 s"),
         ({"silent_s": None}, "first step"),
         ({"daq": False}, "DAQ"),
         ({"silent_s": 0.5}, "no step"),
