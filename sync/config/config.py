@@ -509,7 +509,7 @@ def named_files(data: dict[str, Any]) -> dict[str, str]:
 
 def _find_files(data: dict[str, Any], overrides: list[str], folder: Path) -> None:
     """One that --set names is looked for where the user stands, then beside the configuration, as all others are; and
-    what a copied configuration names is found among those that tandem ships."""
+    what a copied configuration names is found among those that tandem ships, which a run says (`shipped_instead`)."""
     asked = {tuple(key_of(override)) for override in overrides}
     for key, name in named_files(data).items():
         place = tuple(key.split("."))
@@ -522,6 +522,19 @@ def _find_files(data: dict[str, Any], overrides: list[str], folder: Path) -> Non
         for part in place[:-1]:
             table = table[part]
         table[place[-1]] = str((found / name).absolute())
+
+
+def shipped_instead(config: Config, file: Path) -> list[str]:
+    """A sentence for each file that is not where the configuration names it, and was taken from those that tandem
+    ships: of a folder that is mistyped it would be another machine."""
+    if _SHIPPED is None or file.parent.resolve().is_relative_to(_SHIPPED.resolve()):
+        return []
+    return [
+        f"{key}: there is no {Path(name).relative_to(_SHIPPED)} in {file.parent.absolute()}; taken is {name}, which"
+        " tandem ships"
+        for key, name in named_files(config.model_dump()).items()
+        if Path(name).is_relative_to(_SHIPPED)
+    ]
 
 
 def assembled(data: dict[str, Any], include: Any, overrides: Iterable[str], folder: Path, file: str) -> Config:

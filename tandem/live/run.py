@@ -178,13 +178,15 @@ def live_run(
     page's token is in `token_file`, or in the environment, or a new one. `channels` of the machine are kept of every
     step for a report, beside what is kept of all.
     """
-    from sync.config.config import load
+    from sync.config.config import load, shipped_instead
     from sync.files.token import page_token
     from tandem.live.supervisor.launch import ProcessGroup
 
     token = page_token(token_file)  # before anything inherits the environment
     config = load(file, overrides)
     refuse_early(config, file)  # before a measurement takes its time
+    for sentence in shipped_instead(config, file):
+        print(f"tandem: {sentence}", file=sys.stderr)
     if runs is not None and config.record.enabled:
         refuse_place(runs)
     if limits := _limits(config, file, overrides):

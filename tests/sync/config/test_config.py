@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sync.config.config import Config, forced_transport, load, runtime_directory
+from sync.config.config import Config, forced_transport, load, runtime_directory, shipped_instead
 from sync.config.toml import Section, check, read
 from sync.errors import ConfigError, TandemError
 from sync.ring.block import RESERVED_NAMES, Channel, Layout
@@ -352,6 +352,7 @@ def brake(full: float) -> str:
     return f"[inputs.brake]\nfull = {full}\n"
 
 
+OTHER = "vehicles/buggy_single_track.toml"
 TURNED = "[inputs.steering]\nsign = -1\n"
 
 
@@ -371,6 +372,21 @@ def test_fragments_go_over_the_file_later_ones_over_earlier_ones_and_set_over_al
         load(DRIVE).inputs
     )
     assert found["brake"].full_counts == 32767.0
+
+
+def test_what_was_taken_from_the_shipped_files_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a copied configuration whose folder of machines has another name than it says, or that --set misspells."""
+    own = tmp_path / "own.toml"
+    own.write_text(DRIVE.read_text())
+    (sentence,) = [each for each in shipped_instead(load(own), own) if each.startswith("sim.machine: ")]
+    name = load(DRIVE).sim.machine
+    assert f"there is no {name} in {tmp_path}; taken is {DRIVE.parent / name}, which tandem ships" in sentence
+    monkeypatch.chdir(tmp_path)
+    assert "buggy_single_track.toml" in str(shipped_instead(load(own, [f"sim.machine={OTHER}"]), own))
+    (tmp_path / OTHER).parent.mkdir()
+    (tmp_path / OTHER).write_text((DRIVE.parent / OTHER).read_text())
+    assert "sim.machine" not in str(shipped_instead(load(own, [f"sim.machine={OTHER}"]), own))
+    assert shipped_instead(load(DRIVE), DRIVE) == []
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tandem.fmu.address_code import objects, parts_of
 from tandem.fmu.build import write_fmu
 from tandem.fmu.object_code import ALLOWED, object_file
 from tandem.fmu.platforms import HOST, PLATFORMS, Platform, compiler
+from tandem.fmu.sources import load_source
 from tandem.offline.model import load_machine
 from tandem.records.replay import Asked, replay_run
 
@@ -352,6 +353,13 @@ def test_code_of_this_process_alone_is_refused_by_name() -> None:
     machine, _ = load_machine("mass_spring").description()
     with pytest.raises(ConfigError, match="mass_spring: its step calls code that was generated in this process"):
         parts_of(machine.having(Placed(addresses=(0,))))
+
+
+def test_the_name_of_a_machine_stands_for_the_car_that_is_shipped() -> None:
+    """`tandem fmu buggy`, as the first lines of docs/fmu.md have it."""
+    (named, *_), (shipped, *_) = load_source("buggy", {}), load_source("vehicles/buggy.toml", {})
+    assert named.name == shipped.name == "buggy" and dict(named.parameters) == dict(shipped.parameters)
+    assert (named.params == shipped.params).all()
 
 
 def test_the_command_writes_one_and_overwrites_nothing(tmp_path: Path) -> None:
