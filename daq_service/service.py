@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from daq_service import effort_record
 from daq_service.acquire import Acquisition
-from daq_service.devices import open_device
+from daq_service.devices import open_device, settings_class
 from daq_service.devices.contract import Device, Host
 from sync.clock import now_ns
 from sync.config.config import Config
@@ -67,8 +67,8 @@ def prepare(config: Config, file: Path) -> Prepared:
     source = open_device(config, file, Host(around.feedback, around.say))
     if source.effort is not None:
         importlib.import_module("daq_service.effort")  # compiled before anything starts
-    wants = list(source.wants)
-    return Prepared(partial(run, source, around, keys), {"wants": wants}, source.find)
+    facts = {"wants": list(source.wants), "any_effort": settings_class(config, str(file)).takes_any_effort}
+    return Prepared(partial(run, source, around, keys), facts, source.find)
 
 
 def run(

@@ -148,16 +148,6 @@ def started(sources: MachineFiles, config: Config) -> tuple[Machine, np.ndarray]
     return moving(machine, config.sim.start), params
 
 
-def check_effort(config: Config, machine: Machine, file: str) -> None:
-    """Only what a machine declares as an effort goes back to a device; the virtual one takes any channel."""
-    for key, effort in config.efforts.values():
-        if config.source.get("kind") == "virtual" or effort.get("channel") in (None, *machine.efforts):
-            continue
-        units = {q.name: q.unit for q in machine.outputs}
-        there = ", ".join(f"{name} ({units[name]})" for name in machine.efforts) or "none"
-        raise ConfigError(f"{file}: {key}.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
-
-
 def check_step(config: Config, machine: Machine, file: str) -> None:
     """A machine that counts time in steps is wrong in a loop with others than it was made for."""
     if machine.stepping.step_ms not in (0.0, config.sim.step_ms):

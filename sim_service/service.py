@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim_service import step_record
-from sim_service.checked import checked_machine
+from sim_service.checked import checked_machine, effort_fault
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.commands import CommandServer
 from sim_service.contract.machine import Machine
@@ -60,6 +60,8 @@ def prepare(config: Config, file: Path) -> Prepared:
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         model, params = checked_machine(config, file)
         facts = described(model, params)  # as made: commands change it
+        if fault := effort_fault(config, model, str(file)):
+            facts["effort_fault"] = fault  # unless the device takes any
         # one instant of every period: what it gains there is measured (docs/results/speed.md), and asked for by name
         simulation = Simulation(config, for_many_steps(model, 0, config.sim.code), params)
         simulation.settings = rehearsing(simulation.settings, config, model)

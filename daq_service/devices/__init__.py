@@ -23,21 +23,30 @@ DEVICES = {
         for kind in ("waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page", "haptic", "simulator")
     },
 }
-# their drivers (NI-DAQmx, gRPC, SDL) do not survive a fork: such a DAQ is a process that imported everything itself
-OWN_PROCESS = frozenset({"nidaqmx", "gamepad"})
-NOBODY_FEELS = frozenset({"virtual", "waves", "replay", "page", "simulator"})  # efforts move nobody's hand there
+# where `Settings` of those are whose module has compiled code: they are needed before it
+_SETTINGS = {
+    "virtual": "tandem.machines.car.device.settings",
+    "haptic": "daq_service.devices.haptic_settings",
+}
+_WITH_KERNELS = frozenset({"waves", "can", "replay", "simulator", "remote", "page"})  # and their settings within
+
+
+def settings_class(config: Config, where: str = "the configuration") -> type[DeviceSettings]:
+    """Of the kind of source that is named; what that kind declares of itself."""
+    kind = config.source.get("kind")
+    module = importlib.import_module(_SETTINGS[kind]) if kind in _SETTINGS else _module(kind, where)
+    found = module.Settings
+    if not (isinstance(found, type) and issubclass(found, DeviceSettings)):
+        raise ConfigError(
+            f"{where}: source.kind = {kind!r}: its Settings is no DeviceSettings; derive it from"
+            " daq_service.devices.contract.DeviceSettings"
+        )
+    return found
 
 
 def felt(config: Config) -> bool:
     """Whether a hand is in the loop: an effort goes to a device that moves one."""
-    return bool(config.efforts) and config.source.get("kind") not in NOBODY_FEELS
-
-
-# settings that can be checked without the compiled code of their source
-QUICKLY_CHECKED = {
-    "virtual": "tandem.machines.car.device.settings",
-    "haptic": "daq_service.devices.haptic_settings",
-}
+    return bool(config.efforts) and settings_class(config).moves_hand
 
 
 _ALONE = Host()
@@ -45,8 +54,8 @@ _ALONE = Host()
 
 def open_device(config: Config, file: Path, host: Host = _ALONE) -> Device:
     """The source that `[source]` names, with the rest of that table as the source itself understands it."""
-    module = _module(config, file)
-    source: Device = module.open_device(config, _settings(module.Settings, config, file), file, host)
+    settings = _settings(config, file)
+    source: Device = _module(config.source["kind"], str(file)).open_device(config, settings, file, host)
     if not isinstance(source, Device):
         raise ConfigError(
             f"{file}: source.kind = {config.source['kind']!r}: {type(source).__name__} is no Device; derive it from"
@@ -59,18 +68,17 @@ def open_device(config: Config, file: Path, host: Host = _ALONE) -> Device:
 
 def require(config: Config, file: Path) -> None:
     """Raises DeviceError where the source needs software that is not installed. Quick, and compiles nothing."""
-    settings: DeviceSettings = _settings(_module(config, file).Settings, config, file)
-    settings.require()
+    _settings(config, file).require()
 
 
 def refuse_early(config: Config, file: Path) -> None:
     """Raises ConfigError for what is wrong in `[source]`, as far as that can be checked without compiled code."""
-    kind = _known_kind(config, file)
-    if kind in QUICKLY_CHECKED:
-        _settings(importlib.import_module(QUICKLY_CHECKED[kind]).Settings, config, file)
+    if _known_kind(config, file) not in _WITH_KERNELS:
+        _settings(config, file)
 
 
-def _settings(model: Any, config: Config, file: Path) -> Any:
+def _settings(config: Config, file: Path) -> DeviceSettings:
+    model = settings_class(config, str(file))
     if "force" in config.source and "effort" in model.model_fields:
         raise ConfigError(
             f"{file}: source.force: is called [source.effort] now, with the same keys; it has"
@@ -87,6 +95,5 @@ def _known_kind(config: Config, file: Path) -> str:
     return kind
 
 
-def _module(config: Config, file: Path) -> Any:
-    where, kind = f"{file}: source.kind", config.source.get("kind")
-    return plugins.load(plugins.DEVICES, DEVICES, kind, where, ("Settings", "open_device"))
+def _module(kind: Any, where: str) -> Any:
+    return plugins.load(plugins.DEVICES, DEVICES, kind, f"{where}: source.kind", ("Settings", "open_device"))

@@ -10,7 +10,7 @@ that samples looks for the device (`find`), and it alone touches it afterwards.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,12 @@ if TYPE_CHECKING:  # this module is imported before anything is compiled
 
 
 class DeviceSettings(Section):
-    """The table `[source]` of one kind of source; its module has one under the name `Settings`."""
+    """The table `[source]` of one kind of source; its module has one under the name `Settings`. What holds for the
+    kind as such is an attribute of the class, known before anything is opened."""
+
+    survives_fork: ClassVar[bool] = True  # its driver does; otherwise its DAQ is a process that imports it itself
+    moves_hand: ClassVar[bool] = True  # its efforts are felt; not where the device is emulated, or has none
+    takes_any_effort: ClassVar[bool] = False  # also an output that the machine does not declare as one, to try it
 
     def require(self) -> None:
         """Raises DeviceError where it needs software that is not installed. Quick, and compiles nothing."""

@@ -131,6 +131,8 @@ def _device(value: Any) -> Any:
 
 
 class Settings(DeviceSettings):
+    survives_fork = False
+
     kind: str
     device: Annotated[str | int, PlainValidator(_device)] = ""  # the first one there
     axes: Axes

@@ -71,6 +71,8 @@ Wiring = Annotated[
 
 
 class Settings(DeviceSettings):
+    survives_fork = False
+
     kind: str
     device: str = "Dev1"
     server: str = Field("", pattern=r"^$|^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$")

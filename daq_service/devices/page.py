@@ -41,6 +41,8 @@ _NEVER = 2**62
 
 
 class Settings(DeviceSettings):
+    moves_hand = False
+
     kind: str
     controls: Controls = {}
     let_go_ms: float = Field(1000.0, ge=100, le=60_000)

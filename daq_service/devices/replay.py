@@ -23,6 +23,8 @@ from sync.ring.streams import BLOCK_TOPICS
 
 
 class Settings(DeviceSettings):
+    moves_hand = False
+
     kind: str
     run: str
     again: bool = False

@@ -52,6 +52,8 @@ class Taken(Section):
 
 
 class Settings(DeviceSettings):
+    moves_hand = False
+
     kind: str
     truth: str = ""
     truth_set: list[str] = []

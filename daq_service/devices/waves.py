@@ -43,6 +43,8 @@ class Wave(Section):
 
 
 class Settings(DeviceSettings):
+    moves_hand = False
+
     kind: str
     channels: dict[str, Wave] = {}
     buffer_blocks: int = Field(50_000, ge=1)

@@ -58,10 +58,13 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
     config = load(file, overrides)
     _opened(config, file)
     with compiling("check"):
-        from sim_service.checked import checked_machine
+        from daq_service.devices import settings_class
+        from sim_service.checked import checked_machine, effort_fault
         from tandem.live.supervisor.truth import check_watched
 
         model, params = checked_machine(config, file)
+        if (fault := effort_fault(config, model, str(file))) and not settings_class(config, str(file)).takes_any_effort:
+            raise ConfigError(fault)
         check_watched(config, [output.name for output in model.outputs], str(file))
         state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
         model.initial(state, params, model.tables, work)  # it must stand, too

@@ -14,7 +14,8 @@ import zmq
 
 from daq_service.devices import gamepad, open_device
 from daq_service.devices import sdl as joysticks
-from sim_service.registry import check_effort, configured_machine
+from sim_service.checked import effort_fault
+from sim_service.registry import configured_machine
 from sync.config.config import load
 from sync.errors import ConfigError
 from sync.ring.follower import RingFollower
@@ -45,7 +46,7 @@ def test_every_device_of_the_wheel_has_a_configuration_that_is_right() -> None:
         config = load(path, settings)
         assert config.sim.machine == "vehicles/swerve.toml"
         machine = machine or configured_machine(config, path.parent)[0]  # the same in all
-        check_effort(config, machine, str(path))
+        assert not effort_fault(config, machine, str(path))
         effort = getattr(open_device(config, path), "effort", None)
         assert (effort is None) == (file == "page") and (effort is None or effort.channel == "felt_torque")
     assert machine is not None

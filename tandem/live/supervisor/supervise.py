@@ -387,6 +387,8 @@ class Supervisor:
                     f"the source wants {', '.join(sorted(missing))} of the simulator, whose model has none;"
                     f" it has {', '.join(sim.facts['outputs'])}"
                 )
+            if daq.ready and sim.ready and "effort_fault" in sim.facts and not daq.facts.get("any_effort"):
+                raise ConfigError(sim.facts["effort_fault"])
             self._begun, self._said_begin = True, time.monotonic()
             off_the_loop(self._config.realtime, threading.get_native_id(), *self._group.threads)
             self._group.listen(self._hear)

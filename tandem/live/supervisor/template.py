@@ -8,7 +8,7 @@ process is only built. It builds what that process needs, unless it has done so 
 pid; one that nothing waits for (`builds_itself`) is forked first and builds itself. All the template has built is
 shared with its forks, page by page, until one of them writes there. So nothing may be in it that does not survive a
 fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver
-would not survive (`daq_service.devices.OWN_PROCESS`) is started in the fork, by exec.
+would not survive (`survives_fork` of its settings) is started in the fork, by exec.
 
 It is also asked for a spare: a fork of itself with a socket of its own, which has built the same and takes over where
 the template crashes. Importing and building anew would take a second, in which nothing that crashed could be replaced.
@@ -81,12 +81,12 @@ class Builder:
         from sync.errors import ConfigError
 
         try:
-            kind = self._config.source.get("kind")
-        except ConfigError:
-            return False
-        from daq_service.devices import OWN_PROCESS
+            config = self._config
+            from daq_service.devices import settings_class
 
-        return kind in OWN_PROCESS
+            return not settings_class(config).survives_fork
+        except ConfigError:  # which the process reports
+            return False
 
     def prepare(self, process: Process) -> None:
         if not self.own_process(process):

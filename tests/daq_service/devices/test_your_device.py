@@ -4,14 +4,17 @@ import importlib
 import re
 import socket
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from daq_service.devices import open_device
+from daq_service.devices import felt, open_device, settings_class
 from sync.config.config import load
 from sync.errors import ConfigError, DeviceError
+from tandem.live.supervisor.launch import SERVICES
+from tandem.live.supervisor.template import Builder
 from tests.ports import free_port
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "your_device.md").read_text()
@@ -55,6 +58,31 @@ def test_the_device_of_the_page_gives_whole_scans_and_numbers_what_is_lost(confi
         taken.find()
     device.stop()
     device.stop()
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_device_of_another_package_says_what_its_kind_is(config: Path, declared: bool) -> None:
+    """Whether its driver survives a fork, whether a hand feels its efforts, and whether it takes any."""
+    importlib.import_module("udp_encoder")  # before another stands in its place
+    given = "    survives_fork = False\n    moves_hand = False\n    takes_any_effort = True\n" * declared
+    (config.parent / "udp_encoder.py").write_text(MODULE.replace("    kind: str\n", f"{given}    kind: str\n"))
+    sys.modules.pop("udp_encoder")
+    importlib.invalidate_caches()
+    effort = 'source={kind="udp_encoder", effort={channel="velocity", gain=1.0, limit=1.0, slew=1.0}}'
+    asked = load(config, [effort])
+    assert felt(asked) is not declared
+    (daq,) = [process for process in SERVICES if process.name == "daq"]
+    assert Builder(config, [effort]).own_process(daq) is declared
+    assert settings_class(asked).takes_any_effort is declared
+
+
+def test_settings_that_are_none_are_refused_by_name(config: Path) -> None:
+    (config.parent / "udp_encoder.py").write_text(MODULE.replace("class Settings(DeviceSettings)", "class Settings"))
+    sys.modules.pop("udp_encoder", None)
+    importlib.invalidate_caches()
+    with pytest.raises(ConfigError, match=r"source\.kind = 'udp_encoder': its Settings is no DeviceSettings"):
+        open_device(load(config), config)
+    sys.modules.pop("udp_encoder", None)
 
 
 def test_a_wrong_key_of_it_is_named(config: Path) -> None:

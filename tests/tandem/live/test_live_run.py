@@ -2,17 +2,21 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from daq_service.devices import refuse_early
-from sim_service.registry import check_effort, load_machine
+from daq_service.devices import refuse_early, settings_class
+from sim_service.checked import effort_fault
+from sim_service.registry import load_machine
 from sync.compile import build
 from sync.config import plugins
 from sync.config.config import load
 from sync.errors import ConfigError
 from tandem.console.compiled import compile_machine
+from tandem.live.figures import answers
 from tandem.live.run import compile_ahead
+from tandem.live.run import refuse_early as early
 
 DRIVE = Path(__file__).resolve().parents[3] / "configs" / "drive.toml"
 MASS_SPRING = DRIVE.with_name("mass_spring.toml")
@@ -67,13 +71,49 @@ def test_a_machine_that_is_none_is_refused_before_anything_is_compiled(asked: di
     assert asked == {}
 
 
+def test_a_file_that_is_nowhere_is_reported_with_both_places_it_was_looked_for_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the configuration and where the user stands, once where that is the same; with what is beside it."""
+    monkeypatch.chdir(tmp_path)
+    config = load(DRIVE, ["sim.machine=vehicles/bugy.toml"])
+    here, there = tmp_path / "vehicles" / "bugy.toml", DRIVE.parent / "vehicles" / "bugy.toml"
+    expected = rf"sim\.machine = 'vehicles/bugy\.toml': no such file: {there}, nor {here}; in .* there are .*buggy\."
+    with pytest.raises(ConfigError, match=expected):
+        early(config, DRIVE)
+    own = tmp_path / "own.toml"
+    with pytest.raises(ConfigError, match=rf"no such file: {here}$"):
+        early(config, own)
+
+
+BLOCKS = {"lost": 0, "produced": 10_000, "used": 9_999}
+
+
+@pytest.mark.parametrize(
+    "changed, expected",
+    [
+        ({}, "in time: all 2000 steps\ninputs: 9 us old (median), at most 40 us; never stale\nlost: nothing of 10000"),
+        ({"deadline_misses": 3, "skipped": 1, "steps_not_made": 2}, "1997 of 2003 steps; 3 ended too late, 3 were not"),
+        ({"stale_steps": 7, "reused": 4}, "stale in 7 steps; 4 steps used a block again"),
+        ({"age_us": {"n": 0}}, "inputs: none was used; never stale"),
+        ({"balance": {**BLOCKS, "lost": 5}, "record": {"file": "runs/x"}}, "5 of 10000 blocks\nrecord: runs/x"),
+    ],
+)
+def test_the_last_lines_of_a_run_answer_with_its_figures(changed: dict[str, Any], expected: str) -> None:
+    result: dict[str, Any] = {
+        "steps": 2000, "deadline_misses": 0, "skipped": 0, "steps_not_made": 0, "stale_steps": 0, "reused": 0,
+        "age_us": {"n": 2000, "p50": 9.0, "max": 40.0}, "balance": BLOCKS, "record": None,
+    }  # fmt: skip
+    assert expected in "\n".join(map(str, answers(result | changed)))
+
+
 def test_only_an_effort_of_the_machine_goes_back_to_a_device() -> None:
     made, _ = load_machine(DRIVE.parent / "vehicles" / "buggy_single_track.toml")
-    asked = "source.effort={channel='vx', gain=1.0, limit=1.0, slew=1.0}"
-    check_effort(load(DRIVE, [asked]), made, "x.toml")  # to try it
-    with pytest.raises(ConfigError, match=r"x\.toml: source\.effort\.channel = 'vx': .* force_y_front \(N\)$"):
-        check_effort(load(DRIVE, [asked, "source.kind=gamepad"]), made, "x.toml")
-    check_effort(load(DRIVE, ["source.effort.channel=force_y_front", "source.kind=gamepad"]), made, "x.toml")
+    asked = load(DRIVE, ["source.effort={channel='vx', gain=1.0, limit=1.0, slew=1.0}"])
+    expected = r"x\.toml: source\.effort\.channel = 'vx': .* force_y_front \(N\)$"
+    assert re.fullmatch(expected, effort_fault(asked, made, "x.toml"))
+    assert settings_class(asked).takes_any_effort  # to try it
+    assert effort_fault(load(DRIVE, ["source.effort.channel=force_y_front"]), made, "x.toml") == ""
 
 
 def test_the_table_that_efforts_had_before_is_named_with_its_new_name_and_keys() -> None:

@@ -7,6 +7,9 @@ from daq_service.effort_settings import EffortSettings
 
 
 class Settings(DeviceSettings):
+    moves_hand = False
+    takes_any_effort = True
+
     kind: str
     manoeuvre: str
     seed: int = Field(1, ge=1)
