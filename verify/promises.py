@@ -189,7 +189,7 @@ _OTHERS = (
             "others.measured_car:measured_car", 3, needs=("real data",), drill={}),
     *(
         Promise(f"reality-{name}", text,
-                f"others.reality:{name}", minutes, needs=needs, quick=quick)
+                f"others.reality:{name}", minutes, needs=needs, quick=quick, drill={})
         for name, text, minutes, needs, quick in (
             ("adams", "Joints and a spring are those of ADAMS, 5 s, in both formulations.", 2, ("real data",), None),
             ("rav4", "The bus of a RAV4 is decoded as its owner did.", 0.3, (), {}),
