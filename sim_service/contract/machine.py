@@ -166,8 +166,8 @@ class Rates:
 
 @dataclass(frozen=True)
 class Moving:
-    """How it begins in motion (contract/start.py). Without it what is given must be states, and the others are as
-    they are at rest."""
+    """How it begins in motion (contract/start.py). Without it what is given must be states of a machine that begins
+    with zeros, and the others are zero; one with an `initial` of its own then begins at rest alone."""
 
     given: tuple[str, ...]  # by which quantities, outputs of it; what is left out it finds itself
     # (state, params, tables, work, inputs of the first step, values by their names): puts state and outputs

@@ -8,20 +8,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Moving, Tables
+from sim_service.contract.machine import Machine, Moving, Tables, at_rest
 from sync.errors import ConfigError
 
 
 def startable(machine: Machine) -> tuple[str, ...]:
-    """By which quantities its start can be given."""
+    """By which quantities its start can be given. Of a machine that finds its own start, states depend on each other:
+    a part of them, put in by hand, would be a machine that cannot be."""
     own = machine.of(Moving)
-    return tuple(q.name for q in machine.states) if own is None else own.given
+    if own is not None:
+        return own.given
+    return tuple(q.name for q in machine.states) if machine.initial is at_rest else ()
 
 
 def check_start(machine: Machine, names: Mapping[str, object], where: str) -> None:
     """`where` they stand, such as `study.toml: start`."""
     known = startable(machine)
     for name in names:
+        if not known:
+            raise ConfigError(
+                f"{where}.{name}: {machine.name} begins at rest, where its own laws have it; leave the start out, and"
+                " drive it to where it should be"
+            )
         if name not in known:
             raise ConfigError(f"{where}.{name}: {machine.name} begins with {', '.join(known)}")
 

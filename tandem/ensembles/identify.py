@@ -148,7 +148,9 @@ def rows(found: Estimate) -> list[list[str]]:
     loose = {name for combination in found.combinations for name in combination.weights}
     out = []
     for k, name in enumerate(found.problem.names):
-        remark = "not told by the data" if name in loose else "at its bound" if name in found.at_bounds else ""
+        beyond = found.joint_low[k] < found.problem.low[k] or found.joint_high[k] > found.problem.high[k]
+        remark = "interval reaches beyond its bounds" if beyond else ""
+        remark = "not told by the data" if name in loose else "at its bound" if name in found.at_bounds else remark
         ends = (found.low, found.high, found.joint_low, found.joint_high)
         interval = ["–"] * 4 if name in loose else [f"{end[k]:.5g}" for end in ends]
         out.append([name, units[name], f"{found.problem.start[k]:.5g}", f"{found.values[k]:.5g}", *interval, remark])

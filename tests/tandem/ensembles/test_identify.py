@@ -156,6 +156,16 @@ def test_a_wrong_study_is_refused_by_name(tmp_path: Path, changes: dict[str, Any
     assert all(word in str(caught.value) for word in words)
 
 
+def test_an_interval_that_reaches_beyond_its_bounds_is_remarked_upon(tmp_path: Path) -> None:
+    file, given = record(tmp_path / "a.csv", 1), {"set": {"damping": HIDDEN["damping"], "mass": HIDDEN["mass"]}}
+    wide = identify(study(file, parameters={"stiffness": {"low": 100.0, "high": 500.0}}, **given))
+    assert rows(wide)[0][-1] == ""
+    value, half = float(wide.values[0]), 1.5 * float(wide.deviations[0])
+    bounds = {"low": value - half, "high": value + half, "start": value}
+    narrow = identify(study(file, parameters={"stiffness": bounds}, **given))
+    assert rows(narrow)[0][-1] == "interval reaches beyond its bounds"
+
+
 def test_data_that_are_not_whole_are_refused_by_column_and_row(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("t,handel,position,force\n0.0,0.0,0.0,0.0\n0.1,0.0,0.0,0.0\n")
