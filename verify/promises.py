@@ -185,6 +185,8 @@ _OTHERS = (
             "others.fmu_promises:fmu_exchange", 1, needs=(*_FMPY, "package scipy")),
     Promise("foreign-fmu", "What a step of a foreign FMU costs in the loop's hands.",
             "others.foreign_fmu:foreign_fmu_step", 0.3, needs=("program cc",), quick={}),
+    Promise("large-import", "Ten million rows are imported in bounded memory, and it is said how far that is.",
+            "others.large_import:large_import", 6, quick={"rows": 300_000}, drill={}),
     Promise("measured-car", "Parameters from one half of a measured drive explain the other half.",
             "others.measured_car:measured_car", 3, needs=("real data",), drill={}),
     *(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sync.config.toml import read_toml
-from tandem.ensembles.identify import identify, warnings
+from tandem.ensembles.identify import identify, rows, warnings
 from tandem.ensembles.validate import validate
 from verify import ROOT
 from verify.measure import NotHere, Row, at_least, figure, holds, note
@@ -50,8 +50,9 @@ def measured_car() -> Iterator[Row]:
             found = identify(study(file, fitted, unused))
             yield figure(f"identified from {fitted} in", time.perf_counter() - begun, "s")
             values = dict(zip(found.problem.names, found.values.tolist(), strict=True))
-            for name, low, high in zip(values, found.joint_low, found.joint_high, strict=True):
-                yield figure(f"from {fitted}: {name}; interval", f"{values[name]:.4g}; {low:.4g} to {high:.4g}")
+            for name, *_, low, high, remark in rows(found):
+                said = f"{values[name]:.4g}; {low} to {high}" + f"; {remark}" * bool(remark)
+                yield figure(f"from {fitted}: {name}; interval", said)
             done = validate(study(file, fitted, unused), settings=values)
             for name, accuracy in done.unused.items():
                 what = f"from {fitted}, of {unused}: {name} explained"

@@ -28,6 +28,7 @@ _MOST_SHOWN = 60
 _MOST_COMPARED, _LONGEST_COMPARED = 300, 200
 _ALIKE = 0.4
 _MOST_LOADED, _MOST_CANDIDATES, _MOST_OF_A_SWITCH = 40, 6, 2
+_AT_ONCE = 8  # columns in memory
 _NO_QUANTITY = re.compile(r"counter|checksum|crc|fault|valid|\.(BRS|ESI|EDL|IDE|DLC|Dir)$", re.IGNORECASE)
 _TIME_NAME = re.compile(r"^(time|t|timestamps?|zeit)(?:_(?P<unit>s|ms|us|ns))?$", re.IGNORECASE)
 
@@ -343,14 +344,31 @@ def likely_columns(measurement: Measurement, channel: Channel, rows: Rows) -> li
 def candidates(likely: list[Likely]) -> list[Candidate]:
     """With their ranges; none that is a switch, or the same all along."""
     found: list[Candidate] = []
-    for each in likely[:_MOST_LOADED]:
-        try:
-            values = each.sheet.load([each.name])[each.name]
-        except (ExchangeError, DecodedTooLarge):
-            continue
-        values = values[np.isfinite(values)]
-        if len(values) and len(np.unique(values[:: max(len(values) // 10_000, 1)])) > _MOST_OF_A_SWITCH:
-            found.append(Candidate(each.column, each.unit, float(values.min()), float(values.max())))
-        if len(found) == _MOST_CANDIDATES:
-            break
+    for first in range(0, min(len(likely), _MOST_LOADED), _AT_ONCE):
+        some = likely[first : first + _AT_ONCE]
+        loaded = _loaded(some)
+        for k, each in enumerate(some):
+            values = loaded.get(k, np.zeros(0))
+            values = values[np.isfinite(values)]
+            if len(values) and len(np.unique(values[:: max(len(values) // 10_000, 1)])) > _MOST_OF_A_SWITCH:
+                found.append(Candidate(each.column, each.unit, float(values.min()), float(values.max())))
+            if len(found) == _MOST_CANDIDATES:
+                return found
+    return found
+
+
+def _loaded(some: list[Likely]) -> dict[int, np.ndarray]:
+    """Columns of the same sheet in one go: each go reads the whole file. Those that hold no numbers are left out."""
+    found: dict[int, np.ndarray] = {}
+    for sheet in {id(each.sheet): each.sheet for each in some}.values():
+        mine = {k: each.name for k, each in enumerate(some) if each.sheet is sheet}
+        for group in ([mine], [{k: name} for k, name in mine.items()]):
+            for names in group:
+                try:
+                    values = sheet.load(list(dict.fromkeys(names.values())))
+                except (ExchangeError, DecodedTooLarge):
+                    continue
+                found |= {k: values[name] for k, name in names.items()}
+            if mine.keys() <= found.keys():
+                break
     return found

@@ -194,8 +194,7 @@ def _frames(path: Path, mdf: Any, budget: Budget) -> ById:
         for each in np.unique(key):
             rows = np.flatnonzero(key == each)
             frames = found.setdefault((f"bus{each & 0xFF}", int(each >> 9), bool(each >> 8 & 1)), Frames())
-            for row in rows:
-                frames.add(float(signals["ID"].timestamps[row]), data[row, : lengths[row]].tobytes())
+            frames.add_many(signals["ID"].timestamps[rows], lengths[rows], data[rows])
     return found
 
 

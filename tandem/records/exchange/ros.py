@@ -6,6 +6,7 @@ a unit; messages whose definition is not in the bag must be among those of ROS 2
 be imported: it is a run already.
 """
 
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ except ImportError:
 
 _LONGEST_ARRAY = 64
 _DEEPEST = 8
-_BYTES_OF_VALUE = 40  # a number in a list
+_BYTES_OF_VALUE = 16  # a number in an array that grows, and once more where it is loaded
 _OURS = {"seq", "epoch", "t_ns", "pushed_ns", "received_ns"}  # of every block
 _STAMPED = "header.stamp"
+_NONE = array("d", [np.nan])
 
 
 def read(path: Path) -> Measurement:
@@ -56,9 +58,9 @@ def read(path: Path) -> Measurement:
         text = " ".join(str(error).split()) or type(error).__name__
         hint = "; if tandem recorded it, it is a run already: tandem replay" if path.suffix == ".mcap" else ""
         raise ExchangeError(f"{path}: cannot be read as a bag: {text[:200]}{hint}") from None
-    if any(table.names.keys() >= _OURS for table in tables.values()):
+    if any(table.columns.keys() >= _OURS for table in tables.values()):
         raise ExchangeError(f"{path}: is a run already: tandem replay {path}")
-    sheets = [table.sheet() for table in tables.values() if table.names]
+    sheets = [table.sheet() for table in tables.values() if table.columns]
     remarks = [f"topic {topic} was left out: {why}" for topic, why in skipped.items()]
     if not sheets:
         raise ExchangeError(f"{path}: holds no numbers over time" + "".join(f"; {remark}" for remark in remarks))
@@ -68,19 +70,22 @@ def read(path: Path) -> Measurement:
 class _Topic:
     def __init__(self, name: str):
         self.name = name
-        self.names: dict[str, None] = {}
-        self._rows: list[dict[str, float]] = []
-        self._t_ns: list[int] = []
+        self.columns: dict[str, array[float]] = {}  # NaN, or not yet as long, where messages have none
+        self._t_ns = array("q")
 
     def add(self, logged_ns: int, begun_ns: int, message: Any) -> int:
-        """Returns how many numbers it has."""
+        """Returns how many numbers are kept of it."""
         row = dict(_numbers(message, "", 0))
         seconds, rest = row.pop(f"{_STAMPED}.sec", 0.0), row.pop(f"{_STAMPED}.nanosec", 0.0)
         stamp = int(seconds) * 10**9 + int(rest)
+        count, kept = len(self._t_ns), len(row) + 2
+        for name, value in row.items():
+            column = self.columns.setdefault(name, array("d"))
+            kept += count - len(column)
+            column.extend(_NONE * (count - len(column)))
+            column.append(value)
         self._t_ns.append(stamp - begun_ns if stamp else logged_ns)
-        self._rows.append(row)
-        self.names |= dict.fromkeys(row)
-        return len(row) + 2
+        return kept
 
     def sheet(self) -> Sheet:
         # stamped together: the last one is the newest
@@ -88,11 +93,14 @@ class _Topic:
         last = np.append(np.diff(times) != 0, True)
 
         def load(names: list[str]) -> dict[str, np.ndarray]:
-            return {n: np.array([row.get(n, np.nan) for row in self._rows])[last] for n in names}
+            found = {n: np.full(len(times), np.nan) for n in names}
+            for n, values in found.items():
+                values[: len(self.columns[n])] = self.columns[n]
+            return {n: values[last] for n, values in found.items()}
 
         return Sheet(
             self.name,
-            dict.fromkeys(self.names, ""),
+            dict.fromkeys(self.columns, ""),
             load,
             lambda row: f"message {row + 1}",
             lambda _: times[last] * 1e-9,

@@ -1,6 +1,7 @@
 """Logs of a bus, MATLAB files and bags become runs; what frames mean is held to the bus of a real car."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from daq_service.devices.dbc import bits
 from sync.config.config import load
 from sync.record import Run, measured, open_run
 from tandem.records.exchange import matlab
-from tandem.records.exchange.can_frames import integers
+from tandem.records.exchange.can_frames import Frames, integers
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.importer import Asked, import_file, open_measurement
-from tandem.records.exchange.mapping import candidates, likely_columns
+from tandem.records.exchange.mapping import Likely, candidates, likely_columns
 from tandem.records.exchange.tables import BusNames
 from tests.daq_service.can_bus import BRAKE, CAN, STEERING, THROTTLE, encode
 from tests.daq_service.devices.test_can_device import signals_in_frames
@@ -255,3 +256,33 @@ def test_numbers_of_a_bag_have_the_instants_of_their_headers(storage: str, tmp_p
     ours = brought(LOG, tmp_path / "runs", CONFIG)
     with pytest.raises(ExchangeError, match="is a run already: tandem replay"):
         open_measurement(ours.path)
+
+
+def test_frames_of_many_lengths_are_the_same_one_by_one_and_together() -> None:
+    random = np.random.default_rng(1)
+    lengths = random.integers(0, 9, 70_000)
+    data = random.integers(0, 256, (len(lengths), 8), np.uint8)
+    at = np.arange(len(lengths)) * 1e-3
+    one, many = Frames(), Frames()
+    for k, length in enumerate(lengths):
+        one.add(at[k], data[k, :length].tobytes())
+    many.add_many(at, lengths, data)
+    for frames in (one, many):
+        seconds, rows = frames.of_length(5)
+        np.testing.assert_array_equal(seconds, at[lengths >= 5])
+        np.testing.assert_array_equal(rows, data[lengths >= 5, :5])
+
+
+def test_to_list_what_may_be_mapped_a_file_is_read_once_for_eight_columns(tmp_path: Path) -> None:
+    file = tmp_path / "m.csv"
+    names = [f"brake{k} [bar]" for k in range(8)]
+    rows = [",".join(["text" if k == 3 else str(row + k) for k in range(8)]) for row in range(10)]
+    file.write_text("\n".join([",".join(names), *rows]) + "\n")
+    sheet = open_measurement(file).sheets[0]
+    asked: list[list[str]] = []
+    counted = replace(sheet, load=lambda wanted: asked.append(wanted) or sheet.load(wanted))  # type: ignore[func-returns-value]
+    likely = [Likely(counted, name, name, "bar", True) for name in sheet.columns if name != "brake3"]
+    assert [c.low for c in candidates(likely)] == [0.0, 1.0, 2.0, 4.0, 5.0, 6.0] and len(asked) == 1
+    asked.clear()
+    mixed = [Likely(counted, name, name, "bar", True) for name in sheet.columns]
+    assert len(candidates(mixed)) == 6 and len(asked) == 9  # a column of text: each by itself
