@@ -87,9 +87,14 @@ def centre_of_gravity(p: dict[str, float], front: Points, rear: Points) -> np.nd
     """Of the whole car, in the axes of the vehicle file."""
     sprung = np.array([p["sprung_cg_x"], p["sprung_cg_y"], p["sprung_cg_z"]])
     masses = [(p["sprung_mass"], sprung)]
-    for m, c in (*_unsprung_front(p, front), *_unsprung_rear(p, rear)):
+    for m, c in unsprung(p, front, rear):
         masses.append((2.0 * m, c * np.array([1.0, 0.0, 1.0])))
     return np.asarray(sum(m * c for m, c in masses) / sum(m for m, _ in masses))
+
+
+def unsprung(p: dict[str, float], front: Points, rear: Points) -> list[tuple[float, np.ndarray]]:
+    """Masses of one side and their centres, front and rear."""
+    return [*_unsprung_front(p, front), *_unsprung_rear(p, rear)]
 
 
 def _unsprung_front(p: dict[str, float], at: Points) -> list[tuple[float, np.ndarray]]:

@@ -44,6 +44,7 @@ from tandem.machines.car.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, b
 from tandem.machines.car.buggy.description import INPUTS, OUTPUTS, PARAMETERS, P, W
 from tandem.machines.car.buggy.drawn import drawn
 from tandem.machines.car.buggy.driveline_parameters import M
+from tandem.machines.car.buggy.from_figures import Figures, Tyre, resolve, tyre_dimensions
 from tandem.machines.car.buggy.scene import Frames, scene
 from tandem.machines.car.display import car_display
 from tandem.machines.car.files import TYRES, road_files
@@ -96,6 +97,7 @@ class VehicleFile(Section):
     tyre_front: str
     tyre_rear: str
     tyre_reading: Literal["strict", "tolerant"] = "strict"  # tolerant: as published, what is not used is listed
+    figures: Figures | None = None  # of the whole car; what follows from them replaces parameters and hardpoints
     parameters: dict[str, float]
     front: dict[str, Point]
     rear: dict[str, Point]
@@ -111,6 +113,7 @@ class Assembled:
     frames: Frames
     tyres: tuple[np.ndarray, np.ndarray]  # of the front and the rear wheels, as its steps read them
     unusual: tuple[str, ...]  # what of its hardpoints is far from what cars have
+    follows: tuple[str, ...]  # what the figures of its file changed
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
@@ -149,10 +152,14 @@ def assemble(
     file = check(VehicleFile, data, path)
     given = file.parameters | _flat(file.front, "front", FRONT, path) | _flat(file.rear, "rear", REAR, path)
     values = checked("buggy", PARAMETERS, given, changed, path)
-    p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
-    front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
     tolerant = file.tyre_reading == "tolerant"
     tyres = tuple(vector[: slots.TYRE] for vector in vectors_from(sources, TYRES, tolerant))
+    follows: list[str] = []
+    if file.figures is not None:
+        given, follows = _by_figures(given, file.figures, tyres, path)
+        values = checked("buggy", PARAMETERS, given, changed, path)
+    p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
+    front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
     road = _road(sources) if road is None else road
     radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
     wrong = checks.findings({**p, **(now or {})}, front, rear, radii, {**changed, **(now or {})})
@@ -173,7 +180,24 @@ def assemble(
     except (MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
         raise ConfigError(f"{path}: {_translated(str(error))}") from None
     shown = scene(car, system, p, front, rear, radii, _WIDTH)
-    return Assembled(car, system, values, _tables(system), *shown, (tyres[0], tyres[1]), tuple(unusual))
+    return Assembled(car, system, values, _tables(system), *shown, (tyres[0], tyres[1]), tuple(unusual), tuple(follows))
+
+
+def _by_figures(
+    given: dict[str, float], figures: Figures, tyres: Sequence[np.ndarray], path: str
+) -> tuple[dict[str, float], list[str]]:
+    """The file's parameters as its figures change them, its tyres with their radius; and what follows, in sentences."""
+    p = {
+        q.name: float(value) for q, value in zip(PARAMETERS, checked("buggy", PARAMETERS, given, {}, path), strict=True)
+    }
+    try:
+        if figures.tyre_size is not None:
+            for vector in tyres:
+                vector[T.UNLOADED_RADIUS] = tyre_dimensions(figures.tyre_size)[0]
+        front, rear = (Tyre(float(v[T.UNLOADED_RADIUS]), float(v[T.VERTICAL_STIFFNESS])) for v in tyres)
+        return resolve(p, figures, (front, rear))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def _road(sources: Any) -> np.ndarray:

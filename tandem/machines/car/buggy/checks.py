@@ -243,6 +243,12 @@ def _loads(p: dict[str, float], front: Points, rear: Points, named: Named) -> It
         yield f"{named('sprung_cg_y')}: the car would fall over; it must be between the wheels, within ±{half:g} m"
 
 
+def carried(p: dict[str, float], axle: str, share: float) -> float:
+    """N at one wheel, of what its spring carries; `share` of the sprung mass is on the front axle."""
+    mass = 0.5 * p["sprung_mass"] * (share if axle == "front" else 1.0 - share)
+    return GRAVITY * (mass + sum(part * p[name] for name, part in _PUSHED[axle]))
+
+
 def _springs(p: dict[str, float], pair: dict[str, Suspension], named: Named) -> Iterator[str]:
     """Whether each spring carries the car somewhere between its stops."""
     x = {axle: float(of.points["WC"][0]) for axle, of in pair.items()}
@@ -250,8 +256,7 @@ def _springs(p: dict[str, float], pair: dict[str, Suspension], named: Named) -> 
     if not 0.0 < share < 1.0:
         return
     for axle, of in pair.items():
-        mass = 0.5 * p["sprung_mass"] * (share if axle == "front" else 1.0 - share)
-        needed = GRAVITY * (mass + sum(part * p[name] for name, part in _PUSHED[axle]))
+        needed = carried(p, axle, share)
         rate, free = p[f"{axle}_spring_rate"], p[f"{axle}_spring_length"]
         pushes, lengths = [], []
         for travel in stop_travels(p, of):

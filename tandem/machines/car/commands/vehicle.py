@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from sync.errors import ConfigError
+from sync.files.private import make_folder, rewrite
 from tandem.console.config_argument import DEFAULT, ConfigFile, config_argument
 from tandem.console.present import give
 from tandem.console.shipped_configs import CONFIGS
@@ -73,3 +75,54 @@ def vehicle_report(
         with progress("vehicle report") as update:
             result = examine(loaded, lambda share: update("mechanism beside closed form", share))
     give(shown.report(result, tables), as_json, page=out)
+
+
+def vehicle_new(
+    to: Annotated[
+        Path, typer.Argument(metavar="NEW", help="The vehicle file to write, such as mine.toml; its tyre beside it.")
+    ],
+    table: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="TABLE", help="TOML or CSV with the figures. Default: they are asked for."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a vehicle file from the figures of a data sheet: a dozen questions, or a table.
+
+    What is left out is estimated, and the file says so. The written car is built once, and what follows is printed.
+    """
+    with errors():
+        from tandem.machines.car.studies.vehicle import data_sheet
+
+        if to.suffix.lower() != ".toml":
+            raise ConfigError(f"{to}: must be the name of a vehicle file, such as mine.toml")
+        tyre = to.with_suffix(".tir")
+        for path in (to, tyre):
+            if path.exists():
+                raise ConfigError(f"{path}: is there already; another name is right, or move it away")
+
+        def ask(question: str, usual: str) -> str:
+            return str(typer.prompt(question, default=usual))
+
+        answers = data_sheet.from_table(table) if table is not None else data_sheet.asked(ask)
+        for path, text in ((tyre, data_sheet.tyre_text(answers)), (to, data_sheet.vehicle_text(answers, to.stem))):
+            _write(path, text)
+        with compiled("vehicle", "tandem.machines.car.studies.vehicle.figures", "tandem.machines.car.buggy"):
+            from tandem.machines.car.studies.vehicle import shown
+            from tandem.machines.car.studies.vehicle.parameters import load_vehicle
+
+            try:
+                loaded = load_vehicle(to, {})
+            except ConfigError:  # figures that no car has together
+                to.unlink()
+                tyre.unlink()
+                raise
+    give(shown.report_new(loaded, answers.origin), as_json)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        make_folder(path.parent)
+        rewrite(path, text.encode())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None

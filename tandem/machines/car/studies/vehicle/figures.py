@@ -50,6 +50,7 @@ def examine(vehicle: Loaded, progress: Callable[[float], None] = lambda share: N
         "vehicle": vehicle.path,
         "changed": vehicle.changed,
         "unusual": list(vehicle.built.unusual),
+        "follows": list(vehicle.built.follows),
         "comparison": _comparison(seen),
         "static": _static(vehicle, car),
         "compliance": _compliance(vehicle, car),

@@ -1,7 +1,7 @@
 """The report of a vehicle: tables in mm and degrees, and curves."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tandem.machines.car.buggy.analysis.car import GRAVITY
+from tandem.machines.car.studies.vehicle.parameters import Loaded
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.scatter import side_by_side
 from tandem.reports.html.svg import HALF
@@ -86,6 +87,8 @@ def _headline(result: dict[str, Any]) -> str:
 def report(result: dict[str, Any], whole: bool = True) -> Report:
     """`whole`: at the terminal with what is more than a screen together."""
     found = [Section("Hardpoints", result["unusual"], key="unusual")] if result["unusual"] else []
+    if result["follows"]:
+        found.append(Section("What follows from [figures]", result["follows"], key="follows"))
     found += [_static(result["static"]), _wheels(result["static"]), _compliance(result), _modes(result["compliance"])]
     found += [_axle(result, axle) for axle in _AXLES] + [_steering(result)]
     sections = [replace(each, on="page") if each.key in _WHEN_ASKED and not whole else each for each in found]
@@ -93,6 +96,19 @@ def report(result: dict[str, Any], whole: bool = True) -> Report:
     title = f"tandem vehicle report: {result['vehicle']}"
     code = int(not result["comparison"]["agrees"])
     return Report(title, _headline(result), result, sections, notes, code=code)
+
+
+def report_new(loaded: Loaded, origin: Mapping[str, str]) -> Report:
+    """Of a car that was just written from figures."""
+    estimated = [name for name, why in origin.items() if why != "given"]
+    follows, unusual = list(loaded.built.follows), list(loaded.built.unusual)
+    headline = f"{loaded.path}: written, built and sound; {len(estimated)} of {len(origin)} figures are estimates."
+    sections = [Section("What follows from [figures]", follows, key="follows")]
+    sections += [Section("Hardpoints", unusual, key="unusual")] if unusual else []
+    notes = [f"Estimates: {', '.join(estimated)}"] if estimated else []
+    notes.append(f"tandem vehicle report {loaded.path} has the whole car, tandem iso circle {loaded.path} drives it.")
+    data = {"vehicle": loaded.path, "estimates": estimated, "follows": follows, "unusual": unusual}
+    return Report(f"tandem vehicle new: {loaded.path}", headline, data, sections, notes)
 
 
 def _axle(result: dict[str, Any], axle: str) -> Section:
