@@ -2,7 +2,9 @@
 
 Every stage is a least-squares fit of one force or moment, in bounds that keep the formula sound: peaks and stiffness
 positive, E below 1, over the loads, camber angles and pressures that the tyre will meet (from an eighth of the nominal
-load to 1.3 times the heaviest row). What no row tells about stays at its default, with a remark.
+load to 1.3 times the heaviest row). While a fit is looked for, unsound coefficients are penalised; afterwards they are
+checked on a dense grid (`soundness`), looked for again with a heavier penalty, and refused where that does not help.
+What no row tells about stays at its default, with a remark.
 
 Rows of a rig follow each other in time, so their errors are correlated: what is held back for judging are whole blocks,
 and intervals are those of blocks (the sandwich with blocks as clusters), not of rows.
@@ -28,7 +30,10 @@ BLOCK = 100  # rows; at 100 Hz a second
 UNUSED_EVERY = 10  # blocks
 _HEAVIEST = 1.3  # of the heaviest row
 _ROOM = 0.02
+_LARGE_SLIP = 0.25  # beyond every peak, and beyond what camber and shifts amount to
 _MOST_TRIES, _LAST_TRIES = 80, 5
+_PENALTIES = (1.0, 30.0, 1000.0)  # beside residuals whose sum of squares is 1 where nothing is explained
+COARSE, DENSE = (5, 3, 2), (33, 13, 5)  # loads, camber angles, pressures of a grid
 
 
 class Stage(NamedTuple):
@@ -262,10 +267,13 @@ def _fit_stage(
     every = np.flatnonzero(which)
     start = _in_bounds({**dict.fromkeys(names, 0.0), **{n: v for n, v in values.items() if n in names}})
     p = vector(property_file(version, {**values, **start}, ()), rows)
-    grid = _grid(rows, values, version)
+    coarse = grid(rows, values, version)
     low, high = np.array([_BOUNDS.get(name, (-1e3, 1e3)) for name in names]).T
     x, places = np.array([start[name] for name in names]), [int(T[name]) for name in names]
-    for most, tries in ((FEW, _MOST_TRIES), (MOST_FITTED, _LAST_TRIES)):
+    dense = grid(rows, values, version, DENSE)
+    usual, *heavier = _PENALTIES
+    rounds = [(FEW, _MOST_TRIES, usual), (MOST_FITTED, _LAST_TRIES, usual)]
+    for most, tries, penalty in rounds + [(MOST_FITTED, 3 * _LAST_TRIES, more) for more in heavier]:
         # by lot: every n-th row would be the same few of a sweep that repeats
         thin = np.sort(np.random.default_rng(0).permutation(every)[:most])
         some = rows.part(thin)
@@ -275,16 +283,25 @@ def _fit_stage(
 
         def residuals(
             x: np.ndarray, some: Rows = some, out: np.ndarray = out, measured: np.ndarray = measured,
-            weight: np.ndarray = weight, scale: float = scale,
+            weight: np.ndarray = weight, scale: float = scale, penalty: float = penalty,
         ) -> np.ndarray:  # fmt: skip
             p[places] = x
             found = forces(p, some, out)[:, stage.place]
             outside = np.maximum(np.maximum(low - x, x - high), 0.0)
-            return np.concatenate([(found - measured) * weight / scale, outside, _unsound(stage, p, grid)])
+            return np.concatenate([(found - measured) * weight / scale, outside, penalty * _unsound(stage, p, coarse)])
 
         # bounds as residuals of their own: inside hard ones the search ends early
         solved = optimize.least_squares(residuals, x, x_scale="jac", ftol=1e-6, xtol=1e-6, max_nfev=tries)
         x = np.clip(solved.x, low, high)
+        p[places] = x
+        wrong = soundness(stage, p, dense)
+        if not wrong and most == MOST_FITTED:
+            break
+    if wrong:
+        text = f"{rows.name}: {stage.title}: the fit is unsound: {wrong}"
+        raise ConfigError(f"{text}; rows of more loads, slip or camber, or --set of a coefficient, are needed")
+    if penalty != usual:
+        remarks.append(f"{stage.title}: held in what is sound by a penalty {penalty:g} times the usual one")
     blocks = thin // BLOCK
     x = np.where(np.abs(x) < 1e-9, 0.0, x)
     at_bound = [n for n, v, a, b in zip(names, x, low, high, strict=True) if n in _BOUNDS and min(v - a, b - v) < 1e-6]
@@ -320,16 +337,51 @@ class Grid(NamedTuple):
     n: np.ndarray
 
 
-def _grid(rows: Rows, values: Mapping[str, float], version: str) -> Grid:
+def grid(rows: Rows, values: Mapping[str, float], version: str, counts: tuple[int, int, int] = COARSE) -> Grid:
     """Loads, camber angles and pressures that the tyre will meet."""
-    nominal, lean = values["FNOMIN"], float(np.abs(rows.get("camber", 0.0)).max())
+    nominal, lean = values["FNOMIN"], values["CAMMAX"] if float(np.abs(rows.get("camber", 0.0)).max()) else 0.0
     pressure = rows.get("pressure", 0.0) if version == "6.1" and "NOMPRES" in values else np.zeros(1)
-    dpi = (np.array([pressure.min(), pressure.max()]) / values["NOMPRES"] - 1.0) if pressure.any() else np.zeros(1)
-    load, s, d = np.meshgrid(
-        np.array([0.125 * nominal, 0.5 * nominal, nominal, 0.5 * (nominal + values["FZMAX"]), values["FZMAX"]]),
-        np.sin(np.array([-lean, 0.0, lean])), dpi,
-    )  # fmt: skip
+    ends = pressure.min(), pressure.max()
+    dpi = np.linspace(*ends, counts[2]) / values["NOMPRES"] - 1.0 if pressure.any() else np.zeros(1)
+    half = counts[0] // 2 + 1
+    loads = [np.linspace(0.125 * nominal, nominal, half), np.linspace(nominal, values["FZMAX"], half)[1:]]
+    load, s, d = np.meshgrid(np.concatenate(loads), np.sin(np.linspace(-lean, lean, counts[1])), dpi)
     return Grid(load.ravel() / nominal - 1.0, s.ravel(), d.ravel(), load.ravel() / nominal)
+
+
+def soundness(stage: Stage, p: np.ndarray, g: Grid) -> str:
+    """What is wrong with the formula somewhere on the grid, without the margin that a fit keeps; "" if nothing is."""
+    over = _unsound(stage, p, g).reshape(-1, len(g.df))
+    names = ["E is above 1 on the one side or the other"] * len(over)
+    if stage.place in (FX, FY) and stage.pure:
+        names[2:] = ["the peak nearly vanishes", "the slip stiffness nearly vanishes"]
+    if stage.place == MZ:
+        names[2:] = ["the trail's slope nearly vanishes"]
+    for name, beyond in zip(names, over, strict=True):
+        k = int(np.argmax(beyond))
+        if beyond[k] > _ROOM:  # E of 1; a peak of 0.08
+            load, lean = g.n[k] * p[T.NOMINAL_LOAD], np.degrees(np.arcsin(g.s[k]))
+            return f"{name} at {load:.0f} N and {lean:.1f} deg of camber"
+    return _pushing(stage, p, g) if stage.pure and stage.place in (FX, FY) else ""
+
+
+def _pushing(stage: Stage, p: np.ndarray, g: Grid) -> str:
+    """Where large slip is not resisted, by the forces themselves."""
+    of, side = np.meshgrid(np.arange(len(g.df)), np.array([-1.0, 1.0]) * _LARGE_SLIP)
+    k, slip = of.ravel(), side.ravel()
+    columns = {
+        "fz": g.n[k] * p[T.NOMINAL_LOAD], "camber": np.arcsin(g.s[k]), "pressure": (1.0 + g.dpi[k]) * p[T.NOMPRES],
+        "alpha": slip if stage.place == FY else np.zeros(len(k)), "kappa": slip if stage.place == FX else 0.0 * slip,
+    }  # fmt: skip
+    rows = Rows("the grid", columns)
+    force = forces(opened(p, rows), rows)[:, stage.place] * np.sign(slip) * (-1.0 if stage.place == FY else 1.0)
+    worst = int(np.argmin(force))
+    if force[worst] > 0.0 and np.isfinite(force).all():
+        return ""
+    where = (
+        f"{columns['fz'][worst]:.0f} N, slip {slip[worst]:+g}, camber {np.degrees(columns['camber'][worst]):.1f} deg"
+    )
+    return f"slip is not resisted at {where}"
 
 
 def _unsound(stage: Stage, p: np.ndarray, g: Grid) -> np.ndarray:

@@ -7,9 +7,20 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sync.errors import ConfigError
 from tandem.commands import cli
 from tandem.machines.car.studies.tyre.figures import against, key_figures
-from tandem.machines.car.studies.tyre.fit import fit, forces, opened, unused_blocks
+from tandem.machines.car.studies.tyre.fit import (
+    DENSE,
+    STAGES,
+    fit,
+    forces,
+    grid,
+    opened,
+    soundness,
+    unused_blocks,
+    vector,
+)
 from tandem.machines.car.studies.tyre.rows import Rows, read_rows
 from tandem.machines.car.studies.tyre.written import property_file
 from tandem.machines.car.tyres.keys import T
@@ -42,6 +53,10 @@ def rig(version: int, combined: bool = False, count: int = 2000) -> Rows:
     return Rows("rig", columns | {"fy": found[:, 1] + noise, "fx": found[:, 0] + noise})
 
 
+STAND_IN = {
+    "VERTICAL_STIFFNESS": 2e5, "PCX1": 1.6, "PDX1": 1.0, "PKX1": 20.0, "PCY1": 1.4, "PDY1": 1.0, "PKY1": -20.0,
+    "PKY2": 1.5, "PEY1": -0.5,
+}  # fmt: skip
 GIVEN = {"UNLOADED_RADIUS": 0.35, "VERTICAL_STIFFNESS": 3e5}
 
 
@@ -73,6 +88,41 @@ def test_other_programs_read_what_is_written_and_compute_the_same(version: str, 
     assert text.splitlines()[:2] == ["$ a remark", "[MDI_HEADER]"]
     assert f"[MODEL]\nPROPERTY_FILE_FORMAT = {form}\n" in text
     assert "TANDEM" not in text and "FRICTION_ELLIPSE" not in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, ""),
+        ({"PEY1": 0.9, "PEY2": 0.4}, "E is above 1 on the one side or the other at "),
+        ({"PEY1": 0.9, "PEY4": 3.0}, "E is above 1"),  # with camber, on one side
+        ({"PDY2": -0.62}, "the peak nearly vanishes at 7"),
+        ({"PKY3": 12.0}, "the slip stiffness nearly vanishes"),
+        ({"PHY1": 0.3}, "slip is not resisted at "),
+    ],
+)
+def test_a_formula_that_is_unsound_anywhere_on_its_grid_is_found(changed: dict[str, float], said: str) -> None:
+    sound = {"FNOMIN": 3000.0, "FZMAX": 7800.0, "CAMMAX": 0.1, "CAMMIN": -0.1, "UNLOADED_RADIUS": 0.3, **STAND_IN}
+    camber = np.array([-0.08, 0.08])
+    rows = Rows("rig", {"fz": np.array([1e3, 6e3]), "alpha": np.zeros(2), "fy": np.zeros(2), "camber": camber})
+    p = vector(property_file("5.2", sound, ()), rows)
+    for name, value in changed.items():
+        p[T[name]] = value
+    found = soundness(STAGES[0], p, grid(rows, sound, "5.2", DENSE))
+    assert found.startswith(said) and bool(found) == bool(said), found
+
+
+def test_rows_that_ask_for_an_unsound_formula_get_a_sound_one() -> None:
+    """Friction that falls with load as no tyre's does, so that a free fit would have none at the heaviest load."""
+    rows = rig(52)
+    hard = Rows("rig", rows.columns | {"fy": rows.columns["fy"] * (1.0 - 0.66 * rows.columns["fz"] / 9416.6)})
+    tir = parse_tir(fit(hard, "5.2", GIVEN).text, "a")
+    assert all(tir["PDY1"] + tir["PDY2"] * (load / tir["FNOMIN"] - 1.0) > 0.0 for load in (0.0, tir["FZMAX"]))
+
+
+def test_a_fit_that_stays_unsound_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"lateral force: the fit is unsound: E is above 1 .*; rows of more loads"):
+        fit(rig(52), "5.2", GIVEN | {"PEY1": 1.5, "PEY2": 0.0, "PEY3": 0.0, "PEY4": 0.0})
 
 
 def test_pure_slip_comes_before_combined_slip() -> None:
