@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-# a drive and the tests start dozens of processes: none should compile Python anew that another has compiled before
+# a drive and the tests start dozens of processes: none should compile Python again that another has compiled
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: drive check test lint types built collected docs wheel bench drill image suite-debian13 clean

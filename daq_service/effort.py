@@ -584,7 +584,7 @@ class EffortLoop:
         self.in_loop = compiled is not None
         self._put: Any = compiled[0] if compiled else keep
         self._device = compiled[1] if compiled else np.zeros(1)
-        assert actuator.effort is not None  # whoever has none gets no loop
+        assert actuator.effort is not None  # an actuator without one gets no loop
         self.effort = actuator.effort
         self.settings = settings_of(self.effort, step_ns, same_clock, self.in_loop)
         self.efforts, self.control = efforts, np.zeros(rec.CONTROL_WORDS, np.int64)

@@ -39,7 +39,7 @@ from sync.signals.estimators import estimate, observe
 EFFORT, AHEAD, STIFFNESS, DAMPING, INERTIA, ANGLE, SPEED, ACCELERATION, MIDDLE = range(9)
 MODEL = 9
 REACH = 2.0  # steps
-_MOST_BLOCKS = 256  # that are followed at once; with more the estimator bridges the gap, or begins anew
+_MOST_BLOCKS = 256  # that are followed at once; with more the estimator bridges the gap or is reset
 
 # words of what was seen: the next block, the epoch of the last, its instant (0: there is none), how late it was pushed
 NEXT, SEEN_EPOCH, AT_NS, LATE_NS = range(4)

@@ -186,7 +186,7 @@ class CommandClient:
 
     def ask(self, values: dict[str, float] | None = None, **others: Any) -> dict[str, Any]:
         """Set these parameters, if any, and whatever else; what the simulator answers. Raises NoSimulator if it does
-        not. Once it has said that it is there, parameters may take it ten times as long: some shape the machine."""
+        not. Once it has acknowledged, parameters may take it ten times as long: some shape the machine."""
         if values:
             self._ask({})
             self._socket.set(zmq.RCVTIMEO, round(1e4 * self._timeout_s))

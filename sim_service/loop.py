@@ -22,7 +22,7 @@ Where it is asked for, the next step is rehearsed shortly before its instant (si
 part of the wait is spun, as is the first part of that for a late block: each a twentieth of a period at most.
 
 A run of so many seconds has an end instant: no step that is due from then on is made, or counted as given up, however
-late whoever ends the loop is.
+late the loop is ended.
 """
 
 from typing import Any
@@ -109,7 +109,7 @@ def _choose_first_instant(clock, rings, buffers, settings, control, lock, at):
     at.begun = now(clock)
     if control[rec.RUN_NS] > 0:
         control[rec.END_NS] = at.planned + control[rec.RUN_NS]
-        control[rec.RUN_NS] = 0  # on a second ring the run does not begin anew
+        control[rec.RUN_NS] = 0  # on a second ring the run does not begin again
 
 
 # ---- a step ----------------------------------------------------------------------------------------------------------

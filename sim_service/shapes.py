@@ -10,9 +10,9 @@ parameters, and obeys before the same step. (In earlier records PARAMETER stands
 A shape travels to the loop as a row:
 
     first, behind, last, n | numbers of the tables but for first to behind and the last ones, which stay
-    | n parameters | column, x, y, z of what is drawn anew
+    | n parameters | column, x, y, z of what is drawn again
 
-The last numbers are the addresses of code (`Unrolled`): whoever has code to give writes it there, at any time.
+The last numbers are the addresses of code (`Unrolled`): code is written there when it is ready, at any time.
 """
 
 from typing import Any

@@ -201,7 +201,7 @@ class GamepadDevice(Device):
             raise DeviceError(asked if there else f"source: {none_there()}")
         if not self._open(index):
             raise DeviceError(f"source: {self._name} cannot be opened: {last_error(self._sdl)}")
-        if self._forceless:  # whoever asks for a force is not to find out by not feeling it
+        if self._forceless:  # an effort was asked for: better an error than a wheel without force
             raise DeviceError(
                 f"source.effort: {self._name} gives no force back ({self._forceless}); choose another by source.device,"
                 " or leave [source.effort] out"

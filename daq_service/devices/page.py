@@ -7,7 +7,7 @@ A page that moves it sends, some twenty times a second, a msgpack map of all row
     {row: value in the row's unit, ...}
 
 to a local socket (`config.socket("hand")`, PUSH). A value follows what was sent no faster than its `rate_per_s`, so
-that a slider that jumps makes a motion a machine can follow. When nothing was heard for `let_go_ms`, whoever moved it
+that a slider that jumps makes a motion a machine can follow. When no message came for `let_go_ms`, the hand
 is gone: what springs back returns to its rest, the other values stay; the next message takes over again.
 
 What travels are counts, by the inverse of the rows; a channel that no control moves stays at the counts for 0. A

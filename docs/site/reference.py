@@ -78,7 +78,7 @@ def configuration() -> str:
     from sync.config.config import Config
 
     schema = Config.model_json_schema()
-    lines = ["# Configuration keys", "", "Whatever is wrong is said before anything starts.", ""]
+    lines = ["# Configuration keys", "", "Errors are reported before anything starts.", ""]
     plain, tables = [], []
     for key, entry in schema["properties"].items():
         (tables if _reference(entry) in schema["$defs"] else plain).append((key, entry))

@@ -1,7 +1,7 @@
 """What a machine declares, checked against its own channels when it is loaded.
 
 A display names channels, a scene frames and channels, a push parameters: a name that is none is found here, before a
-process that shows it looks for it. Everything wrong is said at once, a sentence each.
+process that shows it looks for it. All errors are reported at once, a sentence each.
 """
 
 import difflib

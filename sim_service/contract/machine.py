@@ -127,7 +127,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Stepping:
-    """What its step asks of whoever calls it."""
+    """What its step requires of the caller."""
 
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
     step_ms: float = 0.0  # the length of step it was made for, and no other is right; 0: any

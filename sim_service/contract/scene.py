@@ -116,7 +116,7 @@ class Camera:
     to: tuple[float, float, float]  # what it looks at, likewise
     axes: str = "heading"  # body: turns with it; heading: follows its heading, level; world: does not turn
     field_of_view: float = 0.85  # rad, upright
-    near: float = 0.01  # m: nothing nearer is drawn; the more, the better what is far is told from what is behind it
+    near: float = 0.01  # m: nothing nearer is drawn; the more, the better the depth buffer resolves what is far
 
 
 def usual_cameras(size: float, eye: np.ndarray | None = None) -> tuple[Camera, ...]:

@@ -1,4 +1,4 @@
-"""The process of the look ahead: newest state in, predictions out, warnings said, hindsight at the end.
+"""The process of the look ahead: newest state in, predictions out, warnings as notices, hindsight at the end.
 
 It only reads what the simulator writes anyway, and writes a ring of its own. It has an ordinary, low priority and keeps
 off the loop's core. Held futures are due `rate_hz` times a second; one that comes too late for its turn is left out,
@@ -79,7 +79,7 @@ class Parameters:
         return self._follower.lost
 
     def at(self, commands: int, epoch: int) -> np.ndarray:
-        """Of a step that has obeyed all commands before this position; a restarted simulator begins anew."""
+        """Of a step that has obeyed all commands before this position; a restarted simulator resets them."""
         if epoch != self._epoch:
             self._epoch = epoch
             self.values[:] = self._made

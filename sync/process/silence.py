@@ -30,7 +30,7 @@ def compiled_so_far() -> tuple[int, int]:
 
 
 class Silence:
-    """Begins now, and anew whenever `signs` are others than they were."""
+    """Begins now, and again whenever `signs` change."""
 
     def __init__(
         self, limit_s: float, signs: Callable[[], Hashable] = compiled_so_far, clock_ns: Callable[[], int] = now_ns

@@ -17,7 +17,7 @@ each a file of the same form: one every `record.part_minutes`, and one wherever 
     /effort_2    the second of them
     /effort_3    the third
     /look_ahead  predictions, each with the step it begins with (absent where none were made)
-    /measured    what sensors said of the machine itself, in an imported measurement (sync/record/measured.py);
+    /measured    what sensors measured at the machine itself, in an imported measurement (sync/record/measured.py);
     /measured_2  the same of sensors with other instants, and so on
     metadata     tandem.ring: which ring the blocks of a topic come from, from which position on; where it was read to
                  its end; where another recorder took it up (sync/record/rings.py)

@@ -1,4 +1,4 @@
-"""What sensors said of the machine itself, in the record of a run: yaw rate, side-slip, a GNSS speed.
+"""What sensors measured at the machine itself, in the record of a run: yaw rate, side-slip, a GNSS speed.
 
 They are no channels of the DAQ and no inputs of the machine; they stand beside its outputs. A quantity named as an
 output of the machine is in that output's unit; any other is in the unit of its dimension, which is that of SI. Channels

@@ -195,7 +195,7 @@ class Sink:
                 done = os.pwrite(self._fd, view, at)
             except OSError as error:
                 if at >= end:
-                    break  # in the tail, which the next write makes anew
+                    break  # in the tail, which the next write writes again
                 self.error = error.strerror or str(error)
                 return bytes(view[: end - at])
             at, view = at + done, view[done:]

@@ -15,7 +15,7 @@ _SHARE = 500  # of a period, by which the lag changes at most
 
 @kernel(int64(int64, int64, int64, int64, float64))
 def usual_lag(lag_ns, t_ns, came_ns, period_ns, quantile):
-    """The lag after a block of this instant that came then. One that is far off begins anew."""
+    """The lag after a block of this instant that came then. One that is far off resets it."""
     lag = came_ns - t_ns
     if abs(lag - lag_ns) > period_ns // 2:
         return lag

@@ -56,7 +56,7 @@ class Calibration:
         return self.configured[name].unit != "1"
 
     def usual_amount(self, name: str) -> float | None:
-        """How far it is moved if the person does not say; None: it must be said."""
+        """How far it is moved if the person states nothing; None: it must be stated."""
         row = self.configured[name]
         if isinstance(row, Affine):
             return row.full

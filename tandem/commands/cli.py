@@ -538,7 +538,7 @@ def bring_others(words: list[str]) -> None:
 
 
 _Misused: Any = typer.BadParameter.__base__  # an option or an argument that is wrong, missing or not known
-_LONG = 500  # letters of what is said about it
+_LONG = 500  # letters of its message
 
 
 def main() -> None:

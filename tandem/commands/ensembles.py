@@ -43,7 +43,7 @@ ToS = Annotated[
 
 
 def _refuse_early(what: str, *modules: str, file: Path | None = None) -> None:
-    """What is not there is said before a minute of compiling, not after it."""
+    """Report what is missing before a minute of compiling, not after it."""
     from sync.config.toml import read_toml
     from tandem.ensembles.extras import needs
 
@@ -71,7 +71,7 @@ def sweep(
     workers: Workers = 0,
     engine: Annotated[
         Literal["auto", "threads", "processes"],
-        typer.Option(help="auto: processes where a machine is made anew for every run."),
+        typer.Option(help="auto: processes where a machine is built again for every run."),
     ] = "auto",
     cluster: Cluster = "",
     certificate: Certificate = None,

@@ -32,7 +32,7 @@ def foxglove(
         with compiling("view"):
             from tandem.records.foxglove.bridge import HOST, Bridge, load_sdk
             from tandem.view.process import live_feed
-        load_sdk()  # what is missing is said before anything is compiled
+        load_sdk()  # reports what is missing before anything is compiled
         bridge = Bridge(read, live_feed(read, config), port)
         stop = threading.Event()
         set_by_signals(stop, signal.SIGINT, signal.SIGTERM)

@@ -35,7 +35,7 @@ DISK_SYNC_MB = 8  # written between two fsyncs
 DISK_MARGIN = 10.0  # times what a run records: the disk has other work too
 DISK_FREE_GB = 1.0
 _RING_NS = 50_000_000  # of pushing, of reading, and (four times as long) of both at once
-_GRANT = "grant real-time permission as said above, and set realtime.enabled = true"
+_GRANT = "grant real-time permission as described above, and set realtime.enabled = true"
 _BATCH = 256  # pushes or reads between two looks at the clock
 
 

@@ -47,7 +47,7 @@ def write_fmu(
 ) -> dict[str, Any]:
     """Raises ConfigError where it cannot be made; returns what was written."""
     wanted = [find_platform(each) for each in dict.fromkeys(platforms)]
-    commands = [compiler(platform) for platform in wanted]  # what is missing is said before anything is compiled
+    commands = [compiler(platform) for platform in wanted]  # reports what is missing before anything is compiled
     model, kernels = as_model(loaded, name, step_s, exchange)
     token = model.token
     sizes = {}

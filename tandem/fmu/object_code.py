@@ -32,7 +32,7 @@ ALLOWED = frozenset(
 
 def object_file(machine: Machine, params: int, triple: str = "", kernel: Any = None, name: str = STEP) -> bytes:
     """Of the machine's step, or of another kernel with its signature, with so many parameters, for the platform that
-    LLVM calls so (the host's unless told). Exported is
+    LLVM calls so (the host's unless given). Exported is
 
         int32_t NAME(state, inputs, params, ints, floats, work, h)
 

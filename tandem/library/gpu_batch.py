@@ -26,7 +26,7 @@ from tandem.offline.model import Model, machine_files
 
 
 class Shared:
-    """[copy, entry] on the device, for whoever takes DLPack; `numpy()` fetches it, `put` writes it."""
+    """[copy, entry] on the device, for libraries that take DLPack; `numpy()` fetches it, `put` writes it."""
 
     def __init__(self, vector: Any):
         self._vector = vector
@@ -108,7 +108,7 @@ class GpuBatch(Described):
                 "inputs: by name, or an array of numpy; a tensor on the device is written into"
                 " from_dlpack(batch.inputs), without a copy"
             )
-        self._gpu.wait()  # for whoever wrote inputs, in whatever stream
+        self._gpu.wait()  # until inputs have been written, in whatever stream
         self._copies.step(self._program, self.step_s, steps, THREADS)
         made = self._copies.made()
         self.diverged[:] = 0

@@ -1,4 +1,4 @@
-"""A record, read: its topics as columns with units, what was said, what it was made with."""
+"""A record, read: its topics as columns with units, notices, what it was made with."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -39,7 +39,7 @@ class Recorded:
 
     @property
     def events(self) -> list[tuple[int, str]]:
-        """What was said during the run: (monotonic ns, text)."""
+        """Notices during the run: (monotonic ns, text)."""
         return list(self._run.notices)
 
     @property

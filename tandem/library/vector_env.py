@@ -1,7 +1,7 @@
 """A batch as a vector environment of gymnasium: 1024 copies are one environment with 1024 rows. The extra `learning`.
 
 What is rewarded and when an episode ends is the user's: functions of the batch, which give an array each. A copy that
-diverges ends its episode. Ended copies begin anew with the next step, as gymnasium's mode NEXT_STEP has it.
+diverges ends its episode. Ended copies are reset with the next step, as gymnasium's mode NEXT_STEP has it.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What the channels of a record mean: for schemas, exported tables, and whoever opens a run with another tool.
+"""What the channels of a record mean: for schemas, exported tables, and for users who open a run with another tool.
 
 Names of status bits and commands come from the tables the loops themselves use; what a machine's quantities mean comes
 from its description, which a record has among its parameters (records of before have none: those stay without text).
@@ -58,7 +58,7 @@ _KINDS = {
     "PAUSE": (command_record.PAUSE, "pause after `value` steps"),
     "RESUME": (command_record.RESUME, "go on"),
     "SLOW": (command_record.SLOW, "`value` times slower than real time"),
-    "SHAPE": (command_record.SHAPE, "the machine's tables anew, of its parameters as they are then"),
+    "SHAPE": (command_record.SHAPE, "the machine's tables again, from its parameters as they are then"),
     "SHAPED": (command_record.SHAPED, "parameter `index` is to be `value` with the next SHAPE"),
 }
 

@@ -1,4 +1,4 @@
-"""How far a machine's outputs are from what sensors said of it: quantity by quantity, at the sensors' own instants.
+"""How far a machine's outputs are from what sensors measured: quantity by quantity, at the sensors' own instants.
 
 The outputs of a step are those at its end; between two steps they are taken to change evenly. What is *explained* is
 one minus the square of what is left over, through that of the measured signal about its mean: 1 is all of it, 0 is no

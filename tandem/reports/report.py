@@ -4,7 +4,7 @@ made from one `Report`.
 A report is a sentence that says what came out; sections of tables, pictures and lines; notes; and `data`, the figures
 for programs, whose keys are a promise. A cell of a table is a text, a number, or a verdict: True and False are written
 "holds" and "DOES NOT HOLD", here and nowhere else, and a False is exit code 1 unless the report says otherwise. Texts
-may come from files: whoever renders a report escapes them and keeps each on its line.
+may come from files: rendering a report escapes them and keeps each on its line.
 
 Renderers: tandem/console/present.py (terminal, JSON, exit code), tandem/reports/html/report_page.py (page).
 """

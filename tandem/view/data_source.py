@@ -18,7 +18,7 @@ from sync.ring.follower import RingFollower
 from sync.ring.ring import RingReader, newest
 from sync.ring.streams import DAQ, LOOK_AHEAD, SHOWN, SIM, STATE, Stream
 
-MEASURED_FIELD = "measured "  # what sensors said of a quantity of that name stands so in a step
+MEASURED_FIELD = "measured "  # the prefix, in a step, of what sensors measured of that quantity
 _MOST_STEPS = 8192  # taken at one look
 _MOST_PREDICTIONS = 256
 _RETRY_NS = 100_000_000  # asking the file system for a ring is not free
@@ -38,7 +38,7 @@ class DataSource(Protocol):
     config: Config
     live: bool
     files: dict[str, bytes]  # what the run is made of, by the names in a record
-    measured: dict[str, str]  # what sensors said of the machine, with units; in its steps under MEASURED_FIELD
+    measured: dict[str, str]  # what sensors measured at the machine, with units; in its steps under MEASURED_FIELD
 
     def look(self) -> Frame | None:
         """The newest frame, or that of the chosen time; None while there is none."""
@@ -46,7 +46,7 @@ class DataSource(Protocol):
     def steps(self) -> np.ndarray:
         """All steps since the last call, oldest first, as records with named fields; at most some thousands.
 
-        A record whose time was moved begins anew: with the steps before its new time, older ones than given last or
+        A record whose time was moved begins again: with the steps before its new time, older ones than given last or
         not adjoining them.
         """
 
@@ -124,7 +124,7 @@ class LiveData:
 
 
 def _with_measured(steps: np.ndarray, measured: dict[str, Measured], step_ns: int) -> np.ndarray:
-    """The same steps with a field for each quantity: what the sensor said at the end of each, NaN where nothing."""
+    """The same steps with a field for each quantity: what the sensor measured at its end, NaN where nothing."""
     if not measured or not len(steps):
         return steps
     own = [(name, steps.dtype[name]) for name in steps.dtype.names or ()]

@@ -1,4 +1,4 @@
-"""Where everything in a scene is after a step: solids, wheels, bars, levers, in the world. Whoever draws reads it."""
+"""Where everything in a scene is after a step: solids, wheels, bars, levers, in the world. Every renderer reads it."""
 
 import math
 from typing import Any

@@ -65,7 +65,7 @@ def _as_tiles(model: Machine, made: list[Choice]) -> None:
 
 
 def choices(model: Machine, measured: Mapping[str, str] = _NOTHING_MEASURED) -> dict[str, Choice]:
-    """By what the list shows: `group / name`, in the order of the description. `measured`: what sensors said of the
+    """By what the list shows: `group / name`, in the order of the description. `measured`: what sensors measured at the
     machine, with units; beside an output of that name where it is one."""
     made: list[Choice] = [Choice(f"input / {q.name}", [q.name], q.unit) for q in model.inputs]
     families = model.shown.display.families

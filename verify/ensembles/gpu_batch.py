@@ -2,8 +2,8 @@
 
 Needs a GPU and PyTorch. Checked: tensors made of inputs and outputs are the batch's own memory on the device, before
 and after steps; what PyTorch writes into them moves the cars; the first 64 of them are where the CPU's batch has them
-after the same inputs (1e-9 m, every output that is a length). Told: the output that is furthest off for its size, and
-how many steps the CPU had to make. Prints one line; exit code 1 if one of it is not so.
+after the same inputs (1e-9 m, every output that is a length). Reported: the output that is furthest off for its size,
+and how many steps the CPU had to make. Prints one line; exit code 1 if one of it is not so.
 """
 
 import time

@@ -123,4 +123,4 @@ def judged(
     yield holds("sensitivities are exact", found.sensitivities == "exact", found.sensitivities)
     yield at_most("by differences the answer is away by", apart, 0.01, "deviations")
     pair = {"drag_area", "air_density"}
-    yield holds("drag area and air density are named as not told apart", pair in named, [sorted(e) for e in named])
+    yield holds("drag area and air density are named as not distinguishable", pair in named, [sorted(e) for e in named])

@@ -9,8 +9,8 @@ Three experiments of configs/observers/buggy.toml, each over the same random dri
 
 Every drive of every experiment is a task of its own, the longest first, on as many processes as asked for. It is
 written to the results' folder when it is done; asked again, it goes on with those that are missing, or that other code
-or another study made. `--minutes` begins no task after so long. What is left is told as it goes on, with the time that
-it will take by what tasks of its kind took.
+or another study made. `--minutes` begins no task after so long. What is left is reported as it goes on, with the time
+that it will take by what tasks of its kind took.
 """
 
 import hashlib

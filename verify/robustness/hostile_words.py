@@ -308,7 +308,7 @@ def judge(subject: Subject, every: int, workers: int) -> dict[str, Any]:
     while running:
         time.sleep(0.01)
         for pid, k in list(running.items()):
-            ended, status = os.waitpid(pid, os.WNOHANG)  # of these alone: whoever calls may have other children
+            ended, status = os.waitpid(pid, os.WNOHANG)  # of these alone: the caller may have other children
             if not ended and time.monotonic_ns() - pages[k][0][1] > _GIVE_UP_S * 1e9:
                 os.kill(pid, signal.SIGKILL)
             if not ended:

@@ -255,8 +255,8 @@ _REGISTERS = re.compile(r"\.maxnreg\s+\d+")
 
 
 def with_registers(program: str, count: int) -> str:
-    """A program whose kernel has so many registers at most. What it says of itself counts before what an assembler or a
-    driver is told."""
+    """A program whose kernel has so many registers at most. Its own directives count before options of an assembler or
+    a driver."""
     limited, found = _REGISTERS.subn(f".maxnreg {count}", program)
     if not found:
         raise ValueError("this program does not say how many registers its kernel has (.maxnreg)")

@@ -43,7 +43,7 @@ EDITED = (
 
 
 def first_step_s(tree: Path, *python: str | Path) -> tuple[float, str]:
-    """Of a drive of a second, of the packages in a folder or of another Python's; and what it said."""
+    """Of a drive of a second, of the packages in a folder or of another Python's; and what it printed."""
     options = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.port=0")
     done = _obeyed(tree, *(python or (sys.executable,)), "-m", "tandem", "drive", *options, "--runs", tree / "runs")
     return float(json.loads(done.stdout)["first_step_s"]), done.stderr
@@ -93,7 +93,7 @@ def starts(
         cold, output = first_step_s(tree)
         yield at_most("cold, with an empty cache", cold, COLD_S, "s")
         stages = [int(k) for k in re.findall(r"compiling.* (\d+) of \d+", output)]
-        yield at_least("said meanwhile how far it was, times", len(set(stages)), LEAST_STAGES)
+        yield at_least("reported its progress meanwhile, times", len(set(stages)), LEAST_STAGES)
         yield holds("in order", stages == sorted(stages))
         warm = [first_step_s(tree)[0] for _ in range(times)]
         yield figure(f"warm, median of {times}", statistics.median(warm), "s")

@@ -1,1 +1,1 @@
-"""Somebody's FMU as a machine: machine.py; what it may do is said by a command."""
+"""Somebody's FMU as a machine: machine.py; a command shows what it may do and asks for consent."""

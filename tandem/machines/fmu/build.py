@@ -46,7 +46,7 @@ def build(settings: FmuFile, sources: Any, changed: dict[str, float]) -> tuple[M
         states=_states(int(made.ints[N.STATE])),
         outputs=(
             *(_quantity(own, v) for own, v in outputs.items()),
-            Quantity("fmu_status", "1", "what the FMU said of the step: 0 OK, 1 a warning"),
+            Quantity("fmu_status", "1", "what the FMU returned for the step: 0 OK, 1 a warning"),
         ),
         parameters=parameters,
         step=stepping.step,

@@ -17,8 +17,8 @@ library.py    its code for this host, loaded, and one instance of it
 step.py       the step, restart and return to an earlier state: kernels that call it by addresses
 
 Its code runs inside the simulator: nothing holds it to its time or its memory. A record keeps the description and a
-hash, never the code: whoever opens a record of others runs nothing of theirs. It is replayed by whoever has consented
-to that very FMU, where it has been unpacked.
+hash, never the code: opening a record of others runs nothing of theirs. It is replayed only where the user has
+consented to that very FMU, which was unpacked then.
 """
 
 from collections.abc import Mapping

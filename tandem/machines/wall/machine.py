@@ -167,7 +167,7 @@ def step(state, inputs, params, tables, work, h):
         state[S.body], state[S.body_velocity], state[S.contact], state[S.servo] = x, v, 0.0, 0.0
     force, touching = 0.0, 0.0
     if too_stiff(_pieces(display, law, crossing, stiffness, damping, v, inputs[I.hand_force], params, h)):
-        # nothing that could be computed in a step is exact: the hand gets nothing, and what follows begins anew
+        # nothing that could be computed in a step is exact: the hand gets nothing, and the state is reset
         state[S.too_stiff] += 1.0
         state[S.body], state[S.body_velocity], state[S.contact], state[S.servo] = x, v, 0.0, 0.0
         for i in range(laws.SIZE):

@@ -9,7 +9,7 @@ Promises
   leaves for another lies in `work`.
 - No operation is contracted but what the graph has fused (`Graph.fused`), reordered or replaced by a near one: the same
   bits wherever the same library computes sine and cosine.
-- Addresses hold until the process ends, whoever still has them: loaded code is never freed.
+- Addresses are valid until the process ends: loaded code is never freed.
 - Object code is kept by its contents (text, processor, version of LLVM), beside the compiled kernels (store.py), and is
   loaded from there in some milliseconds, by its key without the text (`load`); a file that was damaged is made again.
 - `module_text` is that IR for any target triple; C is in source_text.py.

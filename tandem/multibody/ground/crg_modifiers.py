@@ -92,7 +92,7 @@ def _scaled(line: Line, given: dict[str, float]) -> Line:
 
 
 def _placed(line: Line, start_u: float, given: dict[str, float], file: str) -> Line:
-    """A point of the road at a place, and the line there in a direction; both are zero where nothing is said."""
+    """A point of the road at a place, and the line there in a direction; both are zero where none is given."""
     length = line.increment * len(line.headings)
     u = given.get("REFPOINT_U", start_u + given.get("REFPOINT_U_FRACTION", 0.0) * length)
     v = given.get("REFPOINT_V", 0.0)

@@ -13,7 +13,7 @@ import numpy as np
 from tandem.multibody.ground.layout import ABSENT, HEAD, Bump, Curved, Grid, Head, Kind, Shape, Slope
 
 MOST_CURVATURE = 1.0  # 1/m; a wheel of 0.3 m touches in one point, and its load is wrong by a few per cent
-MOST_ACROSS = 1.0  # slope across the road; a plane through one point is no likeness of a wall beside the wheel
+MOST_ACROSS = 1.0  # slope across the road; a plane through one point does not represent a wall beside the wheel
 # a step of 5 cm within 3.3 mm; above, the energy that a step takes depends on the time step by a tenth and more
 MOST_SLOPE = 20.0
 

@@ -2,8 +2,8 @@
 
 Two entries of the cache lead to the object code, which is there once:
 
-    KEY.system   by everything that was described (`digest`): the tree, numbers and layouts. Nothing is made anew: no
-                 tree, no graph.
+    KEY.system   by everything that was described (`digest`): the tree, numbers and layouts. Nothing is computed
+                 again: no tree, no graph.
     KEY.code     by what the functions depend on (`Writer.structure`): layouts. A mechanism with other numbers (masses,
                  lengths, stiffnesses) gets its own tree and parameters, and the code that is there already.
 
@@ -147,7 +147,7 @@ def _unpacked(data: bytes | None) -> dict[str, Any] | None:
         return None
     try:
         found = _Unpickler(io.BytesIO(data)).load()
-    except Exception:  # whatever it is, it was sealed and is no entry: it is made anew
+    except Exception:  # it was sealed and still is no valid entry: the system is built again
         return None
     return found if isinstance(found, dict) else None
 
@@ -170,7 +170,7 @@ def generator_stamp() -> str:
     return dependencies.stamp(dependencies.file_of("tandem.multibody.relative.system"))
 
 
-_UNREAD = {"owner", "potential", "given", "data"}  # of no consequence for equations, or not to be told by contents
+_UNREAD = {"owner", "potential", "given", "data"}  # of no consequence for equations, or without contents to compare
 
 
 def digest(*described: Any) -> bytes:

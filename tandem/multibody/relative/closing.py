@@ -109,7 +109,7 @@ def _check(
     u = space.start + space.random.uniform(-NEAR, NEAR, len(space.start)) * 0.1
     found, left = close(space.bodies, loops, driven, there, u)
     if left > CLOSED:
-        return  # out of reach of what is driven: nothing can be said
+        return  # out of reach of what is driven: nothing can be decided
     for equation in equations:
         off = abs(equation_value(equation, space.at(found, u)))
         if off > 1e3 * CLOSED:

@@ -257,7 +257,7 @@ class Runner:
         return len(known)
 
     def to_natural(self, system: System, vector: np.ndarray, into: State) -> None:
-        """A state of a system's coordinates as one of natural ones; multipliers found anew."""
+        """A state of a system's coordinates as one of natural ones; multipliers recomputed."""
         n = into.system.n
         q, qd, qdd = np.zeros(n), np.zeros(n), np.zeros(n)
         natural_places(system.ints, system.reals, vector, self._tables.work, q, qd, qdd)

@@ -92,7 +92,7 @@ def rotated_symmetric(R: Matrix, S: Matrix) -> Matrix:
 def solve_in_order(g: Graph, A: Matrix, B: Matrix, order: Sequence[tuple[int, int]]) -> tuple[Matrix, Vector]:
     """X of A X = B by elimination with pivots at the given (row, column) places; and the pivots.
 
-    Where the pivots are was decided once, with numbers; whoever calls watches that none becomes small.
+    Where the pivots are was decided once, with numbers; the caller checks that none becomes small.
     """
     A, B = [list(row) for row in A], [list(row) for row in B]
     pivots = []

@@ -14,7 +14,7 @@ Whatever is written appears under its name when it is whole, or not at all.
     tables.py   a run as tables; a measurement as columns
     csv.py, parquet.py, mf4.py   one kind of file each: `write` and `read`
     can_frames.py, matlab.py, ros.py   what is only read: frames of a bus by a DBC, MATLAB 5, bags
-    measured.py   what sensors said of the machine itself
+    measured.py   what sensors measured at the machine itself
     units.py, counts.py   units; physical values back into raw counts
     mapping.py, resample.py   which column is which channel; onto the DAQ's rhythm
     exporter.py, importer.py   what the two commands do

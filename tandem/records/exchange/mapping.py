@@ -51,7 +51,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class MappedOutput:
-    """What sensors said of the machine: values in `symbol` are `factor` times those of the column."""
+    """What sensors measured at the machine: values in `symbol` are `factor` times those of the column."""
 
     name: str
     symbol: str

@@ -184,7 +184,7 @@ def _frames(path: Path, mdf: Any, budget: Budget) -> ById:
             raise ExchangeError(f"{path}: the data of its CAN frames are {data.dtype}, bytes are expected")
         count = len(data)
         if any(len(s.samples) != count for s in signals.values()):
-            raise ExchangeError(f"{path}: its CAN frames are marked as invalid in part; they cannot be told apart")
+            raise ExchangeError(f"{path}: its CAN frames are marked as invalid in part; they cannot be distinguished")
         ids = signals["ID"].samples.astype(np.int64) & 0x1FFFFFFF
         extended = signals["IDE"].samples.astype(bool) if "IDE" in signals else ids > 0x7FF
         bus = signals["BusChannel"].samples if "BusChannel" in signals else np.zeros(count, np.int64)

@@ -2,7 +2,7 @@
 
 Every recorded stream of the run that is on this host, block by block, under the schema a record has; transforms and
 markers some thirty times a second. Nothing is sent that nobody subscribed to. It only reads rings: a run does not
-notice it. It listens on this machine alone: the protocol knows no password, and whoever connects may read, up to a
+notice it. It listens on this machine alone: the protocol knows no password, and every client may read, up to a
 number of clients (clients.py).
 """
 
@@ -33,7 +33,7 @@ HOST, PORT = "127.0.0.1", 8765
 _RATE_HZ = 30.0
 _MOST = 8192  # blocks taken at one look
 _BACKLOG = 8192  # messages that wait for a slow client before the oldest is dropped
-_SCENE_AGAIN_S = 1.0  # the scene is large: not for every subscription anew
+_SCENE_AGAIN_S = 1.0  # the scene is large: not again for every subscription
 
 
 class BridgeError(TandemError):
@@ -51,7 +51,7 @@ def load_sdk() -> Any:
 
 
 class _Listener:
-    """Whoever subscribes to a topic gets what is sent on it only once."""
+    """Notes that a client has subscribed: what is sent only once is then sent again."""
 
     def __init__(self) -> None:
         self.subscribed = threading.Event()

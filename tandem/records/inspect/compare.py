@@ -49,7 +49,7 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
 
 
 def _beside(run: Run) -> list[dict[str, Any]]:
-    """The outputs of its steps beside what sensors said, where the record has both."""
+    """The outputs of its steps beside what sensors measured, where the record has both."""
     steps = run.topics.get(SIM.topic)
     if steps is None or len(steps) < 2 or "taken_ns" not in steps.layout.names:  # a mechanism has no inputs to take
         return []

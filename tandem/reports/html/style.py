@@ -29,7 +29,7 @@ WORDS = {
     "Used, superseded, lost": "a block a step took; one no step took because a newer one was there; the rest.",
     "p50, p99, p99.9": "half, 99 %, 99.9 % of the steps were at or below it. A run's own figures come from"
     " histograms exact to 1.6 % (their largest is exact); pictures and worst steps come from the steps recorded.",
-    "Known to ±": "how far the clocks of two hosts may be apart; nothing is said where one clock stamps everything.",
+    "Known to ±": "how far the clocks of two hosts may be apart; empty where one clock stamps everything.",
     "Locked, holdover": "a step whose instant follows the arrival of blocks; one that did, but had no block to follow.",
     "Epoch": "changes at every gap in the input: a restart, a reconnection, an overrun.",
 }

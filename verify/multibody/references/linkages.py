@@ -1,7 +1,7 @@
 """Where the particles of some linkages of one freedom are: analytic kinematics, no iteration.
 
 Each function returns a `Linkage` and, for comparing with other codes, a function from the freedom s to the positions of
-the joints. SI units; gravity acts along −y except where said.
+the joints. SI units; gravity acts along −y unless stated.
 """
 
 import math

@@ -135,7 +135,7 @@ def assembled(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> 
     built: Assembled | None = _cars.pop(key, None)
     built = built or assemble(data, sources, changed)
     road = _road_of(built)
-    if road[Head.STEEPEST] <= MOST_SLOPE and len(road) < _LARGE:  # whoever makes a steep one again is warned again
+    if road[Head.STEEPEST] <= MOST_SLOPE and len(road) < _LARGE:  # a steep one warns every time it is made
         _cars[key] = built
         for oldest in list(_cars)[:-_MOST_CARS]:
             _cars.pop(oldest, None)  # which another thread may have done

@@ -1,6 +1,6 @@
 """What the road and the spring see of a suspension: camber, toe, kingpin, roll centre, motion ratio at a position.
 
-Signs, the same on both sides unless said:
+Signs, the same on both sides unless stated:
 
     camber        positive when the wheel leans outwards at its top (ISO 8855)
     steer         positive to the left; toe_in positive when the front of the wheel points inwards

@@ -21,7 +21,7 @@ _BY_THEORY = 4.0  # m/s2; up to here the hands take theory's word for the angle
 _LOST = 0.02  # of the curvature: more, and the car no longer follows the circle
 
 
-# long: one manoeuvre, told from its first run to its last row
+# long: one manoeuvre, from its first run to its last row
 def circle(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     drives, tables = [], []
     for k, way in enumerate((1.0, -1.0)):

@@ -190,7 +190,7 @@ def _rise(t: np.ndarray, values: np.ndarray) -> dict[str, float]:
     }
 
 
-# long: one manoeuvre, told from its first run to its last row
+# long: one manoeuvre, from its first run to its last row
 def sweep(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     v = (speed or SPEED) / 3.6
     drive = Drive(vehicle)

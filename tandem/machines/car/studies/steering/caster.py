@@ -1,6 +1,6 @@
 """The swerve around an obstacle with three caster trails: what is felt at the wheel, beside trail times lateral force.
 
-Straight at 75 km/h, an obstacle appears at an instant of its seed; a driver who was not told of the trail swerves left
+Straight at 75 km/h, an obstacle appears at an instant of its seed; a driver who does not know the trail swerves left
 around it and back. The trail is changed as on a bench: the ball joints and the tie rod's end lean about the wheel's
 centre, so that toe, steering arm, wheel and wheelbase stay and the steering axis meets the road elsewhere.
 

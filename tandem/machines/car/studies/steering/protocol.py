@@ -1,6 +1,6 @@
-"""The swerve with test persons: trails in random order, hidden; what each drove is recorded, and told only at the end.
+"""The swerve with test persons: trails in random order, hidden; what each drove is recorded, and shown only at the end.
 
-A session is a folder: `session.json` has the seed, the hidden order and what the person said after each trial; each
+A session is a folder: `session.json` has the seed, the hidden order and how the person rated each trial; each
 trial is a run of its own in it, recorded as any. The summary reads the records: per trail, how often it was driven, the
 largest torque, torque per angle, lateral acceleration, obstacles hit, the least room, and the person's marks.
 """
