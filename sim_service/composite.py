@@ -223,6 +223,7 @@ def _moving(inner: Machine, own: Own, moving: Moving) -> Moving:
         own_state, own_params, own_tables, own_work = inside.py_func(state, params, given, work)
         moving.begin(own_state, own_params, own_tables, own_work, first[:inputs], values)
         pass_outputs.py_func(given, own_work, work)
+        own.begin(state, params, given, work)
 
     return replace(moving, begin=begin)
 

@@ -65,3 +65,5 @@ class Observed:
     difference: Callable[[np.ndarray, np.ndarray, Machine], np.ndarray]
     # of `coordinates`: those without a rate of their own that relax within some steps; the constant form forgets them
     relaxing: tuple[int, ...] = ()
+    # in `at`, how much the step excites what is estimated, 0 to 1: below what a file asks for, nothing is learnt of it
+    excited_at: int = -1

@@ -119,6 +119,15 @@ class Walk(Section):
     rough: NotNegative = 0.0
 
 
+class Earned(Walk):
+    """Of an estimated quantity: its bounds, if they are narrower than the machine's; and how much the motion must
+    excite it (`excited_at`, contract.py) before anything is learnt of it, or it walks."""
+
+    low: float = -inf
+    high: float = inf
+    earned: float = Field(0.0, ge=0, le=1)
+
+
 @dataclass(frozen=True)
 class Bias:
     name: str

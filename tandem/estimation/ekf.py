@@ -63,10 +63,12 @@ class Z(IntEnum):
     FORM = 9
     AT = 10
     OUTPUTS = 11
+    EXCITED = 12  # where in `at` it says how much a step excites estimated quantities; -1: nowhere
 
 
 # behind the sizes: for each coordinate its rate or -1, or RELAXES; indices of estimable; their parameters or -1
 RELAXES = -2
+LIMITS = 3  # numbers of an estimated quantity
 READING = 4  # numbers of a reading: value, tau, one of these, and a factor on its noise
 ABSENT, NEW, KNOWN = -1.0, 0.0, 1.0
 MISSING = 9.0e8  # of an input that is not measured
@@ -88,7 +90,7 @@ class Model(NamedTuple):
     rows: np.ndarray  # of rows.py, flat
     counts: np.ndarray  # the same, integers
     Q: np.ndarray  # by columns
-    limits: np.ndarray  # low and high of each estimated quantity
+    limits: np.ndarray  # of each estimated quantity low, high, and how much it must be excited
     start: np.ndarray  # variances of all states
     rough: np.ndarray  # added to them in a rough step (contract.py)
     tables: Tables
@@ -175,6 +177,23 @@ def widen(U, d, H, v, more):
             more[j] += v * v * factored.variance(U, d, j) / total
 
 
+@inner
+def is_held(sizes, limits, at, k):
+    """Whether a step excites the k-th estimated quantity less than it must, to be learnt."""
+    return sizes[Z.EXCITED] >= 0 and at[sizes[Z.EXCITED]] < limits[LIMITS * k + 2]
+
+
+@inner
+def hold_unexcited(model, at, n, q, F, more):
+    """What a step excites too little has no part in it: no derivative, and no walk."""
+    N = len(more)
+    for k in range(q):
+        if is_held(model.sizes, model.limits, at, k):
+            for i in range(n):
+                F[(n + k) * n + i] = 0.0
+            more[n + k] = -model.Q[(n + k) * (N + 1)]
+
+
 # long: flat arrays of the filter; a kernel takes no object
 @inner
 def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure):
@@ -198,6 +217,9 @@ def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, 
             row, view(model.counts, COUNTS * i, COUNTS * (i + 1)), readings[READING * i + 1], sizes[Z.FORM], n, at,
             model.tables, memory.work, which, extra, H, measure,
         )  # fmt: skip
+        for k in range(q):
+            if is_held(sizes, model.limits, at, k):
+                H[n + k] = 0.0
         for j in range(N):
             v -= H[j] * dx[j]
         r = (row[R.NOISE] * readings[READING * i + 3]) ** 2
@@ -257,11 +279,13 @@ def advance(model, memory, e, inputs, readings, h, linearise, measure, correct):
         return False
     for j in range(N):
         dx[j] = more[j] = 0.0
+    hold_unexcited(model, at, n, q, F, more)
     use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure)
     copy(view(e, len(e) - sizes[Z.OUTPUTS], len(e)), work)
     if status != TANGENT:
         for i in range(N):
-            more[i] += model.rough[i]
+            if not n <= i < n + q or not is_held(sizes, model.limits, at, i - n):
+                more[i] += model.rough[i]
     if status == CONSTANT or sizes[Z.FORM] == FREE:
         constant_transition(sizes, h, F)
         for i in range(n):  # what is forgotten is as uncertain as at the start
@@ -299,7 +323,7 @@ def take_extra(sizes, limits, parameter, params, extra, dx):
     for i in range(len(extra)):
         extra[i] += dx[i]
     for i in range(len(parameter)):
-        extra[i] = min(max(extra[i], limits[2 * i]), limits[2 * i + 1])
+        extra[i] = min(max(extra[i], limits[LIMITS * i]), limits[LIMITS * i + 1])
         if parameter[i] >= 0:
             params[parameter[i]] = extra[i]
 

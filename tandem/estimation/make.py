@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 import numpy as np
 
 from sync.errors import ConfigError
 from tandem.estimation import ekf
 from tandem.estimation.contract import Observed
-from tandem.estimation.description import Sensors, Walk, spread
-from tandem.estimation.ekf import Memory, Model, Z
+from tandem.estimation.description import Earned, Sensors, Walk, spread
+from tandem.estimation.ekf import LIMITS, Memory, Model, Z
 from tandem.estimation.factored import SCRATCH, factorise_covariance, multiply_out_covariance
 from tandem.estimation.rows import COUNTED, EXACT, WIDTH
 from tandem.multibody.relative.ode import LANES, ROOM
@@ -22,11 +23,12 @@ class Tuning:
     start: np.ndarray  # of all states of the filter
     walk: np.ndarray
     rough: np.ndarray | None = None  # of the walk in rough steps (contract.py), beside the other; None: no more
+    limits: np.ndarray | None = None  # a row for each estimated quantity (ekf.py); None: the machine's
 
 
 def read_tuning(
-    observed: Observed, sensors: Sensors, estimated: list[str], states: dict[str, Walk], quantities: dict[str, Walk],
-    where: str,
+    observed: Observed, sensors: Sensors, estimated: list[str], states: dict[str, Walk],
+    quantities: dict[str, Earned], where: str,
 ) -> Tuning:  # fmt: skip
     """What [filter] says of all states, and [sensors] of biases."""
     names = [one.name for one in observed.estimable]
@@ -37,7 +39,35 @@ def read_tuning(
     if estimated:
         parts.append(spread(quantities, estimated, f"{where}: filter.quantities"))
     parts.append(np.array([[b.start, b.walk, 0.0] for b in sensors.biases]).reshape(-1, 3).T)
-    return Tuning(*np.hstack(parts))
+    return Tuning(*np.hstack(parts), _narrowed(observed, estimated, quantities, f"{where}: filter.quantities"))
+
+
+def _limits(observed: Observed, estimated: Sequence[str]) -> np.ndarray:
+    """Of each estimated quantity as the machine has them: low, high, and that nothing need excite it."""
+    named = {one.name: one.parameter for one in observed.estimable}
+    every = observed.machine.parameters
+    of = [(every[k].low, every[k].high) if (k := named[name]) >= 0 else (-1e300, 1e300) for name in estimated]
+    return np.array([[low, high, 0.0] for low, high in of]).reshape(-1, LIMITS)
+
+
+def _narrowed(observed: Observed, estimated: list[str], given: dict[str, Earned], where: str) -> np.ndarray:
+    limits = _limits(observed, estimated)
+    for k, name in enumerate(estimated):
+        for pattern, one in given.items():
+            if fnmatchcase(name, pattern):
+                low, high = max(limits[k, 0], one.low), min(limits[k, 1], one.high)
+                if low >= high:
+                    raise ConfigError(
+                        f"{where}.{pattern}: low = {one.low:g}, high = {one.high:g}: must leave something of"
+                        f" {limits[k, 0]:g} to {limits[k, 1]:g}"
+                    )
+                if one.earned > 0.0 and observed.excited_at < 0:
+                    raise ConfigError(
+                        f"{where}.{pattern}.earned = {one.earned:g}: {observed.machine.name} does not say how much"
+                        f" its motion excites {name}; leave it out"
+                    )
+                limits[k] = low, high, one.earned
+    return limits
 
 
 class Filter:
@@ -71,20 +101,11 @@ class Filter:
             (Z.STATE, len(machine.states)), (Z.PARAMETERS, len(machine.parameters)), (Z.ERRORS, n), (Z.ESTIMATED, q),
             (Z.BIASES, biases), (Z.ROWS, len(rows)), (Z.INPUTS, len(machine.inputs)), (Z.HISTORY, history),
             (Z.MOST, most), (Z.FORM, form), (Z.AT, observed.at_size), (Z.OUTPUTS, len(machine.outputs)),
+            (Z.EXCITED, observed.excited_at),
         ):  # fmt: skip
             sizes[which] = value
         integers = np.concatenate([sizes, rates, self.which, [one.parameter for one in chosen]]).astype(np.int32)
-        limits = np.array(
-            [
-                bound
-                for one in chosen
-                for bound in (
-                    (machine.parameters[one.parameter].low, machine.parameters[one.parameter].high)
-                    if one.parameter >= 0
-                    else (-1e300, 1e300)
-                )
-            ]
-        )
+        limits = (_limits(observed, estimated) if tuning.limits is None else tuning.limits).ravel()
         extra = np.zeros(q + biases)
         for k, one in enumerate(chosen):
             extra[k] = params[one.parameter] if one.parameter >= 0 else 0.0

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tandem.estimation.ekf import is_held
 from tandem.estimation.experiment import Truth
 from tandem.estimation.make import Filter
 from tandem.estimation.quantised import of_cell
@@ -77,6 +78,9 @@ def _forwards(filter: Filter, truth: Truth, k: int) -> _Step:
         if np.isnan(z) or not row[R.LOW] < z < row[R.HIGH]:
             continue
         v = z - observed.measure(signal, row, 0.0, at, observed.machine.tables, filter.memory.work, which, H)
+        for j in range(q):
+            if is_held.py_func(filter.model.sizes, filter.model.limits, at, j):
+                H[n + j] = 0.0
         if bias >= 0:
             H[n + q + bias] = 1.0
             v -= extra[q + bias]

@@ -7,11 +7,12 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.composite import Own, around, own_room_at
-from sim_service.contract.machine import Machine, Moving, Prediction, Quantity, Reshape, Tables
+from sim_service.contract.machine import Machine, Prediction, Quantity, Reshape, Tables
 from sync.compile.parts import joined, lay_out, places_in, span
 from sync.config.toml import Section, check
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, Observed
-from tandem.estimation.description import Sensors, Walk, read_sensors
+from tandem.estimation.description import Earned, Sensors, Walk, read_sensors
+from tandem.estimation.ekf import LIMITS
 from tandem.estimation.make import Filter, read_tuning
 from tandem.estimation.rows import Count
 from tandem.machines.observer import step as stepping
@@ -23,7 +24,7 @@ from tandem.multibody.code.calls import address_of, as_word
 class FilterSection(Section):
     estimated: list[str] = []
     states: dict[str, Walk]
-    quantities: dict[str, Walk] = {}
+    quantities: dict[str, Earned] = {}
     history: int = Field(32, ge=2, le=1000)
     most: int = Field(8, ge=2, le=1000)
 
@@ -38,14 +39,16 @@ class ObserverSection(Section):
     parameters: dict[str, float] = {}
 
 
-def filter_from(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Filter, Sensors]:
-    """The filter of an observer's file, as its machine begins with it, outside of a machine."""
+def filter_from(
+    data: dict[str, Any], sources: Any, changed: dict[str, float], state: np.ndarray | None = None
+) -> tuple[Filter, Sensors]:
+    """The filter of an observer's file, as its machine begins with it, or with this state, outside of a machine."""
     where = sources.name()
     settings = check(ObserverSection, data, where)
     own, params = observed_machine(settings.observed, settings.top, sources, where, {**settings.parameters, **changed})
     h = settings.step_ms * 1e-3
     sensors = read_sensors(settings.sensors, own, h, where)
-    return make_filter(own, params, sensors, settings.filter, h, where), sensors
+    return make_filter(own, params, sensors, settings.filter, h, where, state), sensors
 
 
 def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
@@ -73,7 +76,7 @@ def _own(own: Observed, params: np.ndarray, settings: ObserverSection, where: st
     sensors = read_sensors(settings.sensors, own, h, where)
     filter = make_filter(own, params, sensors, settings.filter, h, where)
     memory, model = filter.memory, filter.model
-    outputs = _outputs(own, sensors, settings.filter)
+    outputs = _outputs(own, sensors, settings.filter, filter)
     names = list(dict.fromkeys(sensors.sensor))
     first_age = len(base.inputs) + len(sensors.rows)
     ages = [first_age + names.index(name) for name in sensors.sensor]
@@ -110,7 +113,7 @@ def _own(own: Observed, params: np.ndarray, settings: ObserverSection, where: st
         layout=f"observer {len(A)}",
         begin=begin,
         step_ms=settings.step_ms,  # sensors' rates and latencies are counted in steps
-        without=(Reshape, Moving),  # the filter's saved estimates are of the shape and the motion it began with
+        without=(Reshape,),  # the filter's saved estimates are of the shape it began with
         capabilities=_prediction(base),
     )
 
@@ -134,11 +137,16 @@ def _inputs(own: Observed, sensors: Sensors) -> tuple[Quantity, ...]:
     )
 
 
-def _outputs(own: Observed, sensors: Sensors, settings: FilterSection) -> tuple[Quantity, ...]:
+def _outputs(own: Observed, sensors: Sensors, settings: FilterSection, filter: Filter) -> tuple[Quantity, ...]:
     further = [*settings.estimated, *(b.name.replace(".", "_") for b in sensors.biases)]
     states = [q.name for q in own.coordinates] + further
     return (
         *(Quantity(f"estimated_{name}", "", "by the filter") for name in further),
         *(Quantity(f"sigma_{name}", "", "standard deviation, by the filter") for name in states),
         *(Quantity(f"readings_{what}", "1", "so far") for what in ("used", "gated", "late")),
+        *(
+            Quantity(f"supported_{name}", "1", "1: the motion has excited it, and readings have found it; 0: not")
+            for name, limits in zip(settings.estimated, filter.model.limits.reshape(-1, LIMITS), strict=True)
+            if limits[2] > 0.0
+        ),
     )

@@ -6,8 +6,8 @@ from sim_service.composite import OWN_INTS, inside
 from sim_service.contract.machine import STEP
 from sync.compile.jit import inner, kernel
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE
+from tandem.estimation.ekf import LIMITS, Memory, Model, Z, observe, take_reading
 from tandem.estimation.ekf import STEP as NOW
-from tandem.estimation.ekf import Memory, Model, Z, observe, take_reading
 from tandem.estimation.rows import COUNTED, COUNTS, GATED, LATE, USED, Count
 from tandem.machines.observer.layout import A
 from tandem.multibody.code.calls import function_at
@@ -15,12 +15,15 @@ from tandem.multibody.natural.views import part, view
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
+SUPPORTED = 0.25  # of the variance at the start, that readings have left of an estimated quantity's
 linearise_at, measure_at, correct_at = (function_at(kind) for kind in (LINEARISE, MEASURE, CORRECT))
 
 
 @inner
-def write_outputs(sizes, estimate, counters, work):
-    """Those of the machine, further states, standard deviations of all states, counters."""
+def write_outputs(model, estimate, counters, work):
+    """Those of the machine, further states, standard deviations of all states, counters; of each quantity that must be
+    excited, whether readings support it."""
+    sizes = model.sizes
     n, rest = sizes[Z.ERRORS], sizes[Z.STATE] + sizes[Z.PARAMETERS]
     further = sizes[Z.ESTIMATED] + sizes[Z.BIASES]
     N, outputs = n + further, sizes[Z.OUTPUTS]
@@ -40,6 +43,12 @@ def write_outputs(sizes, estimate, counters, work):
         work[at] += counters[COUNTED * i + USED]
         work[at + 1] += counters[COUNTED * i + GATED]
         work[at + 2] += counters[COUNTED * i + LATE]
+    at += 3
+    for k in range(sizes[Z.ESTIMATED]):
+        if model.limits[LIMITS * k + 2] > 0.0:
+            sigma = work[outputs + further + n + k]
+            work[at] = 1.0 if sigma * sigma <= SUPPORTED * model.start[n + k] else 0.0
+            at += 1
 
 
 @kernel(STEP, error_model="numpy")
@@ -87,4 +96,4 @@ def step(state, inputs, params, tables, work, h):
         model, memory, view(inputs, 0, own), h, linearise_at(addresses[0]), measure_at(addresses[1]),
         correct_at(addresses[2]),
     )  # fmt: skip
-    write_outputs(sizes, estimate, counters, work)
+    write_outputs(model, estimate, counters, work)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sync.config.toml import Origins, Section, check, lay_over, read_toml
 from sync.errors import ConfigError
-from tandem.estimation.description import NotNegative, Positive, Walk
+from tandem.estimation.description import Earned, NotNegative, Positive, Walk
 
 Number = Annotated[float, Field(ge=-1e9, le=1e9)]
 
@@ -62,7 +62,7 @@ class Watched(Section):
 class FilterOf(Section):
     estimated: list[str] = []
     states: dict[str, Walk]  # by names of coordinates or patterns; the last that fits counts
-    quantities: dict[str, Walk] = {}
+    quantities: dict[str, Earned] = {}
     history: int = Field(64, ge=2, le=1000)
     most: int = Field(8, ge=2, le=1000)
 
