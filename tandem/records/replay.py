@@ -20,7 +20,7 @@ from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import RESET
 from sim_service.commands import checked_commands
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import STEP, Machine, Quantity
 from sim_service.contract.recorded_parameters import made_words, recorded_machine
 from sim_service.contract.start import startable
 from sim_service.contract.step_channels import STEP_CHANNELS
@@ -31,6 +31,7 @@ from sim_service.simulation import Simulation
 from sim_service.step_kernel import DIVERGED
 from sim_service.step_record import output_layout
 from sync.clock import now_ns, sleep_until
+from sync.compile.jit import kernel
 from sync.config.config import Config, assembled, load
 from sync.config.toml import check
 from sync.errors import ConfigError, Diverged
@@ -100,6 +101,7 @@ class Replayed:
     reported: np.ndarray  # what each step reported, as in sim_service/replay.py
     instants: np.ndarray  # of the steps
     figures: dict[str, Any]
+    parts: Any = None  # what `stepped` says of its steps
 
     def columns(self) -> dict[str, np.ndarray]:
         return named(self.model, self.results)
@@ -171,6 +173,17 @@ class Watch:
     look: Callable[[int, Simulation], None]
 
 
+@kernel(STEP)
+def _no_step(state, inputs, params, tables, work, h):
+    """Inputs stay as they are given."""
+
+
+def _silent(model: Machine) -> Machine:
+    """What has a machine's inputs and parameters, and does nothing."""
+    nothing = (Quantity("nothing", "1", ""),)
+    return Machine("nothing", model.inputs, nothing, nothing, model.parameters, _no_step)
+
+
 def refuse_contradictions(asked: Asked) -> None:
     """What no record can be asked for."""
     if asked.mode not in MODES:
@@ -189,7 +202,25 @@ def refuse_contradictions(asked: Asked) -> None:
         raise ConfigError("--from, --to: an exact replay needs every step from the first on; use --mode ideal")
 
 
-def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, watch: Watch | None = None) -> Replayed:
+@dataclass(frozen=True)
+class Inputs:
+    """What the steps of a replay are given, before any is made."""
+
+    run: Run
+    config: Config
+    model: Machine
+    params: np.ndarray
+    instants: np.ndarray
+    epochs: np.ndarray  # of each step's block
+    values: np.ndarray  # a row a step; NaN: nothing
+
+
+def replay_run(
+    path: Path, asked: Asked, progress: Progress = lambda *_: None, watch: Watch | None = None,
+    stepped: Callable[[Inputs], tuple[slice, np.ndarray, Any]] | None = None,
+) -> Replayed:  # fmt: skip
+    """`stepped`, if there is one, makes the steps from all inputs at once: which steps, inputs and outputs of each, and
+    what it says of them."""
     refuse_contradictions(asked)
     begun = now_ns()
     run = open_run(path, progress=lambda share: progress("reading", share))
@@ -219,14 +250,22 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         predictions = PredictionsAgain(run, config, model, params, plan, asked.predictions)
         watch = Watch(predictions.every, predictions.look)
     simulated_s = len(plan) * config.step_ns * 1e-9
-    begun_steps = now_ns()
+    begun_steps, parts = now_ns(), None
     reported = np.zeros((len(plan), len(replay_flags.REPORTED)), np.int64)
-    quick = for_many_steps(model, len(plan), config.sim.code)
-    results = _run_plan(Simulation(config, quick, params.copy()), plan, config, asked, progress, watch, reported)
+    if stepped is None:
+        quick = for_many_steps(model, len(plan), config.sim.code)
+        results = _run_plan(Simulation(config, quick, params.copy()), plan, config, asked, progress, watch, reported)
+    else:
+        values = replay(Simulation(config, _silent(model), params.copy()), plan)[:, : len(model.inputs)]
+        begun_steps = now_ns()
+        epochs = topic.blocks["epoch"][plan.which].astype(np.int64)
+        some, results, parts = stepped(Inputs(run, config, model, params, instants, epochs, values))
+        instants = instants[some]
+        simulated_s = len(instants) * config.step_ns * 1e-9
     step_ns = now_ns() - begun_steps
     wall_s = (now_ns() - begun) * 1e-9
     n = len(results)
-    done = Replayed(run, config, model, params, plan, results, reported[:n], instants[:n], {})
+    done = Replayed(run, config, model, params, plan, results, reported[:n], instants[:n], {}, parts)
     done.figures = {
         "mode": asked.mode,
         "run": str(run.path),
@@ -235,7 +274,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         # recorded, but from a simulator that had begun before the record
         "steps_before": plan.first if asked.mode == "exact" else 0,
         "stopped": plan.stopped,
-        "diverged": len(results) < len(plan),
+        "diverged": len(results) < len(instants),
         "diverged_steps": int(np.count_nonzero(done.reported[:, replay_flags.REPORTED.index(DIVERGED)])),
         "simulated_s": round(simulated_s, 6),
         "wall_s": round(wall_s, 4),

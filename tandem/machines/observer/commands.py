@@ -52,9 +52,14 @@ def observe(
         Path | None,
         typer.Option(
             help="Of a recorded run: the record of what was observed, whose outputs of the same names are the truth. "
-            "Default: the one beside the run, if there is one."
+            "Default: the one beside the run, if there is one. Of an imported record: what was measured and is no "
+            "reading, such as sideslip. Default: all of that."
         ),
     ] = None,
+    begin: Annotated[
+        float | None, typer.Option("--from", min=0.0, help="Of an imported record: from this second on.")
+    ] = None,
+    end: Annotated[float | None, typer.Option("--to", min=0.0, help="Of an imported record: to this second.")] = None,
     smooth: Annotated[
         bool, typer.Option("--smooth/--no-smooth", help="Of a recorded run: smooth it (Rauch, Tung, Striebel) too.")
     ] = True,
@@ -73,20 +78,22 @@ def observe(
     from tandem.machines.observer.studies.recorded import is_run
 
     if is_run(study):
-        given = {"--forms": forms, "--true-model": true_model or None, "--count": count, "--seconds": seconds}
+        of_study = {"--forms": forms, "--true-model": true_model or None, "--count": count, "--seconds": seconds}
         with errors():
-            for option, value in given.items():
+            for option, value in of_study.items():
                 if value is not None:
                     shown_value = "" if value is True else f" {value}"
                     raise ConfigError(
                         f"{option}{shown_value}: {study} is a recorded run; only a twin experiment has it"
                     )
-        _over_record(study, tuning or [], truth, smooth, as_json, runs)
+        span = (begin or 0.0, float("inf") if end is None else end)
+        _over_record(study, tuning or [], truth, smooth, span, as_json, runs)
         return
     with errors():
-        for option, path in (("--tuning", tuning[0] if tuning else None), ("--truth", truth)):
-            if path is not None:
-                raise ConfigError(f"{option} {path}: {study} is a twin experiment; only a recorded run has it")
+        only = (("--tuning", tuning[0] if tuning else None), ("--truth", truth), ("--from", begin), ("--to", end))
+        for option, given in only:
+            if given is not None:
+                raise ConfigError(f"{option} {given}: {study} is a twin experiment; only a recorded run has it")
         if not smooth:
             raise ConfigError(f"--no-smooth: {study} is a twin experiment; leave `smoothed` out of --forms")
         forms = "exact,constant" if forms is None else forms
@@ -107,17 +114,24 @@ def observe(
     give(shown.report(setup, outcomes, found), as_json, run_folder(runs, "observe"))
 
 
-def _over_record(run: Path, tunings: list[Path], truth: Path | None, smooth: bool, as_json: bool, runs: Path) -> None:
+def _over_record(
+    run: Path, tunings: list[Path], truth: Path | None, smooth: bool, span: tuple[float, float], as_json: bool,
+    runs: Path,
+) -> None:  # fmt: skip
     from sync.compile.jit import compiling
     from tandem.machines.observer.studies import recorded
     from tandem.records.against_truth import against_truth, watched_truth
 
     with errors(), compiling("observe"), progress("observe") as update:
-        found = recorded.observe_record(run, tunings, update)
-        known = recorded.true_columns(truth, found) if truth is not None else {}
+        found = recorded.observe_record(run, tunings, update, *span)
+        if recorded.is_imported(found):
+            known = recorded.measured_truth(found, "" if truth is None else str(truth))
+        else:
+            known = recorded.true_columns(truth, found) if truth is not None else {}
         shown = recorded.figures(found)
         of_errors = known or watched_truth(found[recorded.AS_RECORDED].run.path)
-        watch = recorded.watched_names(found, known) if known else list(of_errors)
+        own = known and not recorded.is_imported(found)
+        watch = recorded.watched_names(found, known) if own else list(of_errors)
         passes = recorded.smooth_all(found, tunings, update, watch) if smooth else {}
         recorded.add_smoothed(shown, found, passes, of_errors)
         # of a run beside a "real" machine: what was estimated on board against that

@@ -13,19 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.registry import gather, recorded
+from sim_service.registry import MachineFiles, gather, recorded
 from sync.errors import ConfigError
-from sync.record import open_run
+from sync.record import Run, measured, open_run
 from tandem.ensembles.pool import cores, processes
+from tandem.machines.observer.studies.imported import READ, Imported, Part
 from tandem.machines.observer.studies.smoothing import SmoothedRecord, compared, smooth_record
 from tandem.records.against_truth import truth_section
-from tandem.records.replay import Asked, Replayed, recorded_columns, replay_run
+from tandem.records.replay import Asked, Inputs, Replayed, recorded_columns, replay_run
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.report import Report, Section, Table
 
 AS_RECORDED = "as recorded"
 COUNTED = ("readings_used", "readings_gated", "readings_late")
-SIGMA, ESTIMATED = "sigma_", "estimated_"
+SIGMA, ESTIMATED, SUPPORTED = "sigma_", "estimated_", "supported_"
+WINDOW_S = 10.0
 
 
 def is_run(path: Path) -> bool:
@@ -33,21 +35,44 @@ def is_run(path: Path) -> bool:
     return path.is_dir() or path.suffix == ".mcap"
 
 
-def observe_record(run: Path, tunings: list[Path], update: Callable[[str, float], None]) -> dict[str, Replayed]:
-    """The record's own filter, then each tuning by its file's name."""
+def observe_record(
+    run: Path, tunings: list[Path], update: Callable[[str, float], None], begin_s: float = 0.0, end_s: float = np.inf
+) -> dict[str, Replayed]:
+    """The record's own filter, then each tuning by its file's name. `begin_s`, `end_s`: of an imported record."""
     found: dict[str, Replayed] = {}
+    imported = None if len(open_run(run, ("/step",)).topics.get("/step", ())) else Imported(begin_s, end_s)
+    if imported is None and (begin_s > 0.0 or end_s < np.inf):
+        raise ConfigError(f"--from {begin_s:g} --to {end_s:g}: {run} has steps, which are all repeated")
     for k, file in enumerate([None, *tunings]):
         name = AS_RECORDED if file is None else file.name
         if name in found:
             raise ConfigError(f"--tuning {file}: {name!r} is there twice; files need names of their own")
         if file is not None and not file.is_file():
             raise ConfigError(f"--tuning {file}: there is no such file")
-        asked = Asked(overrides=[] if file is None else [f"sim.machine={file.resolve()}"])
-        found[name] = replay_run(run, asked, lambda what, share, k=k: update(what, (k + share) / (1 + len(tunings))))  # type: ignore[misc]
+        overrides = [] if file is None else [f"sim.machine={file.resolve()}"]
+        asked = Asked("exact" if imported is None else "ideal", overrides=overrides)
+
+        def progress(what: str, share: float, k: int = k) -> None:
+            update(what, (k + share) / (1 + len(tunings)))
+
+        def stepped(given: Inputs, file: Path | None = file) -> tuple[slice, np.ndarray, list[Part]]:
+            assert imported is not None
+            return imported.steps(given, _sources(given.run, file))
+
+        found[name] = replay_run(run, asked, progress, stepped=None if imported is None else stepped)
         machine = found[name].model.name
         if machine != "observer":
             raise ConfigError(f"{run if file is None else file}: machine = {machine!r}: must be 'observer'")
     return found
+
+
+def is_imported(found: dict[str, Replayed]) -> bool:
+    return found[AS_RECORDED].parts is not None
+
+
+def _sources(run: Run, file: Path | None) -> MachineFiles:
+    """Of the observer: those of the record, or of a tuning."""
+    return recorded(run.attachments, str(run.path)) if file is None else gather(file.resolve())
 
 
 def figures(found: dict[str, Replayed]) -> dict[str, Any]:
@@ -58,7 +83,7 @@ def figures(found: dict[str, Replayed]) -> dict[str, Any]:
         columns = done.columns()
         n = len(done.results)
         outputs = [q.name for q in done.model.outputs]
-        quantities = [q for q in outputs if q not in COUNTED and not q.startswith(SIGMA)]
+        quantities = [q for q in outputs if q not in COUNTED and not q.startswith((SIGMA, SUPPORTED))]
         first = done.plan.first
         out[name] = {
             "steps": n, "identical": done.figures["identical"],
@@ -70,8 +95,31 @@ def figures(found: dict[str, Replayed]) -> dict[str, Any]:
             "mean_sigma": {
                 q.removeprefix(SIGMA): float(np.mean(columns[q])) for q in outputs if q.startswith(SIGMA) and n
             },
+            "supported": {
+                q.removeprefix(SUPPORTED): float(np.mean(columns[q])) for q in outputs if q.startswith(SUPPORTED) and n
+            },
+            "real_time_factor": done.figures["simulated_s"] / max(done.figures["step_s"], 1e-9),
         }  # fmt: skip
     return out
+
+
+def supported(share: float) -> str:
+    return f"supported {100 * share:.0f} % of the time" if share > 0.0 else "not supported: nothing excited it enough"
+
+
+def measured_truth(found: dict[str, Replayed], only: str = "") -> dict[str, np.ndarray]:
+    """Outputs at the ends of steps that an imported record has measured, and that are no readings of the filter's."""
+    done = found[AS_RECORDED]
+    outputs = [q.name for q in done.model.outputs]
+    read = {q.name.removeprefix(READ) for q in done.model.inputs if q.name.startswith(READ)}
+    known = {name: q for name, q in measured(done.run).items() if name in outputs and name not in read}
+    if only and only not in known:
+        raise ConfigError(
+            f"--truth {only}: must be a record, or what was measured of the outputs beside the readings:"
+            f" {', '.join(known) or 'nothing'}"
+        )
+    ends = done.instants + done.config.step_ns
+    return {name: q.at(ends) for name, q in known.items() if only in ("", name)}
 
 
 def true_columns(truth: Path, found: dict[str, Replayed]) -> dict[str, np.ndarray]:
@@ -106,10 +154,9 @@ def smooth_all(
     jobs = {}
     for name, done in found.items():
         file, columns = files[name], done.columns()
-        sources = recorded(done.run.attachments, str(done.run.path)) if file is None else gather(file.resolve())
         inputs = {q.name: np.ascontiguousarray(columns[q.name]) for q in done.model.inputs}
         if len(done.results):
-            jobs[name] = (sources, dict(done.config.sim.parameters), inputs, watch)
+            jobs[name] = (_sources(done.run, file), dict(done.config.sim.parameters), inputs, watch, done.parts)
     update("smoothing", 0.0)
     if len(jobs) < 2:
         return {name: smooth_record(*job) for name, job in jobs.items()}
@@ -135,8 +182,28 @@ def add_smoothed(
             q.name: float(np.sqrt(np.nanmean((columns[q.name] - truth[q.name]) ** 2)))
             for q in done.model.outputs if q.name in truth and len(columns[q.name]) == len(truth[q.name])
         }  # fmt: skip
+        shown[name]["windows"] = windows(columns, {q: truth[q] for q in shown[name]["errors"]}, done.config.step_ns)
         if name in passes:
             shown[name]["smoothed"] = compared(passes[name], columns, truth)
+
+
+def windows(
+    columns: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray], step_ns: int
+) -> dict[str, dict[str, float]]:
+    """Of errors by windows of 10 s: the median and the worst of their root mean squares, and where that begins, s."""
+    length = max(round(WINDOW_S * 1e9 / step_ns), 1)
+    out = {}
+    for name, true in truth.items():
+        square = (columns[name] - true) ** 2
+        each = [square[k : k + length] for k in range(0, len(square) - length + 1, length)]
+        rms = np.array([np.sqrt(np.nanmean(w)) if not np.isnan(w).all() else np.nan for w in each])
+        if len(rms) and not np.isnan(rms).all():
+            worst = int(np.nanargmax(rms))
+            out[name] = {
+                "count": len(rms), "median": float(np.nanmedian(rms)), "worst": float(rms[worst]),
+                "worst_at_s": worst * length * step_ns * 1e-9,
+            }  # fmt: skip
+    return out
 
 
 def _rows(shown: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -149,6 +216,14 @@ def _rows(shown: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]
         ]
     for q in list(dict.fromkeys(q for n in names for q in shown[n].get("errors", {}))):
         rows.append((f"error, rms, of {q}", *(f"{shown[n]['errors'].get(q, float('nan')):.4g}" for n in names)))
+    for q in list(dict.fromkeys(q for n in names for q in shown[n].get("windows", {}))):
+        cells = [shown[n]["windows"].get(q) for n in names]
+        rows.append((
+            f"error of {q} in windows of {WINDOW_S:g} s, rms: median; worst",
+            *("" if w is None else f"{w['median']:.4g}; {w['worst']:.4g} at {w['worst_at_s']:g} s" for w in cells),
+        ))  # fmt: skip
+    for q in list(dict.fromkeys(q for n in names for q in shown[n]["supported"])):
+        rows.append((f"{q}", *(supported(shown[n]["supported"].get(q, 0.0)) for n in names)))
     passes = {n: shown[n]["smoothed"] for n in names if "smoothed" in shown[n]}
     for q in list(dict.fromkeys(q for one in passes.values() for q in one["sigma"])):
         rows.append((f"smoothed: standard deviation of {q}", *(_of(passes, n, "sigma", q, "smoothed") for n in names)))
@@ -189,12 +264,22 @@ def report(
 ) -> Report:
     """Exit code 1 where a replay is not what was recorded."""
     run, same = found[AS_RECORDED].run, shown[AS_RECORDED]["identical"]
-    headline = f"{AS_RECORDED}: {'identical to the record, to the bit' if same else 'NOT what was recorded'}."
+    if imported := is_imported(found):
+        figures = found[AS_RECORDED].figures
+        speed = shown[AS_RECORDED]["real_time_factor"]
+        what = [f"{figures['simulated_s']:.4g} s of an imported record, {speed:.0f} times real time"]
+        what += [f"{q} is {supported(share)}" for q, share in shown[AS_RECORDED]["supported"].items()]
+        if figures["diverged"]:
+            what.append("DIVERGED")
+        headline = "; ".join(what) + "."
+    else:
+        headline = f"{AS_RECORDED}: {'identical to the record, to the bit' if same else 'NOT what was recorded'}."
+    code = int(found[AS_RECORDED].figures["diverged"]) if imported else int(not same)
     sections = [Section("Figures", [Table(*_rows(shown))])]
     if beside := shown[AS_RECORDED].get("truth"):
         sections.append(truth_section(beside))
     sections += _pictures(found, passes, truth)
-    return Report(f"tandem observe {run.path.parent.name}", headline, shown, sections, code=int(not same))
+    return Report(f"tandem observe {run.path.parent.name}", headline, shown, sections, code=code)
 
 
 def _pictures(

@@ -14,8 +14,9 @@ import numpy as np
 from sim_service.registry import MachineFiles
 from tandem.estimation.consistency import mean_band
 from tandem.estimation.experiment import Seen, Truth
-from tandem.estimation.smoother import smooth
+from tandem.estimation.smoother import Smoothed, smooth
 from tandem.machines.observer.build import filter_from
+from tandem.machines.observer.studies.imported import Part
 from tandem.machines.observer.studies.normalised import consistency, output_slopes
 
 EVERY = 20  # steps between instants that are kept
@@ -37,29 +38,42 @@ class SmoothedRecord(NamedTuple):
 
 
 def smooth_record(
-    sources: MachineFiles, changed: dict[str, float], columns: Mapping[str, np.ndarray], watch: Sequence[str] = ()
-) -> SmoothedRecord:
-    """`columns`: of the record's steps, the observer's inputs by name; `watch`: outputs whose covariances are asked."""
+    sources: MachineFiles, changed: dict[str, float], columns: Mapping[str, np.ndarray], watch: Sequence[str] = (),
+    parts: Sequence[Part] | None = None,
+) -> SmoothedRecord:  # fmt: skip
+    """`columns`: of the record's steps, the observer's inputs by name; `watch`: outputs whose covariances are asked;
+    `parts`: of an imported record."""
+    parts = parts or (Part(0, len(next(iter(columns.values()))), None),)
     filter, sensors = filter_from(sources.toml(), sources, changed)
     own, h = filter.observed, filter.h
     steps = len(next(iter(columns.values())))
     inputs = np.stack([columns[q.name] for q in own.machine.inputs], axis=1)
-    readings = np.full((steps, len(sensors.rows)), np.nan)
+    readings, begins = np.full((steps, len(sensors.rows)), np.nan), {part.first for part in parts}
     for i, (name, sensor) in enumerate(zip(sensors.names, sensors.sensor, strict=True)):
         values, last = columns["measured_" + name.replace(".", "_")], -1
         ages = columns.get(f"age_{sensor}", np.zeros(steps))
         for k in range(steps):
             of = k - floor(ages[k] / h + 0.5)
+            if k in begins:
+                last = k - 1
             if values[k] != 0.0 and not isnan(values[k]) and of > last:
                 last = of
                 readings[of, i] = values[k]
     seen = Seen(readings, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)), np.ones_like(readings),
                 np.zeros((0, 0)))  # fmt: skip
     innovations: list[np.ndarray] = []
-    found = smooth(
-        filter, Truth(seen, inputs, EVERY, filter.params, own.machine),
-        lambda: innovations.append(filter.memory.innovations.copy()),
-    )  # fmt: skip
+    pieces: list[Smoothed] = []
+    for part in parts:
+        filter, _ = filter_from(sources.toml(), sources, changed, part.state)
+        some = slice(part.first, part.behind)
+        of_part = seen._replace(readings=readings[some], factors=seen.factors[some])
+        piece = smooth(
+            filter, Truth(of_part, inputs[some], EVERY, filter.params, own.machine),
+            lambda filter=filter: innovations.append(filter.memory.innovations.copy()),  # type: ignore[misc]
+        )  # fmt: skip
+        pieces.append(piece)
+    found = Smoothed(*(np.concatenate(each) for each in zip(*pieces, strict=True)))
+    kept = np.concatenate([np.arange(p.first, p.behind, EVERY) for p in parts])
     n = len(own.coordinates)
     further = [own.estimable[k].name for k in filter.which] + [b.name.replace(".", "_") for b in sensors.biases]
     names = [c.name for c in own.coordinates] + further
@@ -73,7 +87,7 @@ def smooth_record(
         filter.memory.estimate[:] = estimate
         P = filter.covariance()
         if watched:
-            H = output_slopes(filter, watched, inputs[k * EVERY], np.sqrt(np.diag(P)))
+            H = output_slopes(filter, watched, inputs[kept[k]], np.sqrt(np.diag(P)))
             for spread, cov in zip(spreads, (P, found.covariances[k]), strict=True):
                 spread.append(H @ (cov + Q) @ H.T)
         for side, correction in enumerate((np.zeros(filter.order), found.corrections[k])):
@@ -83,7 +97,7 @@ def smooth_record(
                     params[own.estimable[which].parameter] = extra[i]
             if correction[:n].any():
                 own.correct(state, params, own.machine.tables, work, correction[:n].copy())
-            own.machine.step(state, inputs[k * EVERY].copy(), params, own.machine.tables, work, h)
+            own.machine.step(state, inputs[kept[k]].copy(), params, own.machine.tables, work, h)
             for name, value in zip(outputs, work, strict=False):
                 sides[side].setdefault(name, []).append(float(value))
             for name, value in zip(further, extra, strict=True):
@@ -93,7 +107,7 @@ def smooth_record(
                 sides[side].setdefault(name, []).append(float(value))
     forward, smoothed, sigma, sigma_smoothed = ({n: np.array(v) for n, v in side.items()} for side in sides)
     return SmoothedRecord(
-        np.arange(0, steps, EVERY), forward, smoothed, sigma, sigma_smoothed,
+        kept, forward, smoothed, sigma, sigma_smoothed,
         _normalised(np.array(innovations), sensors.names), watched, np.array(spreads[0]), np.array(spreads[1]),
         tuple(q.name for q in own.machine.outputs if q.name in watched and q.unit == "rad"),
     )  # fmt: skip
