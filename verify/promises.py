@@ -114,6 +114,8 @@ _PHYSICS = (
 _ESTIMATION = (
     Promise("observers", "The car's filter keeps its bounds of error and its covariance is honest, over 20 drives.",
             "estimation.observers:observers", 8),
+    Promise("observer-ferrari", "Side-slip of a real car at its limit within 0.5 deg rms, honest, in 1/5 of its time.",
+            "estimation.observer_ferrari:observer_ferrari", 2, needs=("real data",), drill={}),
     Promise("late-readings", "Late readings give the estimate of timely ones, within 2 ms a step.",
             "estimation.late_readings:late_readings", 1, needs=_ALONE, quick={"seconds": 2.0, "rounds": 1}),
     Promise("look-ahead-warnings", "The look ahead warns 0.5 s before 90 % of losses of control.",
