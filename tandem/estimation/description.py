@@ -6,6 +6,7 @@ random walk over one second; a sensor with either has a state of the filter for 
 in an experiment the true offset is drawn from it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import cos, inf, radians, sin, sqrt
@@ -266,7 +267,7 @@ def turned(direction: np.ndarray, angles: np.ndarray) -> np.ndarray:
     return out
 
 
-def spread(given: dict[str, Walk], names: list[str], where: str) -> np.ndarray:
+def spread(given: Mapping[str, Walk], names: list[str], where: str) -> np.ndarray:
     """Standard deviations of these states, three rows: at the start, of the walk, of that in rough steps."""
     out = np.zeros((3, len(names)))
     out[0] = np.nan

@@ -39,7 +39,9 @@ def read_tuning(
     if estimated:
         parts.append(spread(quantities, estimated, f"{where}: filter.quantities"))
     parts.append(np.array([[b.start, b.walk, 0.0] for b in sensors.biases]).reshape(-1, 3).T)
-    return Tuning(*np.hstack(parts), _narrowed(observed, estimated, quantities, f"{where}: filter.quantities"))
+    start, walk, rough = np.hstack(parts)
+    limits = _narrowed(observed, estimated, quantities, f"{where}: filter.quantities")
+    return Tuning(start, walk, rough, limits)
 
 
 def _limits(observed: Observed, estimated: Sequence[str]) -> np.ndarray:

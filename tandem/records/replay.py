@@ -184,6 +184,27 @@ def _silent(model: Machine) -> Machine:
     return Machine("nothing", model.inputs, nothing, nothing, model.parameters, _no_step)
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What the steps of a replay are given, before any is made."""
+
+    run: Run
+    config: Config
+    model: Machine
+    params: np.ndarray
+    instants: np.ndarray
+    epochs: np.ndarray  # of each step's block
+    values: np.ndarray  # a row a step; NaN: nothing
+
+
+def _inputs(
+    run: Run, topic: Topic, config: Config, model: Machine, params: np.ndarray, plan: Plan, instants: np.ndarray
+) -> Inputs:
+    values = replay(Simulation(config, _silent(model), params.copy()), plan)[:, : len(model.inputs)]
+    epochs = topic.blocks["epoch"][plan.which].astype(np.int64)
+    return Inputs(run, config, model, params, instants, epochs, values)
+
+
 def refuse_contradictions(asked: Asked) -> None:
     """What no record can be asked for."""
     if asked.mode not in MODES:
@@ -200,19 +221,6 @@ def refuse_contradictions(asked: Asked) -> None:
             raise ConfigError(f"{key}: an exact replay repeats the steps of the record; use --mode ideal")
     if asked.mode == "exact" and (asked.from_s, asked.to_s) != (None, None):
         raise ConfigError("--from, --to: an exact replay needs every step from the first on; use --mode ideal")
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What the steps of a replay are given, before any is made."""
-
-    run: Run
-    config: Config
-    model: Machine
-    params: np.ndarray
-    instants: np.ndarray
-    epochs: np.ndarray  # of each step's block
-    values: np.ndarray  # a row a step; NaN: nothing
 
 
 def replay_run(
@@ -249,19 +257,17 @@ def replay_run(
     if LOOK_AHEAD.topic in run.topics and as_it_was and watch is None:
         predictions = PredictionsAgain(run, config, model, params, plan, asked.predictions)
         watch = Watch(predictions.every, predictions.look)
-    simulated_s = len(plan) * config.step_ns * 1e-9
     begun_steps, parts = now_ns(), None
     reported = np.zeros((len(plan), len(replay_flags.REPORTED)), np.int64)
     if stepped is None:
         quick = for_many_steps(model, len(plan), config.sim.code)
         results = _run_plan(Simulation(config, quick, params.copy()), plan, config, asked, progress, watch, reported)
     else:
-        values = replay(Simulation(config, _silent(model), params.copy()), plan)[:, : len(model.inputs)]
+        given = _inputs(run, topic, config, model, params, plan, instants)
         begun_steps = now_ns()
-        epochs = topic.blocks["epoch"][plan.which].astype(np.int64)
-        some, results, parts = stepped(Inputs(run, config, model, params, instants, epochs, values))
+        some, results, parts = stepped(given)
         instants = instants[some]
-        simulated_s = len(instants) * config.step_ns * 1e-9
+    simulated_s = len(instants) * config.step_ns * 1e-9
     step_ns = now_ns() - begun_steps
     wall_s = (now_ns() - begun) * 1e-9
     n = len(results)

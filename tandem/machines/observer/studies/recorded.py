@@ -217,10 +217,10 @@ def _rows(shown: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     for q in list(dict.fromkeys(q for n in names for q in shown[n].get("errors", {}))):
         rows.append((f"error, rms, of {q}", *(f"{shown[n]['errors'].get(q, float('nan')):.4g}" for n in names)))
     for q in list(dict.fromkeys(q for n in names for q in shown[n].get("windows", {}))):
-        cells = [shown[n]["windows"].get(q) for n in names]
+        of_windows = [shown[n]["windows"].get(q) for n in names]
         rows.append((
             f"error of {q} in windows of {WINDOW_S:g} s, rms: median; worst",
-            *("" if w is None else f"{w['median']:.4g}; {w['worst']:.4g} at {w['worst_at_s']:g} s" for w in cells),
+            *("" if w is None else f"{w['median']:.4g}; {w['worst']:.4g} at {w['worst_at_s']:g} s" for w in of_windows),
         ))  # fmt: skip
     for q in list(dict.fromkeys(q for n in names for q in shown[n]["supported"])):
         rows.append((f"{q}", *(supported(shown[n]["supported"].get(q, 0.0)) for n in names)))
