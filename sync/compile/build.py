@@ -253,7 +253,7 @@ def _compile(name: str) -> None:
         try:
             stamps.note_compiled(code.file_of(name))
         except OSError as error:
-            code.not_kept(code.cache_directory(), error)
+            code.report_unstored(code.cache_directory(), error)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def own_folder(folder: Path) -> None:
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = each.stat()
         except OSError as error:
-            raise ConfigError(_cannot_be_kept(each, error)) from None
+            raise ConfigError(_cannot_store(each, error)) from None
         # a sticky folder above is enough; in ours, others could add files
         if wrong := others_change(found, sticky_is_enough=each != folder):
             right = "empty it and chmod 700 it, or " if found.st_uid in (os.geteuid(), 0) else ""
@@ -77,7 +77,7 @@ def own_folder(folder: Path) -> None:
             )
 
 
-def _cannot_be_kept(folder: Path, error: OSError) -> str:
+def _cannot_store(folder: Path, error: OSError) -> str:
     return (
         f"{folder}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder with room that"
         " you can write to"
@@ -87,9 +87,9 @@ def _cannot_be_kept(folder: Path, error: OSError) -> str:
 lost: list[str] = []  # what this process compiled and could not keep, in words
 
 
-def not_kept(folder: Path, error: OSError) -> None:
+def report_unstored(folder: Path, error: OSError) -> None:
     """Code is used as it is and not kept: said once. Where code is compiled for others, they refuse (build.py)."""
-    text = _cannot_be_kept(folder, error)
+    text = _cannot_store(folder, error)
     if text not in lost:
         lost.append(text)
         if sys.argv[1:] != [FOR_OTHERS]:

@@ -295,7 +295,7 @@ def _save(self: Any, sig: Any, data: Any) -> None:
     try:
         _numba_save(self, sig, data)
     except OSError as error:
-        dependencies.not_kept(dependencies.cache_directory(), error)
+        dependencies.report_unstored(dependencies.cache_directory(), error)
 
 
 def _enable_caching(self: Any) -> None:
@@ -306,6 +306,6 @@ def _enable_caching(self: Any) -> None:
         try:
             os.rmdir(tempfile.mkdtemp(dir=folder))
         except OSError as error:
-            dependencies.not_kept(folder, error)
+            dependencies.report_unstored(folder, error)
         else:
             raise

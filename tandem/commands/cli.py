@@ -252,6 +252,7 @@ RunPath = Annotated[
 OtherRunPath = Annotated[Path, typer.Argument(metavar="OTHER", help="The run to compare it with, given likewise.")]
 
 
+# long: its arguments are its options
 @app.command(rich_help_panel=RECORDS)
 def replay(
     run: RunPath,

@@ -158,7 +158,8 @@ class _Series:
         there = np.isfinite(values)
         if there.sum() < 2:
             raise ConfigError(f"{path}: column {name}: {there.sum()} of {len(there)} rows have a number; it takes two")
-        self.t, self.values = (t, values) if there.all() else (t[there], values[there])
+        self.t: np.ndarray = t if there.all() else t[there]
+        self.values: np.ndarray = values if there.all() else values[there]
         self._behind_gap = _wide(self.t)
 
     def at(self, instants: np.ndarray) -> np.ndarray:
@@ -430,8 +431,8 @@ def _window(
     if not whole or not np.isfinite([*start.values()]).all() or (whole < count and not shorten):
         return None
     ends = ends[:whole]
-    kept = {key: values[:whole] for key, values in measured.items()}
-    return Window(name, float(begins[0]), float(ends[-1]), fitted, rows[:whole], kept, start)
+    within = {key: values[:whole] for key, values in measured.items()}
+    return Window(name, float(begins[0]), float(ends[-1]), fitted, rows[:whole], within, start)
 
 
 def _refuse_constant(windows: list[Window], sources: Sources, where: str) -> None:

@@ -267,48 +267,54 @@ def replay_run(
         begun_steps = now_ns()
         some, results, parts = stepped(given)
         instants = instants[some]
-    simulated_s = len(instants) * config.step_ns * 1e-9
-    step_ns = now_ns() - begun_steps
-    wall_s = (now_ns() - begun) * 1e-9
+    times = {"wall_s": (now_ns() - begun) * 1e-9, "read_s": read_ns * 1e-9, "step_s": (now_ns() - begun_steps) * 1e-9}
     n = len(results)
     done = Replayed(run, config, model, params, plan, results, reported[:n], instants[:n], {}, parts)
     done.figures = {
+        **_figures(done, topic, asked, times, len(results) < len(instants)),
+        "commands_left_out": left_out,
+        "parameters": "made here" if as_then is None else "recorded",
+        "parameters_differ": int(
+            np.count_nonzero(made_words(model, params).view(np.int64) != made_words(made, made_params).view(np.int64))
+        ),
+        "look_ahead": predictions.figures() if predictions is not None else None,
+    }
+    if asked.mode == "ideal":
+        done.figures["against"] = _against(done, topic, asked)
+    return done
+
+
+def _figures(done: Replayed, topic: Topic, asked: Asked, times: dict[str, float], diverged: bool) -> dict[str, Any]:
+    run, config, n = done.run, done.config, len(done.results)
+    simulated_s = n * config.step_ns * 1e-9
+    columns = done.columns()
+    found = {
         "mode": asked.mode,
         "run": str(run.path),
-        "steps": len(results),
+        "steps": n,
         "recorded_steps": len(run.topics["/step"]) if "/step" in run.topics else 0,
         # recorded, but from a simulator that had begun before the record
-        "steps_before": plan.first if asked.mode == "exact" else 0,
-        "stopped": plan.stopped,
-        "diverged": len(results) < len(instants),
+        "steps_before": done.plan.first if asked.mode == "exact" else 0,
+        "stopped": done.plan.stopped,
+        "diverged": diverged,
         "diverged_steps": int(np.count_nonzero(done.reported[:, replay_flags.REPORTED.index(DIVERGED)])),
         "simulated_s": round(simulated_s, 6),
-        "wall_s": round(wall_s, 4),
-        "read_s": round(read_ns * 1e-9, 4),
-        "step_s": round(step_ns * 1e-9, 4),
-        "real_time_factor": round(simulated_s / wall_s, 1),
+        **{name: round(seconds, 4) for name, seconds in times.items()},
+        "real_time_factor": round(simulated_s / times["wall_s"], 1),
         "missing_blocks": topic.missing,
-        "commands_left_out": left_out,
         "record_ended": run.ended,
         "record_damage": run.losses,
         "deleted": run.deleted.sentence(run.begun) if run.deleted else None,
         "delay_ms": asked.delay_ms,
         "jitter_ms": asked.jitter_ms,
-        "parameters": "made here" if as_then is None else "recorded",
-        "parameters_differ": int(
-            np.count_nonzero(made_words(model, params).view(np.int64) != made_words(made, made_params).view(np.int64))
-        ),
         "other_facts": other_facts(run),
         **_compare(done),
         "efforts": efforts_again(run, config),
-        "look_ahead": predictions.figures() if predictions is not None else None,
+        "measured": beside_measured(measured(run), done.instants + config.step_ns, columns),
     }
-    if "step_error" in (columns := done.columns()) and n:
-        done.figures["step_error"] = float(columns["step_error"].max()) or None  # zero all along: not estimated
-    done.figures["measured"] = beside_measured(measured(run), done.instants + config.step_ns, done.columns())
-    if asked.mode == "ideal":
-        done.figures["against"] = _against(done, topic, asked)
-    return done
+    if "step_error" in columns and n:
+        found["step_error"] = float(columns["step_error"].max()) or None  # zero all along: not estimated
+    return found
 
 
 def _exact_plan(run: Run, topic: Topic, config: Config) -> Plan:

@@ -106,7 +106,7 @@ _TROUBLES: tuple[tuple[Callable[[Health], Any], str, str], ...] = (
     (lambda h: not h.sim, RED, "simulator gone: no step for {h.silent_s:.0f} s"),
     (lambda h: h.silent_s is None, _AMBER, "waiting for the first step"),
     (lambda h: h.status & _DIVERGED, RED, "the model diverged: its state was not finite or out of bounds"),
-    (lambda h: h.paused and h.silent_s > SILENT_S, _BLUE, "paused"),
+    (lambda h: h.paused and (h.silent_s or 0.0) > SILENT_S, _BLUE, "paused"),
     (lambda h: not h.daq, RED, "input gone: the DAQ has ended; {h.instead}"),
     (lambda h: h.still and h.stages, RED, "input lost: the model stands still until it is fresh again ({h.stages})"),
     (lambda h: h.still, RED, "no step for {h.silent_s:.1f} s"),

@@ -86,8 +86,8 @@ def observed_order(
 def straightened(first: State) -> State:
     """The same state in a system with straight code (natural/straight.py), all of which is there."""
     system = first.system
-    straight.compile_functions(system.ints, system.reals, lambda *_: None)
     words = straight.Words(system.ints, system.reals)
+    words.compile()
     assert words.complete
     tables = straight.with_code(Tables(system.ints, system.reals), 0, words.values)
     return State(replace(system, ints=tables.ints, reals=tables.floats), first.vector.copy())

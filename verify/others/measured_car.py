@@ -51,8 +51,8 @@ def measured_car() -> Iterator[Row]:
             yield figure(f"identified from {fitted} in", time.perf_counter() - begun, "s")
             values = dict(zip(found.problem.names, found.values.tolist(), strict=True))
             for name, *_, low, high, remark in rows(found):
-                said = f"{values[name]:.4g}; {low} to {high}" + f"; {remark}" * bool(remark)
-                yield figure(f"from {fitted}: {name}; interval", said)
+                stated = f"{values[name]:.4g}; {low} to {high}" + f"; {remark}" * bool(remark)
+                yield figure(f"from {fitted}: {name}; interval", stated)
             done = validate(study(file, fitted, unused), settings=values)
             for name, accuracy in done.unused.items():
                 what = f"from {fitted}, of {unused}: {name} explained"

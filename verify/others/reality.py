@@ -100,9 +100,9 @@ def adams_cases() -> dict[str, dict[str, Any]]:
     hanging = _hung([0.0, 0.0, 0.0], _ROD_X, forces={"spring": spring})
     hanging["points"]["hook"] = {"at": [0.0, 0.0, 1.0], "fixed": True}
     # its file says 57.3 N m/rad and 2.86 N m s/rad, its results are those of 200 and 10
-    turned = _joint("revolute", [2.0, 0, 0], _ROD_X, axis=[0.0, 1.0, 0.0])
-    turned["joints"]["turn"] = {"kind": "angle", "bodies": ["ground", "rod"], "axis": [0.0, 1.0, 0.0], "value": 0.0}
-    turned["forces"] = {"spring": {"kind": "torsion", "scalar": "turn", "stiffness": 200.0, "damping": 10.0}}
+    rotational = _joint("revolute", [2.0, 0, 0], _ROD_X, axis=[0.0, 1.0, 0.0])
+    rotational["joints"]["turn"] = {"kind": "angle", "bodies": ["ground", "rod"], "axis": [0.0, 1.0, 0.0], "value": 0.0}
+    rotational["forces"] = {"spring": {"kind": "torsion", "scalar": "turn", "stiffness": 200.0, "damping": 10.0}}
     # a link that turns about z at the origin, with next to no mass, and the rod on its end
     linked = _hung([2.0, 2.0, 0.0], _ROD_Y)
     linked["points"] |= {"O": {"at": [0.0, 0, 0], "fixed": True}, "A": {"at": [0.0, 0, 0]}, "S": {"at": [2.0, 0, 0]}}
@@ -122,7 +122,7 @@ def adams_cases() -> dict[str, dict[str, Any]]:
         "motor": {"kind": "drive", "scalar": "along", "polynomial": [0.0, 1.0, 0.0, 0.0]},
     }
     return {
-        "RotSpring": turned,
+        "RotSpring": rotational,
         "RevSpherical": linked,
         "LinActuator": moved,
         "TranSpringCB": hanging,
@@ -311,7 +311,7 @@ def gnss() -> Iterator[Row]:
     t, latitude, longitude = fixes[:, 0], np.radians(fixes[:, 1]), np.radians(fixes[:, 2])
     north = _EARTH_M * (latitude - latitude[0])
     east = _EARTH_M * np.cos(latitude[0]) * (longitude - longitude[0])
-    # velocities that the owner computed afterwards from everything, turned into east and north
+    # velocities that the owner computed afterwards from everything, rotated into east and north
     (sin_a, sin_o), (cos_a, cos_o) = (f(np.array([latitude[0], longitude[0]])) for f in (np.sin, np.cos))
     up = np.array([cos_a * cos_o, cos_a * sin_o, sin_a])
     to_east = np.array([-sin_o, cos_o, 0.0])

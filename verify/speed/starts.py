@@ -146,9 +146,9 @@ def wheel(
         site = Path(_obeyed(user, python, "-c", asked).stdout.strip())
         # what it needs it has from this environment, whose own .pth files are not read
         (site / "needed.pth").write_text("\n".join({sysconfig.get_path(key) for key in ("purelib", "platlib")}) + "\n")
-        first, said = first_step_s(user, python)
+        first, printed = first_step_s(user, python)
         yield at_most("from the first command to the first step", first, WHEEL_S, "s")
-        yield holds("nothing was compiled for it", "compiling" not in said)
+        yield holds("nothing was compiled for it", "compiling" not in printed)
         shutil.copy(ROOT / "tests" / "golden" / _GOLDEN, user)
         figures = json.loads(_obeyed(user, python, "-m", "tandem", "replay", "--json", user / _GOLDEN).stdout)
         yield holds(f"{_GOLDEN} has the same bits", figures["identical"])

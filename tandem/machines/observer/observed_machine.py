@@ -14,15 +14,15 @@ def observed_machine(
     name: str, top: dict[str, str], sources: Any, where: str, changed: dict[str, float]
 ) -> tuple[Observed, np.ndarray]:
     """What is observed, and its parameters; `top` are settings in front of its file."""
-    said = f"{where}: observed"
+    place = f"{where}: observed"
     if name.endswith(".toml"):
-        said += f" = {name!r}: machine"
+        place += f" = {name!r}: machine"
         inside = sources.inside(OBSERVED)
         if FILE not in inside.files:
             raise ConfigError(f"{where}: observed = {name!r}: its file is missing")
     else:  # a machine that needs no file
         inside = MachineFiles({FILE: f"machine = {name!r}\n".encode()}, {FILE: where})
-    return observed_of(inside.with_settings(top, f"{where}: top"), changed, said)
+    return observed_of(inside.with_settings(top, f"{where}: top"), changed, place)
 
 
 def observed_of(sources: MachineFiles, changed: dict[str, float], where: str) -> tuple[Observed, np.ndarray]:

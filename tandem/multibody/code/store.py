@@ -52,7 +52,7 @@ def write(path: Path, key: str, data: bytes) -> None:
     try:
         rewrite(path, _seal(key, data) + data)
     except OSError as error:
-        dependencies.not_kept(path.parent, error)
+        dependencies.report_unstored(path.parent, error)
     sweep(path.parent)
 
 

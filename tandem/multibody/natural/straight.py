@@ -410,10 +410,10 @@ class Words:
             np.save(text, array, allow_pickle=False)
         compile_beside("tandem.multibody.natural.straight", text.getvalue(), lambda _: self._take(), self._ended)
 
-    def _ended(self, said: str) -> None:
+    def _ended(self, error_text: str) -> None:
         self._running = False
         if not self.complete:
-            _note(said or "it is not in the cache")
+            _note(error_text or "it is not in the cache")
 
 
 @functools.cache

@@ -78,14 +78,14 @@ class _Topic:
         row = dict(_numbers(message, "", 0))
         seconds, rest = row.pop(f"{_STAMPED}.sec", 0.0), row.pop(f"{_STAMPED}.nanosec", 0.0)
         stamp = int(seconds) * 10**9 + int(rest)
-        count, kept = len(self._t_ns), len(row) + 2
+        count, stored = len(self._t_ns), len(row) + 2
         for name, value in row.items():
             column = self.columns.setdefault(name, array("d"))
-            kept += count - len(column)
+            stored += count - len(column)
             column.extend(_NONE * (count - len(column)))
             column.append(value)
         self._t_ns.append(stamp - begun_ns if stamp else logged_ns)
-        return kept
+        return stored
 
     def sheet(self) -> Sheet:
         # stamped together: the last one is the newest

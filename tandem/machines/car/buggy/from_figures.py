@@ -72,37 +72,37 @@ def tyre_dimensions(size: str) -> tuple[float, float, float, float]:
 def resolve(p: dict[str, float], figures: Figures, tyres: tuple[Tyre, Tyre]) -> tuple[dict[str, float], list[str]]:
     """All parameters, and what follows, in sentences. `tyres`: of both axles, with the radius that they shall have."""
     found = dict(p)
-    said: list[str] = []
+    changes: list[str] = []
     try:
         before = {axle: _Axle(p, axle) for axle in AXLES}
-        _moved_in_plan(found, figures, said)
+        _moved_in_plan(found, figures, changes)
         masses = _Masses(found, figures)
         for axle, tyre in zip(AXLES, tyres, strict=True):
             height = tyre.radius - masses.load(axle) / tyre.stiffness
             _move(found, axle, 2, height - found[f"{axle}_WC_z"])
-            said.append(f"{axle} wheel centre {height:.4f} m above the road, {masses.load(axle):.0f} N on a wheel")
+            changes.append(f"{axle} wheel centre {height:.4f} m above the road, {masses.load(axle):.0f} N on a wheel")
         for axle in AXLES:
             wanted = getattr(figures, f"{axle}_roll_centre")
             if wanted is not None:
-                said.append(_roll_centre(found, axle, wanted))
-        masses.place(found, said)
-        _inertias(p, found, said)
+                changes.append(_roll_centre(found, axle, wanted))
+        masses.place(found, changes)
+        _inertias(p, found, changes)
         now = {axle: _Axle(found, axle) for axle in AXLES}
         for axle in AXLES:
-            _spring(found, axle, before[axle], now[axle], getattr(figures, f"{axle}_wheel_rate"), said)
+            _spring(found, axle, before[axle], now[axle], getattr(figures, f"{axle}_wheel_rate"), changes)
             bar = getattr(figures, f"{axle}_bar_rate")
             if bar is not None:
                 found[f"{axle}_anti_roll"] = bar / now[axle].bar_lever ** 2
-                said.append(f"{axle}_anti_roll = {found[f'{axle}_anti_roll']:.0f} N/m at the lower ball joints")
+                changes.append(f"{axle}_anti_roll = {found[f'{axle}_anti_roll']:.0f} N/m at the lower ball joints")
         found["stop_rate"] = p["stop_rate"] * masses.total / masses.before
         if figures.steering_ratio is not None:
             turn = 2.0 * math.pi / (abs(now["front"].at.steer_per_rack) * figures.steering_ratio)
             found["rack_travel_per_turn"] = turn
-            said.append(f"rack_travel_per_turn = {turn:.5f} m")
+            changes.append(f"rack_travel_per_turn = {turn:.5f} m")
     except HardpointError as error:
         raise ConfigError(f"figures: no suspension has them: {error}") from None
     # last digits are those of a library of linear algebra
-    return {name: value if value == p[name] else float(f"{value:.10g}") for name, value in found.items()}, said
+    return {name: value if value == p[name] else float(f"{value:.10g}") for name, value in found.items()}, changes
 
 
 def _points(p: dict[str, float], axle: str) -> Points:
@@ -134,17 +134,17 @@ class _Axle:
         return float(up - down) / 2e-3 * 2.0 * self.at.half_track
 
 
-def _moved_in_plan(p: dict[str, float], figures: Figures, said: list[str]) -> None:
+def _moved_in_plan(p: dict[str, float], figures: Figures, changes: list[str]) -> None:
     if figures.wheelbase is not None:
         by = p["front_WC_x"] - figures.wheelbase - p["rear_WC_x"]
         _move(p, "rear", 0, by)
-        said.append(f"the points of the rear axle are moved by {by:+.4f} m along x")
+        changes.append(f"the points of the rear axle are moved by {by:+.4f} m along x")
     for axle in AXLES:
         track = getattr(figures, f"track_{axle}")
         if track is not None:
             by = 0.5 * track - p[f"{axle}_WC_y"]
             _move(p, axle, 1, by)
-            said.append(f"the points of the {axle} axle are moved by {by:+.4f} m outwards")
+            changes.append(f"the points of the {axle} axle are moved by {by:+.4f} m outwards")
 
 
 class _Masses:
@@ -164,7 +164,7 @@ class _Masses:
         """N, of one wheel."""
         return 0.5 * GRAVITY * self.total * (self.share if axle == "front" else 1.0 - self.share)
 
-    def place(self, p: dict[str, float], said: list[str]) -> None:
+    def place(self, p: dict[str, float], changes: list[str]) -> None:
         parts = _unsprung(p)
         sprung = self.total - sum(m for m, _ in parts)
         if sprung < 0.6 * self.total:
@@ -173,7 +173,7 @@ class _Masses:
         rest = np.array([self.x, 0.0, self.height]) * self.total - sum(m * c for m, c in parts)
         p["sprung_mass"], p["sprung_cg_x"], p["sprung_cg_z"] = sprung, rest[0] / sprung, rest[2] / sprung
         where = f"{p['sprung_cg_x']:.4f} m along x and {p['sprung_cg_z']:.4f} m high"
-        said.append(f"sprung_mass = {sprung:.1f} kg of {self.total:.1f} kg, its centre at {where}")
+        changes.append(f"sprung_mass = {sprung:.1f} kg of {self.total:.1f} kg, its centre at {where}")
 
 
 def _unsprung(p: dict[str, float]) -> list[tuple[float, np.ndarray]]:
@@ -188,7 +188,7 @@ def _centre(p: dict[str, float]) -> np.ndarray:
     return np.asarray(sum(m * c for m, c in parts) / sum(m for m, _ in parts))
 
 
-def _inertias(before: dict[str, float], p: dict[str, float], said: list[str]) -> None:
+def _inertias(before: dict[str, float], p: dict[str, float], changes: list[str]) -> None:
     """Of a body of the same shape and of another mass, length and width."""
 
     def size(q: dict[str, float]) -> tuple[float, float]:
@@ -200,7 +200,7 @@ def _inertias(before: dict[str, float], p: dict[str, float], said: list[str]) ->
     for name, factor in factors.items():
         p[f"sprung_{name}"] = before[f"sprung_{name}"] * mass * factor
     found = ", ".join(f"{p[f'sprung_{name}']:.0f}" for name in factors)
-    said.append(f"sprung_ixx, iyy, izz, ixz = {found} kg m2, by mass and size")
+    changes.append(f"sprung_ixx, iyy, izz, ixz = {found} kg m2, by mass and size")
 
 
 def _roll_centre(p: dict[str, float], axle: str, wanted: float) -> str:
@@ -232,7 +232,7 @@ def _roll_centre(p: dict[str, float], axle: str, wanted: float) -> str:
 
 
 def _spring(
-    p: dict[str, float], axle: str, before: _Axle, now: _Axle, wanted: float | None, said: list[str]
+    p: dict[str, float], axle: str, before: _Axle, now: _Axle, wanted: float | None, changes: list[str]
 ) -> None:  # fmt: skip
     force = now.needed / -now.ratio  # along the spring
     if wanted is None:
@@ -247,7 +247,7 @@ def _spring(
         p[f"{axle}_damper_{way}"] *= damper
     stiff = rate * now.ratio**2 - force * now.at.motion_ratio_gain
     hertz = math.sqrt(stiff * GRAVITY / now.needed) / (2.0 * math.pi)
-    said.append(
+    changes.append(
         f"{axle}_spring_rate = {rate:.0f} N/m, {axle}_spring_length = {p[f'{axle}_spring_length']:.4f} m:"
         f" {stiff:.0f} N/m at the wheel, {hertz:.2f} Hz; dampers times {damper:.2f}"
     )

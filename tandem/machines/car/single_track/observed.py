@@ -108,10 +108,10 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
         lanes = min(columns - first, LANES)
         step_along(first, which, before, inputs, params, tables, at, SUBSTEP, SUBSTEP / h)
         for j in range(lanes):
-            turned = 1.0 if first + j == S.yaw_rate else 0.0
+            diagonal = 1.0 if first + j == S.yaw_rate else 0.0
             at[_SLOPES + first + j] = at[_BY_OUTPUTS + LANES * W.ax + j]
             at[_SLOPES + _WIDE + first + j] = at[_BY_OUTPUTS + LANES * W.ay + j]
-            at[_SLOPES + 2 * _WIDE + first + j] = (at[_BY_STATE + LANES * S.yaw_rate + j] - turned) / SUBSTEP
+            at[_SLOPES + 2 * _WIDE + first + j] = (at[_BY_STATE + LANES * S.yaw_rate + j] - diagonal) / SUBSTEP
         if first == 0:
             made = view(at, _MADE, _BY_STATE)
             at[_FELT], at[_FELT + 1] = made[W.ax], made[W.ay]
@@ -156,10 +156,10 @@ def measure(signal, row, tau, at, tables, work, which, H):
     if signal in (_POSITION, _VELOCITY):
         c, s = cos(at[S.yaw]), sin(at[S.yaw])
         forward, across = d[0] * c + d[1] * s, d[1] * c - d[0] * s  # the direction, on the body
-        speed, turned = forward * ahead + across * aside, across * ahead - forward * aside
+        speed, sideways = forward * ahead + across * aside, across * ahead - forward * aside
         share = tau if signal == _POSITION else 1.0
         H[S.vx], H[S.vy] = share * forward, share * across
-        H[S.yaw_rate], H[S.yaw] = share * (across * x - forward * y), share * turned
+        H[S.yaw_rate], H[S.yaw] = share * (across * x - forward * y), share * sideways
         if signal == _VELOCITY:
             return speed
         H[S.x], H[S.y] = d[0], d[1]

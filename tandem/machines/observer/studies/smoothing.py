@@ -19,11 +19,11 @@ from tandem.machines.observer.build import filter_from
 from tandem.machines.observer.studies.imported import Part
 from tandem.machines.observer.studies.normalised import consistency, output_slopes
 
-EVERY = 20  # steps between instants that are kept
+EVERY = 20  # steps between instants that are returned
 
 
 class SmoothedRecord(NamedTuple):
-    """Of kept instants, by name: what the forward pass had, what all readings make of it, standard deviations."""
+    """Of some instants, by name: what the forward pass had, what all readings make of it, standard deviations."""
 
     steps: np.ndarray  # of the record
     forward: dict[str, np.ndarray]
@@ -73,7 +73,7 @@ def smooth_record(
         )  # fmt: skip
         pieces.append(piece)
     found = Smoothed(*(np.concatenate(each) for each in zip(*pieces, strict=True)))
-    kept = np.concatenate([np.arange(p.first, p.behind, EVERY) for p in parts])
+    chosen = np.concatenate([np.arange(p.first, p.behind, EVERY) for p in parts])
     n = len(own.coordinates)
     further = [own.estimable[k].name for k in filter.which] + [b.name.replace(".", "_") for b in sensors.biases]
     names = [c.name for c in own.coordinates] + further
@@ -87,7 +87,7 @@ def smooth_record(
         filter.memory.estimate[:] = estimate
         P = filter.covariance()
         if watched:
-            H = output_slopes(filter, watched, inputs[kept[k]], np.sqrt(np.diag(P)))
+            H = output_slopes(filter, watched, inputs[chosen[k]], np.sqrt(np.diag(P)))
             for spread, cov in zip(spreads, (P, found.covariances[k]), strict=True):
                 spread.append(H @ (cov + Q) @ H.T)
         for side, correction in enumerate((np.zeros(filter.order), found.corrections[k])):
@@ -97,7 +97,7 @@ def smooth_record(
                     params[own.estimable[which].parameter] = extra[i]
             if correction[:n].any():
                 own.correct(state, params, own.machine.tables, work, correction[:n].copy())
-            own.machine.step(state, inputs[kept[k]].copy(), params, own.machine.tables, work, h)
+            own.machine.step(state, inputs[chosen[k]].copy(), params, own.machine.tables, work, h)
             for name, value in zip(outputs, work, strict=False):
                 sides[side].setdefault(name, []).append(float(value))
             for name, value in zip(further, extra, strict=True):
@@ -107,7 +107,7 @@ def smooth_record(
                 sides[side].setdefault(name, []).append(float(value))
     forward, smoothed, sigma, sigma_smoothed = ({n: np.array(v) for n, v in side.items()} for side in sides)
     return SmoothedRecord(
-        kept, forward, smoothed, sigma, sigma_smoothed,
+        chosen, forward, smoothed, sigma, sigma_smoothed,
         _normalised(np.array(innovations), sensors.names), watched, np.array(spreads[0]), np.array(spreads[1]),
         tuple(q.name for q in own.machine.outputs if q.name in watched and q.unit == "rad"),
     )  # fmt: skip

@@ -151,7 +151,7 @@ def _cells(file: Path) -> dict[str, str]:
         raise ConfigError(f"{file}: cannot be read as a table of figures: {error}") from None
     if odd_rows := [row for row in rows if len(row) != 2 or not all(row)]:
         raise ConfigError(f"{file}: {','.join(odd_rows[0])[:60]!r}: must be NAME,VALUE, such as wheelbase,2310 mm")
-    return dict(rows)  # type: ignore[arg-type]
+    return dict(rows)
 
 
 def asked(ask: Callable[[str, str], str]) -> Answers:
