@@ -13,38 +13,6 @@ ROOT = Path(__file__).resolve().parents[1]
 WORDS = {"told", "said", "kept", "anew", "turned", "outlook", "followed", "whoever", "likeness"}
 FOLDERS = ("sync", "daq_service", "sim_service", "tandem", "verify", "docs")
 
-# files whose names are not yet renamed; delete a row with the last of its names
-NOT_YET: dict[str, set[str]] = {
-    "sync/compile/faults.py": {"said"},
-    "tandem/ensembles/estimate.py": {"told", "turned"},
-    "tandem/ensembles/gpu/dlpack.py": {"_kept", "turned"},
-    "tandem/ensembles/gpu_runs.py": {"kept"},
-    "tandem/estimation/consistency.py": {"kept"},
-    "tandem/estimation/description.py": {"turned"},
-    "tandem/estimation/ekf.py": {"begin_anew"},
-    "tandem/estimation/experiment.py": {"kept"},
-    "tandem/estimation/smoother.py": {"kept"},
-    "tandem/estimation/unscented.py": {"kept"},
-    "tandem/estimation/virtual_sensors.py": {"turned"},
-    "tandem/live/figures.py": {"followed"},
-    "tandem/live/supervisor/supervise.py": {"_said_begin", "followed"},
-    "tandem/machines/car/studies/tyre/fit.py": {"told"},
-    "tandem/machines/car/studies/tyre/shown.py": {"said"},
-    "tandem/machines/observer/studies/normalised.py": {"kept"},
-    "tandem/machines/observer/studies/twin.py": {"kept"},
-    "tandem/multibody/natural/straight.py": {"followed"},
-    "tandem/multibody/natural/unrolled.py": {"kept"},
-    "verify/estimation/late_readings.py": {"kept"},
-}
-# names inside compiled functions of the buggy, where a rename compiles the car again for minutes
-COMPILED: dict[str, set[str]] = {
-    "tandem/machines/car/buggy/driveline.py": {"PEDAL_KEPT"},
-    "tandem/machines/car/buggy/forces.py": {"turned_by"},
-    "tandem/machines/car/buggy/law.py": {"turned_by"},
-    "tandem/machines/car/buggy/observed.py": {"_TOLD", "turned", "turned_from"},
-    "tandem/machines/car/buggy/relative_forces.py": {"add_turned", "turned_by"},
-}
-
 
 def words(name: str) -> set[str]:
     """`begin_anew`, `_MOST_KEPT` and `OutlookOf` are of two or three."""
@@ -66,8 +34,7 @@ def names(tree: ast.AST) -> Iterator[str]:
 
 
 def unwanted(text: str, path: str = "") -> set[str]:
-    found = {name for name in [*names(ast.parse(text)), path] if words(name) & WORDS}
-    return found - NOT_YET.get(path, set()) - COMPILED.get(path, set())
+    return {name for name in [*names(ast.parse(text)), path] if words(name) & WORDS}
 
 
 def test_no_identifier_has_a_word_that_only_we_know() -> None:

@@ -32,11 +32,11 @@ def sentence(error: BaseException) -> str:
     """Of whatever an import raised: the compiler's finding, else the error itself; and where."""
     text = str(error)
     of_compiler = type(error).__module__.startswith("numba") or "Signature mismatch" in text
-    said = f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"
+    reason = f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"
     if of_compiler:
-        said = f"does not compile: {_meaning(text)}"
+        reason = f"does not compile: {_meaning(text)}"
     place = _place(error, text)
-    return f"{place}: {said}" if place else said
+    return f"{place}: {reason}" if place else reason
 
 
 def _meaning(text: str) -> str:

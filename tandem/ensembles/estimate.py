@@ -86,7 +86,7 @@ class Estimate:
         return np.asarray(self.values + _NORMAL_95 * self.deviations)
 
     @property
-    def told(self) -> np.ndarray:
+    def identifiable(self) -> np.ndarray:
         """Which parameters have an interval."""
         return np.asarray(np.isfinite(self.deviations))
 
@@ -103,13 +103,13 @@ class Estimate:
     @property
     def joint_factor(self) -> float:
         """How many deviations wide simultaneous intervals are: all hold at once with 95 % or more, by Bonferroni."""
-        return NormalDist().inv_cdf(1.0 - 0.025 / max(int(self.told.sum()), 1))
+        return NormalDist().inv_cdf(1.0 - 0.025 / max(int(self.identifiable.sum()), 1))
 
     @property
     def ellipsoid_factor(self) -> float:
         """How many deviations the ellipsoid reaches, within which all lie together with 95 %."""
         chi2 = needs("scipy.stats", "sweep", "tandem identify").chi2
-        return float(np.sqrt(chi2.ppf(0.95, max(int(self.told.sum()), 1))))
+        return float(np.sqrt(chi2.ppf(0.95, max(int(self.identifiable.sum()), 1))))
 
     @property
     def joint_low(self) -> np.ndarray:
@@ -121,9 +121,9 @@ class Estimate:
 
     def distance(self, values: np.ndarray) -> float:
         """Of these values from the answer, in the measure of the covariance: chi-squared if they are the true ones."""
-        told = self.told
-        scores = ((values - self.values) / self.deviations)[told]
-        return float(scores @ np.linalg.solve(self.correlation[np.ix_(told, told)], scores))
+        identifiable = self.identifiable
+        scores = ((values - self.values) / self.deviations)[identifiable]
+        return float(scores @ np.linalg.solve(self.correlation[np.ix_(identifiable, identifiable)], scores))
 
     def correlated(self) -> list[tuple[str, str, float]]:
         names = self.problem.names
@@ -352,8 +352,8 @@ def _judged(
     found = scatter(jacobian[:data] @ basis, residual[:data], windows, noises, basis.T @ priors @ basis)
     covariance = white - basis @ (basis.T @ white @ basis) @ basis.T + basis @ found.covariance @ basis.T
     combinations, unknown = [], np.zeros(n, bool)
-    spread, turned = np.linalg.eigh(covariance)
-    for direction, size in zip(turned.T, np.sqrt(np.maximum(spread, 0.0)), strict=True):
+    spread, axes = np.linalg.eigh(covariance)
+    for direction, size in zip(axes.T, np.sqrt(np.maximum(spread, 0.0)), strict=True):
         if size <= _LOOSE:
             continue
         part = np.abs(direction) > _TAKES_PART

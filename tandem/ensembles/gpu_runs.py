@@ -69,8 +69,8 @@ def program_of(sources: MachineFiles, changed: dict[str, float]) -> bytes:
     dependencies.own_cache()
     folder = dependencies.cache_directory() / "gpu"
     folder.mkdir(mode=0o700, exist_ok=True)
-    kept = folder / f"{key}.ptx"
-    if not kept.exists():
+    stored = folder / f"{key}.ptx"
+    if not stored.exists():
         with tempfile.TemporaryDirectory(dir=folder) as place:
             source, target = Path(place) / "machine.packed", Path(place) / "program.ptx"
             source.write_bytes(given)
@@ -78,8 +78,8 @@ def program_of(sources: MachineFiles, changed: dict[str, float]) -> bytes:
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=python_environment())
             if done.returncode:
                 raise TandemError(f"gpu: the machine does not compile for a GPU: {done.stderr.strip()[-500:]}")
-            os.replace(target, kept)
-    return kept.read_bytes()
+            os.replace(target, stored)
+    return stored.read_bytes()
 
 
 def on_device(worker: Worker, image: bytes) -> Start:

@@ -18,11 +18,11 @@ def nees(
 ) -> np.ndarray:
     """Of every kept estimate; `quantities` are the true values of what is estimated where the truth's do not wander,
     `chosen` some states of all."""
-    out = np.zeros(len(estimates.kept))
+    out = np.zeros(len(estimates.sampled))
     chosen = np.arange(filter.order) if chosen is None else chosen
     before = filter.memory.estimate.copy()
-    for k, kept in enumerate(estimates.kept):
-        filter.memory.estimate[:] = kept
+    for k, sampled in enumerate(estimates.sampled):
+        filter.memory.estimate[:] = sampled
         e = errors(filter, truth, k, quantities)[chosen]
         P = filter.covariance()[np.ix_(chosen, chosen)]
         scale = 1.0 / np.sqrt(np.diag(P))

@@ -255,7 +255,7 @@ class _Rows:
         self.noise.append(noise)
 
 
-def turned(direction: np.ndarray, angles: np.ndarray) -> np.ndarray:
+def rotated(direction: np.ndarray, angles: np.ndarray) -> np.ndarray:
     """An axis after small turns about x, y and z."""
     out = np.asarray(direction, float)
     for k in range(3):

@@ -302,7 +302,7 @@ def advance(model, memory, e, inputs, readings, h, linearise, measure, correct):
 
 
 @inner
-def begin_anew(model, memory):
+def restart(model, memory):
     """The estimate of the oldest step that is kept, as uncertain as at the start; what came before is forgotten."""
     sizes, notes, e, step = model.sizes, memory.notes, memory.estimate, int(memory.notes[STEP])
     history, N = sizes[Z.HISTORY], order(sizes)
@@ -370,7 +370,7 @@ def observe(model, memory, inputs, h, linearise, measure, correct):
         memory.inputs[at * count + i] = MISSING if isnan(inputs[i]) else inputs[i]
     readings = view(memory.readings, READING * rows * at, READING * rows * (at + 1))
     if not advance(model, memory, e, inputs, readings, h, linearise, measure, correct):
-        begin_anew(model, memory)
+        restart(model, memory)
     notes[STEP] = step + 1
     # the place of the next step is empty
     after = (step + 1) % history

@@ -143,11 +143,11 @@ def record(
     rows = np.ascontiguousarray(true_rows(sensors, seed)).ravel()
     bias = offsets_at_start(sensors, seed)
     walk = np.array([b.walk for b in sensors.biases])
-    kept = (steps + every - 1) // every
+    sampled = (steps + every - 1) // every
     seen = Seen(
-        np.full((steps, len(sensors.rows)), np.nan), np.zeros((kept, len(state))),
-        np.zeros((steps, len(machine.outputs))), np.zeros((kept, len(bias))), np.ones((steps, len(sensors.rows))),
-        np.zeros((kept, len(quantities))),
+        np.full((steps, len(sensors.rows)), np.nan), np.zeros((sampled, len(state))),
+        np.zeros((steps, len(machine.outputs))), np.zeros((sampled, len(bias))), np.ones((steps, len(sensors.rows))),
+        np.zeros((sampled, len(quantities))),
     )  # fmt: skip
     n = len(observed.coordinates)
     constants = [rows, sensors.noise.copy(), walk]
@@ -209,7 +209,7 @@ def _receive(
 class Estimates(NamedTuple):
     """What a filter came to: vectors of ekf.py every so many steps, outputs and innovations of every step."""
 
-    kept: np.ndarray  # before the step
+    sampled: np.ndarray  # before the step
     outputs: np.ndarray
     innovations: np.ndarray  # of each row innovation and variance
 
@@ -232,7 +232,7 @@ def _replay(model, memory, inputs, readings, factors, h, in_order, every, out, l
             if k >= late and not isnan(readings[k - late, i]):
                 ekf.take_reading(model, memory, i, k - late, 0.0, readings[k - late, i], factors[k - late, i])
         if k % every == 0:
-            put(out.kept, k // every, memory.estimate)
+            put(out.sampled, k // every, memory.estimate)
         ekf.observe(model, memory, given, h, linearise, measure, correct)
         outputs = out.outputs.shape[1]
         put(out.outputs, k, view(memory.estimate, len(memory.estimate) - outputs, len(memory.estimate)))

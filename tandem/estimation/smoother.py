@@ -63,8 +63,8 @@ def _forwards(filter: Filter, truth: Truth, k: int) -> _Step:
     for i, value in enumerate(truth.seen.readings[k]):
         if not np.isnan(value):
             filter.take(i, k, float(value), factor=float(truth.seen.factors[k, i]))
-    P, extra, kept = filter.covariance(), filter.extra.copy(), k % truth.every == 0
-    before, estimate = P.copy() if kept else None, filter.memory.estimate.copy() if kept else None
+    P, extra, sampled = filter.covariance(), filter.extra.copy(), k % truth.every == 0
+    before, estimate = P.copy() if sampled else None, filter.memory.estimate.copy() if sampled else None
     filter.observe(truth.inputs[k])
     at, F = filter.seen_at(), np.eye(N)
     F[:n, : n + q] = filter.memory.scratch[: n * (n + q)].reshape(n + q, n).T

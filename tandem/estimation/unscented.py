@@ -93,12 +93,12 @@ class Unscented:
 def replay_unscented(start: Filter, truth: Truth, walk: np.ndarray) -> Estimates:
     """What it makes of a truth's readings, each at its instant; kept as a filter of ekf.py keeps its estimates."""
     one, steps, every = Unscented(start, walk), len(truth.inputs), truth.every
-    outputs, kept = np.zeros((steps, len(one.outputs))), np.zeros((-(-steps // every), len(start.memory.estimate)))
+    outputs, sampled = np.zeros((steps, len(one.outputs))), np.zeros((-(-steps // every), len(start.memory.estimate)))
     for k in range(steps):
         if k % every == 0:
             start.put(one.state, one.params, one.extra, one.P)
-            kept[k // every] = start.memory.estimate
+            sampled[k // every] = start.memory.estimate
         one.step(truth.inputs[k], truth.seen.readings[k], truth.seen.factors[k])
         outputs[k] = one.outputs
     start.put(one.state, one.params, one.extra, one.P)
-    return Estimates(kept, outputs, np.full((steps, 2 * len(one.rows)), np.nan))
+    return Estimates(sampled, outputs, np.full((steps, 2 * len(one.rows)), np.nan))

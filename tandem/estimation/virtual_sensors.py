@@ -11,7 +11,7 @@ from numba import float64
 
 from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import kernel
-from tandem.estimation.description import Sensors, turned
+from tandem.estimation.description import Sensors, rotated
 from tandem.estimation.noise import normal_number
 from tandem.estimation.rows import R
 
@@ -36,7 +36,7 @@ def true_rows(sensors: Sensors, seed: int) -> np.ndarray:
         if sensors.misalignment[i] > 0.0:
             stream = AXES + sorted(set(sensors.sensor)).index(name)
             angles = sensors.misalignment[i] * np.array([normal_number(seed, stream, k) for k in range(3)])
-            rows[i, R.DIRECTION : R.DIRECTION + 3] = turned(rows[i, R.DIRECTION : R.DIRECTION + 3], angles)
+            rows[i, R.DIRECTION : R.DIRECTION + 3] = rotated(rows[i, R.DIRECTION : R.DIRECTION + 3], angles)
     return rows
 
 

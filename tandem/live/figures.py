@@ -46,8 +46,8 @@ def balance(outcome: Outcome) -> Balance:
     if _restarted(outcome):
         return _balance_after_restarts(outcome)
     received = sim.get("received") or {}
-    head = max(daq.get("head", 0), outcome.followed["head"])
-    blocks = max(daq.get("blocks", 0), outcome.followed["head"])
+    head = max(daq.get("head", 0), outcome.counted["head"])
+    blocks = max(daq.get("blocks", 0), outcome.counted["head"])
     unused = head - 1 - sim.get("last_seq", -1)
     return Balance(
         produced=blocks + daq.get("lost", 0),
@@ -68,7 +68,7 @@ def _balance_after_restarts(outcome: Outcome) -> Balance:
 
     Numbers go on from one start to the next; blocks that came while there was no simulator are lost.
     """
-    seen = outcome.followed
+    seen = outcome.counted
     lost_at_source = sum(life.get("lost", 0) for life in [*outcome.past.get("daq", []), outcome.reports["daq"]])
     return Balance(
         produced=seen["read"] + seen["lost"] + lost_at_source,
@@ -106,8 +106,8 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "transport": config.transport.kind,
         "seconds": round(outcome.seconds, 3),
         "first_step_s": outcome.first_step_s,
-        "steps": outcome.followed["steps"] if _restarted(outcome) else sim.get("steps", 0),
-        "steps_not_made": outcome.followed["steps_not_made"],
+        "steps": outcome.counted["steps"] if _restarted(outcome) else sim.get("steps", 0),
+        "steps_not_made": outcome.counted["steps_not_made"],
         "loops": loops,
         "bytes": daq.get("bytes", 0),
         "blocks": daq.get("blocks", 0),
@@ -134,7 +134,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
             **{key: sim.get(key, 0) for key in ("rehearsed_steps", "not_rehearsed", "late_rehearsals", "spun_ns")},
         },
         "clock": sim.get("clock", {}),
-        "ring_reader": outcome.followed,
+        "ring_reader": outcome.counted,
         "received": sim.get("received"),
         "doors": {role: _door(report) for role, report in (("daq", daq), ("sim", sim))},
         "not_newest": sim.get("not_newest", 0),

@@ -56,8 +56,8 @@ def _give_back(address: int) -> None:
 
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-for _kept in (_lent, _give_back):  # a tensor that is given back while modules are being taken down still finds them
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_kept))
+for _used in (_lent, _give_back):  # a tensor that is given back while modules are being taken down still finds them
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_used))
 
 
 def capsule(
@@ -67,19 +67,19 @@ def capsule(
 
     A capsule that nobody takes keeps it for good: a destructor would be Python, run where an exception may be pending.
     """
-    turned = shape[::-1]
+    lengths = shape[::-1]
     strides, size = [], 1
-    for length in turned:
+    for length in lengths:
         strides.append(size)
         size *= length
-    sizes = (ctypes.c_int64 * len(turned))(*turned)
-    steps = (ctypes.c_int64 * len(turned))(*strides)
+    sizes = (ctypes.c_int64 * len(lengths))(*lengths)
+    steps = (ctypes.c_int64 * len(lengths))(*strides)
     name = _NEW if versioned else _OLD
     managed = _KINDS[name]()
     if versioned:
         managed.version[0] = 1
     managed.tensor = _Tensor(
-        address, (ctypes.c_int32 * 2)(*on), len(turned), _CODES[kind.kind], 8 * kind.itemsize, 1, sizes, steps, 0
+        address, (ctypes.c_int32 * 2)(*on), len(lengths), _CODES[kind.kind], 8 * kind.itemsize, 1, sizes, steps, 0
     )
     managed.deleter = _give_back
     place = ctypes.addressof(managed)

@@ -215,7 +215,7 @@ class Outcome:
     failure: str | None = None
     code: int = 0
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
-    followed: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
     crashes: list[Crash] = field(default_factory=list)
     past: dict[str, list[dict[str, int]]] = field(default_factory=dict)  # the last figures of crashed processes
     notices: list[str] = field(default_factory=list)
@@ -255,7 +255,7 @@ class Supervisor:
         self._begun_at = time.monotonic() - _process_age_s() if begun_at is None else begun_at
         self._first_step: float | None = None
         self._begun = False
-        self._said_begin = 0.0  # when both were told to begin
+        self._begin_sent = 0.0  # when both were told to begin
         self._policy = RestartPolicy(config, group, self._note)
         self._recording = _Recording(group.recorder if folder else None, self._what_to_record, self._note)
         self._produced = Produced(config.ring("daq"))
@@ -348,7 +348,7 @@ class Supervisor:
             self.outcome.failure = f"no step, and no sign of one for {_SILENT_S:g} s"
             return False
         patience_s = seconds + (_NO_STEP_S if self._truth is None else _NO_TRUTH_S)
-        if self._first_step is None and self._begun and seconds > 0 and now - self._said_begin > patience_s:
+        if self._first_step is None and self._begun and seconds > 0 and now - self._begin_sent > patience_s:
             blocks = self._service(DAQ).status.get("blocks", 0)
             came = "the source gave no block" if not blocks else f"the source gave {blocks} blocks, and none was used"
             self.outcome.failure = (
@@ -389,7 +389,7 @@ class Supervisor:
                 )
             if daq.ready and sim.ready and "effort_fault" in sim.facts and not daq.facts.get("any_effort"):
                 raise ConfigError(sim.facts["effort_fault"])
-            self._begun, self._said_begin = True, time.monotonic()
+            self._begun, self._begin_sent = True, time.monotonic()
             off_the_loop(self._config.realtime, threading.get_native_id(), *self._group.threads)
             self._group.listen(self._hear)
             for service in services:
@@ -471,7 +471,7 @@ class Supervisor:
         outcome.crashes = self._policy.crashes
         self._count_due_steps()
         outcome.seconds = self._steps.seconds
-        outcome.followed = {**self._produced.as_dict(), **self._steps.as_dict()}
+        outcome.counted = {**self._produced.as_dict(), **self._steps.as_dict()}
         reason = outcome.failure or ("interrupted" if self.interrupted.is_set() else "all seconds done")
         outcome.record = self._recording.end(self._begun, reason, self._conclude(outcome))
         outcome.steps = self._steps.all()

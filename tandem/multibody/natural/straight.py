@@ -145,7 +145,7 @@ _REPLACED: dict[str, Any] = {
 _traced: dict[Any, Callable[..., Any]] = {}
 
 
-def followed(kernel: Any) -> Callable[..., Any]:
+def traced(kernel: Any) -> Callable[..., Any]:
     """The Python source of a kernel, and of those it calls, for expressions."""
     return trace(kernel, _REPLACED, _traced)
 
@@ -205,19 +205,19 @@ def _kernels(ints: np.ndarray, values: np.ndarray, for_gpu: bool) -> list[_Kerne
     def run_factorise(a: Mapping[str, Vector]) -> None:
         scratch = Vector(a["L"].graph, "scratch", size(P.UPDATE), False)
         more: dict[str, Any] = {"scratch": scratch, "bad": _Offset(a["bad"])}
-        followed(cholesky.factorise)(ints, work({**a, **more}))
+        traced(cholesky.factorise)(ints, work({**a, **more}))
 
     add("factorise", {**factor, "bad": 1}, {**factor, "bad": 1}, run_factorise)
 
     def run_solve(a: Mapping[str, Vector]) -> None:
         y = Vector(a["L"].graph, "y", coordinates, False)
-        followed(cholesky.solve)(ints, Parts({P.FACTOR: a["L"], P.SOLVE: y}), a["b"])
+        traced(cholesky.solve)(ints, Parts({P.FACTOR: a["L"], P.SOLVE: y}), a["b"])
 
     add("solve", {**factor, "b": coordinates}, {"b": coordinates}, run_solve)
 
     def run_assemble(a: Mapping[str, Vector]) -> None:
         of = {P.JAC: a["jac"], P.JAC_FACTOR: a["kept"], P.FACTOR: a["L"], P.PORT_K: a["K"], P.PORT_C: a["C"]}
-        followed(assembly.assemble)(ints, reals(a), Parts(of), a["ck"][0], a["cc"][0])
+        traced(assembly.assemble)(ints, reals(a), Parts(of), a["ck"][0], a["cc"][0])
 
     add(
         "assemble", {"jac": entries, "K": size(P.PORT_K), "C": size(P.PORT_C), "ck": 1, "cc": 1, **numbers},
@@ -226,48 +226,48 @@ def _kernels(ints: np.ndarray, values: np.ndarray, for_gpu: bool) -> list[_Kerne
 
     jac = of_work(v=P.V, trig=P.TRIG, r=P.R, jac=P.JAC)
     add("jacobian", {"v": forms, "trig": trig, "r": rows, **numbers}, {"jac": entries},
-        lambda a: followed(constraints.jacobian)(ints, reals(a), jac(a)))  # fmt: skip
+        lambda a: traced(constraints.jacobian)(ints, reals(a), jac(a)))  # fmt: skip
 
     def run_positions(a: Mapping[str, Vector]) -> None:
         of = Parts({P.V: a["v"], P.R: a["r"], P.TRIG: a["trig"], P.PHI: a["phi"]})
-        followed(constraints.evaluate_forms)(ints, reals(a), of, a["q"], a["inputs"])
-        followed(constraints.positions)(ints, reals(a), of, a["phi"])
+        traced(constraints.evaluate_forms)(ints, reals(a), of, a["q"], a["inputs"])
+        traced(constraints.positions)(ints, reals(a), of, a["phi"])
         _mask(ints, reals(a), a["phi"])
 
     add("positions", motion, {"v": forms, "r": rows, "trig": trig, "phi": constraints_}, run_positions)
 
     vd = of_work(vd=P.VD, vu=P.VU)
     add("rates", {**rates, "vu": forms, **numbers}, of_rates,
-        lambda a: followed(constraints.evaluate_rates)(ints, reals(a), vd(a), a["qd"], a["inputs"]))  # fmt: skip
+        lambda a: traced(constraints.evaluate_rates)(ints, reals(a), vd(a), a["qd"], a["inputs"]))  # fmt: skip
     of_velocity = of_work(v=P.V, vd=P.VD, vu=P.VU, r=P.R, rd=P.RD, trig=P.TRIG)
 
     def run_velocities(a: Mapping[str, Vector]) -> None:
         more = {"vu": a["vd"]}
-        followed(constraints.velocities)(ints, reals(a), of_velocity({**a, **more}), a["phid"])
+        traced(constraints.velocities)(ints, reals(a), of_velocity({**a, **more}), a["phid"])
 
     add("velocities", {"v": forms, "vd": forms, "r": rows, "trig": trig, **numbers}, {"rd": rows, "phid": constraints_},
         run_velocities)  # fmt: skip
     add(
         "velocity_terms", {"v": forms, "vd": forms, "vu": forms, "r": rows, "rd": rows, "trig": trig, **numbers},
         {"gamma": constraints_},
-        lambda a: followed(constraints.velocity_terms)(ints, reals(a), of_velocity(a), a["gamma"]),
+        lambda a: traced(constraints.velocity_terms)(ints, reals(a), of_velocity(a), a["gamma"]),
     )  # fmt: skip
     add("times_jacobian", {"jac": entries, "x": coordinates, "out": constraints_}, {"out": constraints_},
-        lambda a: followed(constraints.times_jacobian)(ints, a["jac"], a["x"], a["out"]))  # fmt: skip
+        lambda a: traced(constraints.times_jacobian)(ints, a["jac"], a["x"], a["out"]))  # fmt: skip
     add(
         "add_transposed", {"jac": entries, "y": constraints_, "scale": 1, "out": coordinates}, {"out": coordinates},
-        lambda a: followed(constraints.add_transposed)(ints, a["jac"], a["y"], a["scale"][0], a["out"]),
+        lambda a: traced(constraints.add_transposed)(ints, a["jac"], a["y"], a["scale"][0], a["out"]),
     )  # fmt: skip
     add("add_mass_times", {"x": coordinates, "scale": 1, "out": coordinates, **numbers}, {"out": coordinates},
-        lambda a: followed(assembly.add_mass_times)(ints, reals(a), a["x"], a["scale"][0], a["out"]))  # fmt: skip
+        lambda a: traced(assembly.add_mass_times)(ints, reals(a), a["x"], a["scale"][0], a["out"]))  # fmt: skip
 
     def run_energy(a: Mapping[str, Vector]) -> None:
-        a["energy"][0] = followed(assembly.kinetic_energy)(ints, reals(a), a["qd"])
+        a["energy"][0] = traced(assembly.kinetic_energy)(ints, reals(a), a["qd"])
 
     add("kinetic_energy", {"qd": coordinates, **numbers}, {"energy": 1}, run_energy)
     force = of_work(Q=P.FORCE, f=P.PORT_FORCE)
     add("generalised_forces", {"f": size(P.PORT_FORCE), **numbers}, {"Q": coordinates},
-        lambda a: followed(elements.generalised_forces)(ints, reals(a), force(a)))  # fmt: skip
+        lambda a: traced(elements.generalised_forces)(ints, reals(a), force(a)))  # fmt: skip
     return kernels
 
 

@@ -69,8 +69,8 @@ def assemble(ints, reals, work, ck, cc):
     word = code(ints, reals, _ASSEMBLE)
     if is_set(word):
         K, C = part(ints, work, P.PORT_K), part(ints, work, P.PORT_C)
-        kept, L = part(ints, work, P.JAC_FACTOR), part(ints, work, P.FACTOR)
-        call(word, (part(ints, work, P.JAC), K, C, number_in_memory(ck), number_in_memory(cc), reals, kept, L))
+        jac_factor, L = part(ints, work, P.JAC_FACTOR), part(ints, work, P.FACTOR)
+        call(word, (part(ints, work, P.JAC), K, C, number_in_memory(ck), number_in_memory(cc), reals, jac_factor, L))
     else:
         assembly.assemble(ints, reals, work, ck, cc)
 

@@ -46,7 +46,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.negative[row] += 1
 
     @rule(row=rows)
-    def begin_anew(self, row: int) -> None:
+    def restart(self, row: int) -> None:
         self.table[row] = 0
         self.samples[row], self.negative[row] = [], 0
 

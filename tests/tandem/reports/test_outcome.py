@@ -77,7 +77,7 @@ def test_seconds_are_those_from_the_first_to_the_last_step_whenever_anybody_look
     steps = follow(ring, words[:100], words[100:])
     assert steps.seconds == pytest.approx(399 * 5e-3, abs=1e-3)
     outcome = Outcome(seconds=steps.seconds, reports={"daq": {}, "sim": {}})
-    outcome.followed = {"read": 0, "lost": 0, "out_of_order": 0, "head": 0, **steps.as_dict()}
+    outcome.counted = {"read": 0, "lost": 0, "out_of_order": 0, "head": 0, **steps.as_dict()}
     assert figures(CONFIG, outcome)["seconds"] == pytest.approx(1.995, abs=1e-3)
 
 
@@ -99,7 +99,7 @@ def test_blocks_that_nobody_could_read_are_lost_not_superseded(ring: RingWriter)
     steps = follow(ring, step_words(100), later(step_words(50), 160))
     outcome = Outcome(reports={"daq": {}, "sim": {}}, crashes=[Crash("sim", 0.5, "killed", 0.3)])
     produced = steps.last_seq + 1 + 17  # the last of them came after the last step
-    outcome.followed = {"read": produced, "lost": 0, "out_of_order": 0, "head": produced, **steps.as_dict()}
+    outcome.counted = {"read": produced, "lost": 0, "out_of_order": 0, "head": produced, **steps.as_dict()}
     balance = figures(CONFIG, outcome)["balance"]
     assert balance["closes"] and balance["used"] == 150
     assert balance["lost"] == 17 + 5 * 61 - 1
@@ -169,8 +169,8 @@ def test_crashes_and_steps_that_were_not_made_are_in_the_headline() -> None:
 def ended(**changed: Any) -> Outcome:
     """A drive that came to nothing."""
     nothing = {"read": 0, "lost": 0, "out_of_order": 0, "head": 0, "steps": 0, "steps_lost": 0, "steps_not_made": 0}
-    followed = {**nothing, "used": 0, "unread": 0, "last_seq": -1}
-    return Outcome(**{"reports": {"daq": {}, "sim": {}}, "followed": followed, **changed})
+    counted = {**nothing, "used": 0, "unread": 0, "last_seq": -1}
+    return Outcome(**{"reports": {"daq": {}, "sim": {}}, "followed": counted, **changed})
 
 
 def run_cli(

@@ -49,7 +49,7 @@ SAME = 1e-13  # relative change of engine speed at which the iteration ends
 TINY = 1e-300  # keeps a division by zero away
 FREE = 2.0  # no pedal is near this
 HYSTERESIS = 1.1  # upshifts at no less than this times the speed of downshifts
-PEDAL_KEPT = 0.1  # a pedal within this of the one at the downshift is the same pedal
+PEDAL_HELD = 0.1  # a pedal within this of the one at the downshift is the same pedal
 
 _OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 
@@ -231,7 +231,7 @@ def shift(par, memory, throttle, axle_speed, h):
     """Decide on the gear and move the ratio on to the end of the step h. Returns the ratio (also in memory)."""
     f = min(max(throttle, 0.0), 1.0)
     memory[M.shift_clock] += h
-    if abs(f - memory[M.loaded_throttle]) > PEDAL_KEPT:
+    if abs(f - memory[M.loaded_throttle]) > PEDAL_HELD:
         memory[M.loaded_throttle] = FREE
 
     gear = memory[M.gear]

@@ -456,7 +456,7 @@ def push(x, given, params, f):
     f[at + 1] += given[P.push_y]
     f[at + 2] += given[P.push_z]
     e0, e1, e2 = three(x, CHASSIS + 3), three(x, CHASSIS + 6), three(x, CHASSIS + 9)
-    turn_chassis(x, params, f, law.turned_by(given[P.push_roll], given[P.push_pitch], given[P.push_yaw], e0, e1, e2))
+    turn_chassis(x, params, f, law.rotated_by(given[P.push_roll], given[P.push_pitch], given[P.push_yaw], e0, e1, e2))
 
 
 @inner

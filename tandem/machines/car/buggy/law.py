@@ -198,7 +198,7 @@ def air(given, v, ahead, up):
 
 
 @inner
-def turned_by(a, b, c, e0, e1, e2):
+def rotated_by(a, b, c, e0, e1, e2):
     """Moment with these components in a body's axes."""
     return (
         a * e0[0] + b * e1[0] + c * e2[0], a * e0[1] + b * e1[1] + c * e2[1], a * e0[2] + b * e1[2] + c * e2[2],

@@ -98,9 +98,9 @@ _WIDTH, _ROWS_SEEN = stride_of(_ERRORS), 8  # of these rows: six, and two more t
 _SLOPE = _ROWS + _ROWS_SEEN * _WIDTH
 _EFFECT = _SLOPE + 6 * _MOST
 _KNOWN = _EFFECT + 6
-_TOLD = _KNOWN + 1  # torque on the hand wheel, of the rear axle, pressures of the four brakes
+_OTHER_OUTPUTS = _KNOWN + 1  # torque on the hand wheel, of the rear axle, pressures of the four brakes
 # scratch: of payload.py; columns behind those of the error; solutions with them, and what changes these by a payload
-_LOADED = _TOLD + 6
+_LOADED = _OTHER_OUTPUTS + 6
 _WIDE = _LOADED + room_for_payload(_N, _ERRORS)
 _MORE = _MOST + 1 + COLUMNS
 _SOLVED = _WIDE + _MORE * _ERRORS
@@ -203,17 +203,17 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     step = relative.step_at(reals[len(reals) - _BEHIND])
     step(state, inputs, params, tables, work, h)
     at[_KNOWN] = 0.0
-    at[_TOLD], at[_TOLD + 1] = work[W.steering_torque], work[W.axle_torque]
+    at[_OTHER_OUTPUTS], at[_OTHER_OUTPUTS + 1] = work[W.steering_torque], work[W.axle_torque]
     pressures = part(ints, view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT]), relative.C.GIVEN)
     for k in range(4):
-        at[_TOLD + 2 + k] = pressures[slots.PRESSURE + k]
+        at[_OTHER_OUTPUTS + 2 + k] = pressures[slots.PRESSURE + k]
     if work[W.capped] > 0.0:
         return FAILED
     by_method = work[W.parts] == 0.0
     before = view(work, len(work) - len(state), len(work))
-    turned_from = (0.0, 0.0, 0.0)
+    rotation_from = (0.0, 0.0, 0.0)
     if not by_method:
-        turned_from = increment(
+        rotation_from = increment(
             part(ints, view(before, head[relative.STATE_AT], len(before)), Own.REF), part(ints, tree, Own.REF)
         )
         if not jacobian_at_start(before, inputs, params, tables, work, h):
@@ -224,7 +224,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     layout = view(head, head[relative.LAYOUT_AT], head[relative.NATURAL_AT])
     J, start = part(layout, scratch, ode.Part.JACOBIAN), part(layout, scratch, ode.Part.START)
     moved = part(layout, scratch, ode.Part.RATES)
-    turned = three(part(ints, room, Own.AT_X), 3) if by_method else turned_from  # before anything is placed there
+    rotation = three(part(ints, room, Own.AT_X), 3) if by_method else rotation_from  # before anything is placed there
     at[_KNOWN] = 1.0
     for i in range(6):
         at[_EFFECT + i] = 0.0
@@ -283,10 +283,10 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     of_method(R, width)
     write_rest(layout, R, width, columns, F)
     # the turn of the chassis is counted from where the step has turned it
-    share = 1.0 / (1.0 + 0.25 * dot(turned, turned))
+    share = 1.0 / (1.0 + 0.25 * dot(rotation, rotation))
     for j in range(columns):
         d = three(F, j * _ERRORS + 3)
-        c = cross(turned, d)
+        c = cross(rotation, d)
         for i in range(3):
             F[j * _ERRORS + 3 + i] = share * (d[i] - 0.5 * c[i])
     return TANGENT if by_method else ROUGH
@@ -350,7 +350,7 @@ def measure(signal, row, tau, at, tables, work, which, H):
         x = three(at, 0)
         return dot((x[0] + drawn[0], x[1] + drawn[1], x[2] + drawn[2]), d) + dot(r, u) + tau * speed
     if signal >= _FIRST_COMPARED:
-        return at[_TOLD + signal - _FIRST_COMPARED]
+        return at[_OTHER_OUTPUTS + signal - _FIRST_COMPARED]
     j = _ERRORS - 1
     if signal < _FIRST_ARM:
         j = _SPIN + signal - _FIRST_SPIN

@@ -182,7 +182,7 @@ def axle_torques(given, drive, ratio, left, right, engine):
 def on_chassis(given, v, e0, e1, e2, torque):
     """Force of the air at the centre of gravity; moment of air, drive and hand."""
     g, pitch, _ = law.air(given, v, e0, e2)
-    return g, law.turned_by(given[P.push_roll], given[P.push_pitch] + pitch - torque, given[P.push_yaw], e0, e1, e2)
+    return g, law.rotated_by(given[P.push_roll], given[P.push_pitch] + pitch - torque, given[P.push_yaw], e0, e1, e2)
 
 
 # ---- forces alone ----------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def add_force(g, Z, rows, first, last, out, at):
 
 
 @inner
-def add_turned(m, Z, rows, out, at):
+def add_rotated(m, Z, rows, out, at):
     """M . (o_j x o_i) / 2 to row i and column j."""
     for i in range(3, LANES - 1):
         a = (Z[rows + i], Z[rows + LANES + i], Z[rows + 2 * LANES + i])
@@ -433,7 +433,7 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
     add_force(M_, Z, _O, 3, _LAST, Z, _QX)
     add_force(push_, Z, _S, 3, _LAST, Z, _QX)
     add_slopes(turning_, 1.0, Z, _QX + LANES * _LAST)
-    add_turned(m, Z, _O, Z, _QX)
+    add_rotated(m, Z, _O, Z, _QX)
     p = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
     grows = by_limit * (
         brakes.friction_limit(p, w < 2, given[PRESSURE + w] + 1.0)
@@ -563,7 +563,7 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
     clear(Z, _QX, BY_GRIP)
     add_force(g_, P_, first, 0, 6, Z, _QX)
     add_force(m_, Z, _O, 3, 6, Z, _QX)
-    add_turned(m, Z, _O, Z, _QX)
+    add_rotated(m, Z, _O, Z, _QX)
     add_force(gw, P_, first, 0, 6, Z, _QW)
     add_force(mw, Z, _O, 3, 6, Z, _QW)
     for i in range(6):
@@ -592,7 +592,7 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
             clear(Z, _QX, _QX + 64)
             add_force((-pull_[0], -pull_[1], -pull_[2]), Z, _C, 0, LANES, Z, _QX)
             add_force(m_, Z, _O, 3, 6, Z, _QX)
-            add_turned(m, Z, _O, Z, _QX)
+            add_rotated(m, Z, _O, Z, _QX)
             for i in range(LANES):
                 row = i if i < 6 else own[2 * k + i - 6]
                 for j in range(LANES):

@@ -54,8 +54,8 @@ def normalised(errors: np.ndarray, spread: np.ndarray) -> tuple[float, int]:
         return float("nan"), 0
     z = errors[there] / scale[there]
     values, vectors = np.linalg.eigh(spread[np.ix_(there, there)] / np.outer(scale[there], scale[there]))
-    kept = values > _DEPENDS
-    return float(np.sum((vectors.T @ z)[kept] ** 2 / values[kept])), int(kept.sum())
+    significant = values > _DEPENDS
+    return float(np.sum((vectors.T @ z)[significant] ** 2 / values[significant])), int(significant.sum())
 
 
 @cache

@@ -177,24 +177,24 @@ def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray,
     q, first = len(filter.which), len(filter.state) + len(filter.params)
     wandered = truth.seen.quantities[-1] if truth.seen.quantities.shape[1] else setup.quantities
     into.quantities.append(wandered - filter.extra[:q])
-    return {"errors": found, "quantities": estimates.kept[:, first : first + q]}
+    return {"errors": found, "quantities": estimates.sampled[:, first : first + q]}
 
 
 def smoothed_estimates(filter: Filter, truth: Truth) -> Estimates:
     """Of all readings; outputs by a step from every kept instant, held until the next."""
     found, machine = smooth(filter, truth), filter.observed.machine
-    kept, outputs = found.estimates.copy(), np.zeros((len(truth.inputs), len(machine.outputs)))
+    sampled, outputs = found.estimates.copy(), np.zeros((len(truth.inputs), len(machine.outputs)))
     work, n = np.zeros(machine.work_size), len(filter.observed.coordinates)
     for k, estimate in enumerate(found.estimates):
         filter.memory.estimate[:] = estimate
         state, params, extra = filter.state.copy(), filter.params.copy(), filter.extra + found.corrections[k, n:]
         filter.observed.correct(state, params, machine.tables, work, found.corrections[k, :n].copy())
         filter.put(state, params, extra, found.covariances[k])
-        kept[k] = filter.memory.estimate
+        sampled[k] = filter.memory.estimate
         first = k * truth.every
         machine.step(state, truth.inputs[first].copy(), params, machine.tables, work, filter.h)
         outputs[first : first + truth.every] = work[: len(machine.outputs)]
-    return Estimates(kept, outputs, np.full((len(truth.inputs), 2 * len(filter.counters)), np.nan))
+    return Estimates(sampled, outputs, np.full((len(truth.inputs), 2 * len(filter.counters)), np.nan))
 
 
 def run(setup: Setup, forms: list[str], update: Callable[[str, float], None]) -> dict[str, Outcome]:

@@ -229,14 +229,14 @@ def _rows_of(stage: Stage, rows: Rows) -> np.ndarray:
     kappa, alpha = np.abs(rows.get("kappa", 0.0)), np.abs(rows.columns["alpha"])
     if stage.pure == "kappa":
         which = kappa < 0.02
-        told = which.any() and float(np.ptp(rows.columns["alpha"][which])) > 0.02
+        varied = which.any() and float(np.ptp(rows.columns["alpha"][which])) > 0.02
     elif stage.pure == "alpha":
         which = alpha < 0.01
-        told = which.any() and float(kappa[which].max()) > 0.03
+        varied = which.any() and float(kappa[which].max()) > 0.03
     else:
         which = (kappa > 0.02) & (alpha > 0.01)
-        told = int(which.sum()) >= 500
-    return np.asarray(which if told and which.sum() >= 100 else np.zeros(len(rows), bool))
+        varied = int(which.sum()) >= 500
+    return np.asarray(which if varied and which.sum() >= 100 else np.zeros(len(rows), bool))
 
 
 def _names(stage: Stage, rows: Rows, version: str, given: Mapping[str, float]) -> list[str]:

@@ -46,8 +46,8 @@ def tyres(found: Sequence[Mapping[str, Any]]) -> list[Section]:
 def report_tyres(command: str, found: Sequence[Mapping[str, Any]], data: Any, more: Sequence[Section] = ()) -> Report:
     names = " and ".join(tyre["name"] for tyre in found)
     remarks = sum(len(tyre["remarks"]) for tyre in found)
-    said = f"{names}: {f'{remarks} remarks' if remarks else 'nothing that changes forces is left out'}."
-    return Report(f"tandem tyre {command}", said, data, [*tyres(found), *more])
+    sentence = f"{names}: {f'{remarks} remarks' if remarks else 'nothing that changes forces is left out'}."
+    return Report(f"tandem tyre {command}", sentence, data, [*tyres(found), *more])
 
 
 def beside_rows(names: Sequence[str], found: Sequence[Mapping[str, Any]], remarks: Sequence[str] = ()) -> list[Section]:

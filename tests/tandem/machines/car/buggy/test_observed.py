@@ -287,12 +287,12 @@ def test_the_car_is_found_through_its_sensors_and_late_readings_change_nothing()
         filter = Filter(one, slippery, begin, sensors, ("grip",), tuning, H)
         estimates = replay(filter, truth, in_order)
         found.append(filter.memory.estimate.tobytes())
-        error = one.difference(truth.seen.states[-1], state_of(filter, estimates.kept[-1]), one.machine)
+        error = one.difference(truth.seen.states[-1], state_of(filter, estimates.sampled[-1]), one.machine)
         sigma = np.sqrt(np.diag(filter.covariance()))[:N]
         assert np.abs(error / sigma)[[0, 1, 14, 15]].max() < 5.0 and sigma[:2].max() < 0.6 and sigma[14:16].max() < 0.1
     assert found[0] == found[1]
 
 
-def state_of(filter, kept):
-    filter.memory.estimate[:] = kept
+def state_of(filter, sampled):
+    filter.memory.estimate[:] = sampled
     return filter.state
