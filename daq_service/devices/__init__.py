@@ -34,7 +34,8 @@ _WITH_KERNELS = frozenset({"waves", "can", "replay", "simulator", "remote", "pag
 def settings_class(config: Config, where: str = "the configuration") -> type[DeviceSettings]:
     """Of the kind of source that is named; what that kind declares of itself."""
     kind = config.source.get("kind")
-    module = importlib.import_module(_SETTINGS[kind]) if kind in _SETTINGS else _module(kind, where)
+    shipped = _SETTINGS.get(kind) if isinstance(kind, str) else None
+    module = importlib.import_module(shipped) if shipped else _module(kind, where)
     found = module.Settings
     if not (isinstance(found, type) and issubclass(found, DeviceSettings)):
         raise ConfigError(
