@@ -39,7 +39,11 @@ MACHINES = {
     "piano_multibody": "tandem.machines.piano.multibody",
 }
 # how a machine is observed: modules with `observed(machine, params)`, an Observed (tandem/estimation/contract.py)
-OBSERVED = {"buggy": "tandem.machines.car.buggy.observed", "tilting": "tandem.machines.tilting.observed"}
+OBSERVED = {
+    "buggy": "tandem.machines.car.buggy.observed",
+    "single_track": "tandem.machines.car.single_track.observed",
+    "tilting": "tandem.machines.tilting.observed",
+}
 FILE = "machine.toml"  # its name in a record
 
 

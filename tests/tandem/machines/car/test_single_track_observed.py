@@ -18,7 +18,7 @@ from tandem.machines.observer.studies.recorded import (
 )
 from tandem.records.exchange.importer import Asked, import_file
 
-CAR = CONFIGS / "vehicles" / "race_car_single_track.toml"
+CAR = CONFIGS / "vehicles" / "measured" / "race_car_single_track.toml"
 OBSERVER = CONFIGS / "observers" / "race_car.toml"
 H, N, Q = 0.01, len(MACHINE.states), len(ESTIMABLE)
 WHICH = np.arange(Q, dtype=np.int32)
