@@ -12,7 +12,7 @@ How much friction is excited: the greater of both axles' slip as a share of that
 force depends on friction by its square.
 """
 
-from math import atan2, cos, sin, sqrt, tan
+from math import atan2, cos, sin, sqrt
 
 import numpy as np
 
@@ -67,7 +67,7 @@ _PARAMETER = np.array([one.parameter for one in ESTIMABLE])
 @inner
 def sliding_share(params, along, angle, cornering):
     """Slip of an axle, as a share of that at which it slides."""
-    x, y = params[P.slip_stiffness] * along, cornering * tan(angle)
+    x, y = params[P.slip_stiffness] * along, cornering * sin(angle) / cos(angle)
     return min(sqrt(x * x + y * y) / (2.0 * params[P.friction]), 1.0)
 
 
