@@ -56,10 +56,13 @@ def observe(
             "reading, such as sideslip. Default: all of that."
         ),
     ] = None,
-    begin: Annotated[
-        float | None, typer.Option("--from", min=0.0, help="Of an imported record: from this second on.")
+    from_s: Annotated[
+        float | None,
+        typer.Option("--from", min=0.0, help="Of an imported record: from this second on. Default: its first."),
     ] = None,
-    end: Annotated[float | None, typer.Option("--to", min=0.0, help="Of an imported record: to this second.")] = None,
+    to_s: Annotated[
+        float | None, typer.Option("--to", min=0.0, help="Of an imported record: to this second. Default: its last.")
+    ] = None,
     smooth: Annotated[
         bool, typer.Option("--smooth/--no-smooth", help="Of a recorded run: smooth it (Rauch, Tung, Striebel) too.")
     ] = True,
@@ -86,11 +89,11 @@ def observe(
                     raise ConfigError(
                         f"{option}{shown_value}: {study} is a recorded run; only a twin experiment has it"
                     )
-        span = (begin or 0.0, float("inf") if end is None else end)
+        span = (from_s or 0.0, float("inf") if to_s is None else to_s)
         _over_record(study, tuning or [], truth, smooth, span, as_json, runs)
         return
     with errors():
-        only = (("--tuning", tuning[0] if tuning else None), ("--truth", truth), ("--from", begin), ("--to", end))
+        only = (("--tuning", tuning[0] if tuning else None), ("--truth", truth), ("--from", from_s), ("--to", to_s))
         for option, given in only:
             if given is not None:
                 raise ConfigError(f"{option} {given}: {study} is a twin experiment; only a recorded run has it")

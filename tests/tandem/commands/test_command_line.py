@@ -117,7 +117,8 @@ def test_options_are_in_the_mould() -> None:
             wrong.append(f"{where}: the unit stands in the help, not in the name")
         if option.default is None and option.required is False and not _explained(option):
             wrong.append(f"{where}: what it is without it is not said")
-    assert wrong == [] and numbers >= 25
+    assert not wrong, "\n".join(wrong)
+    assert numbers >= 25
 
 
 def test_arguments_are_in_capitals_and_those_of_a_command_differ() -> None:
