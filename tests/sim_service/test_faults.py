@@ -424,7 +424,7 @@ def _divides(state, inputs, params, tables, work, h):
 
 
 @pytest.mark.parametrize(
-    "then, diverged, last", [("end", [2], 2), ("anew", [2, 5, 8], 8), ("keep", [2, 3, 4, 5, 6, 7, 8, 9], 9)]
+    "then, diverged, last", [("end", [2], 2), ("reset", [2, 5, 8], 8), ("keep", [2, 3, 4, 5, 6, 7, 8, 9], 9)]
 )
 def test_a_step_that_divides_by_zero_has_diverged(
     puppet: Callable[..., str], request: pytest.FixtureRequest, then: str, diverged: list[int], last: int

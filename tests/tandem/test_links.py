@@ -170,14 +170,13 @@ def test_a_default_in_a_folder_of_another_or_behind_his_link_is_refused(
 WRITES = re.compile(r"\.write_(?:text|bytes)\(|open\([^()]*(?:\([^()]*\)[^()]*)*,\s*\"[wax]b?\+?\"|\.open\(\"[wax]")
 ALLOWED = {
     "sync/files/private.py": 1,  # `rewrite`
-    "sync/compile/build.py": 1,  # a lock in the cache
+    "sync/compile/dependencies.py": 1,  # a lock in the cache
     "sync/compile/jit.py": 1,  # a lock in the cache
     "sync/compile/shipped.py": 2,  # in the cache, this user's alone; in a wheel that is being made
     "sync/process/service.py": 1,  # /dev/null
     "sync/transport/keys.py": 1,  # in `written`
     "tandem/machines/fmu/archive.py": 1,  # exclusive, in the cache
     "tandem/multibody/natural/system.py": 1,  # a state, by the name that a program gives
-    "tandem/multibody/code/store.py": 1,  # a lock in the cache
     "tandem/calibrate/fragment.py": 1,  # in `written`
     "tandem/ensembles/gpu_runs.py": 1,  # in a temporary folder
     "tandem/ensembles/rows.py": 1,  # no link is followed

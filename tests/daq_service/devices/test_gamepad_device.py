@@ -92,7 +92,7 @@ def test_of_two_pedals_on_one_axis_only_one_is_pressed(raw: int, invert: bool) -
         ("source.axes.steering.half='positive'", r"source.axes.steering.half = 'positive': unknown key"),
         ("source.device=-1", r"source.device = -1: must be part of a name, a GUID or the number"),
         ("source.effort={channel='a', gain=1.0, limit=1.5, slew=1.0}", r"effort.limit = 1.5: is a share of the full"),
-        ("source.steering_range_deg=540.0", r"steering_range_deg = 540.0: is now inputs.steering.per_count alone"),
+        ("source.steering_range_deg=540.0", r"steering_range_deg = 540.0: unknown key"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='u2'}]",
          r"steering.type = 'u2': must be 'i2' or 'i4'"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2', counter_bits=16},"

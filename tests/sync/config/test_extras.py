@@ -36,7 +36,7 @@ def test_a_hint_names_exactly_the_packages_of_its_extra_and_this_interpreter(ext
 
 def test_every_extra_that_is_asked_for_exists() -> None:
     asked = {name for path in SOURCES for name in re.findall(r"""install_extra\(["'](\w+)["']\)""", path.read_text())}
-    assert {"can", "ni", "gamepad", "plot", "compare"} <= asked <= set(PROJECT["optional-dependencies"])
+    assert {"can", "ni", "gamepad", "plot"} <= asked <= set(PROJECT["optional-dependencies"])
 
 
 def test_no_hint_is_written_by_hand() -> None:

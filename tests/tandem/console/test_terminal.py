@@ -81,7 +81,8 @@ def test_what_the_view_says_cannot_steer_the_terminal(capsys: pytest.CaptureFixt
 LINK = "[link=https://example.org]x[/link] [/x] a\nidentical"
 FIGURES: dict[str, Any] = {
     "steps": 1, "simulated_s": 1.0, "wall_s": 1.0, "real_time_factor": 1.0, "read_s": 0.0, "step_s": 0.0,
-    "identical": False, "first_difference": {"step": 0, "channel": LINK, "recorded": 1, "replayed": 2},
+    "identical": False, "diverged": False,
+    "first_difference": {"step": 0, "channel": LINK, "recorded": 1, "replayed": 2},
     "differing_channels": [{"channel": LINK, "max": 1.0}], "mode": "exact", "parameters": "recorded",
     "other_facts": {LINK: (LINK, LINK)}, "steps_before": 0, "deleted": LINK, "stopped": "", "missing_blocks": 0,
     "delay_ms": 0.0, "jitter_ms": 0.0, "record_ended": LINK, "commands_left_out": 0,

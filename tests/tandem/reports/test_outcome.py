@@ -170,7 +170,7 @@ def ended(**changed: Any) -> Outcome:
     """A drive that came to nothing."""
     nothing = {"read": 0, "lost": 0, "out_of_order": 0, "head": 0, "steps": 0, "steps_lost": 0, "steps_not_made": 0}
     counted = {**nothing, "used": 0, "unread": 0, "last_seq": -1}
-    return Outcome(**{"reports": {"daq": {}, "sim": {}}, "followed": counted, **changed})
+    return Outcome(**{"reports": {"daq": {}, "sim": {}}, "counted": counted, **changed})
 
 
 def run_cli(
