@@ -55,6 +55,7 @@ def main_archive(release: str) -> str:
 
 def make_root(target: Path, release: str, included: str, sources: list[str]) -> None:
     """A folder, or a tar file if it is called so."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     ran("mmdebstrap", "--variant=minbase", f"--include={included}", release, target, *sources)
 
 
