@@ -260,6 +260,11 @@ class Machine:
 _SHOWN, _PLACED, _STEPPING, _EFFORTS = Shown(), Placed(), Stepping(), Efforts()  # of a machine that says nothing of it
 
 
+def nothing_given(machine: Machine) -> np.ndarray:
+    """Its inputs where nobody gives any: zeros, and NaN for those that it computes itself."""
+    return np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
+
+
 def index(quantities: tuple[Quantity, ...], name: str) -> int:
     """Position of a named quantity in its vector."""
     for position, quantity in enumerate(quantities):

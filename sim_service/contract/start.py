@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Moving, Tables, at_rest
+from sim_service.contract.machine import Machine, Moving, Tables, at_rest, nothing_given
 from sync.errors import ConfigError
 
 
@@ -37,7 +37,7 @@ def check_start(machine: Machine, names: Mapping[str, object], where: str) -> No
 def moving(machine: Machine, given: Mapping[str, float], inputs: np.ndarray | None = None) -> Machine:
     """The machine as it begins with these values, and these inputs of its first step, if they are known."""
     own = machine.of(Moving)
-    first = np.array([np.nan if q.optional else 0.0 for q in machine.inputs]) if inputs is None else inputs
+    first = nothing_given(machine) if inputs is None else inputs
 
     def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
         machine.initial(state, params, tables, work)

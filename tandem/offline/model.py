@@ -14,7 +14,7 @@ import numpy as np
 
 from sim_service.bounds import RAISED_WORDS
 from sim_service.commands import fault_of
-from sim_service.contract.machine import Machine, Parameter, Quantity
+from sim_service.contract.machine import Machine, Parameter, Quantity, nothing_given
 from sim_service.contract.scene import poses
 from sim_service.many_steps import MANY, for_many_steps
 from sim_service.registry import MachineFiles, configured, gather, is_machine, known_machines, make_machine, recorded
@@ -99,7 +99,7 @@ class Model:
         self._inputs = np.zeros(len(machine.inputs))
         self._work = np.zeros(machine.work_size)
         self._at = {q.name: i for i, q in enumerate(machine.inputs)}
-        self._given = np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
+        self._given = nothing_given(machine)
         self.reset()
 
     # ---- what it is

@@ -15,6 +15,7 @@ import numpy as np
 
 from sim_service.contract.machine import Machine, index
 from sim_service.registry import load_machine
+from tandem.machines.car.vehicle import PRESCRIBED_INPUTS
 from verify import CONFIGS
 
 H = 0.005  # s
@@ -44,6 +45,8 @@ class Car:
         self.machine, self.params = machine, params
         self.state, self.work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
         self.inputs = np.zeros(len(machine.inputs))
+        for quantity in PRESCRIBED_INPUTS:
+            self.inputs[index(machine.inputs, quantity.name)] = np.nan
         machine.initial(self.state, params, machine.tables, self.work)
         self.names = [q.name for q in machine.outputs]
         self.hand = 0.0

@@ -14,7 +14,7 @@ import numpy as np
 
 from sim_service.contract.machine import tables
 from sim_service.registry import gather, load_machine
-from tandem.machines.car.buggy import slots
+from tandem.machines.car.buggy import prescribed, slots
 from tandem.machines.car.buggy.build import assemble
 from tandem.multibody.natural.tables import ATTEMPTS, RETRIES
 from tandem.multibody.natural.tables import P as Part
@@ -36,6 +36,7 @@ def drop(step_ms: float, retries: int | None = None) -> dict[str, Any]:
     built = assemble(sources.toml(), sources, {"gear_mode": 0.0})
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     inputs = np.zeros(len(model.inputs))
+    inputs[[prescribed.SPEED, prescribed.ANGLE]] = np.nan
     model.initial(state, params, model.tables, work)
     constants = model.tables
     if retries is not None:

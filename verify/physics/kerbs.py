@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from sim_service.registry import gather
-from tandem.machines.car.buggy import build, slots
+from tandem.machines.car.buggy import build, prescribed, slots
 from tandem.machines.car.buggy.description import OUTPUTS, P, W
 from tandem.machines.car.tyres.enveloping import envelope
 from tandem.machines.car.tyres.tir import read_tir
@@ -122,6 +122,7 @@ class Coasting:
         self.machine = build._machine(built, "kerb")
         self.state, self.work = np.zeros(len(self.machine.states)), np.zeros(self.machine.work_size)
         self.inputs = np.zeros(len(self.machine.inputs))
+        self.inputs[[prescribed.SPEED, prescribed.ANGLE]] = np.nan
         self.machine.initial(self.state, self.params, self.tables, self.work)
         self.start = self.params.copy(), self.state.copy(), self.work.copy(), self.inputs.copy()
         self.push(speed, across)

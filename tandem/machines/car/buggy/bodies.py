@@ -29,6 +29,9 @@ from tandem.multibody.portable import cos_sin_turns, dot, norm
 Points = dict[str, np.ndarray]
 BODY_POINTS = 18  # of `body_points`
 WHEELS = ("fl", "fr", "rl", "rr")
+# columns of the coordinates, of every car: points of bodies; of the front corners the first point, and the axle
+POINTS = (0, 12, 15, 18, 21, 31, 34, 37, 47, 50, 60, 63)
+FIRST, AXLES = (15, 31), (24, 40)
 FRONT = ("WC", "UBJ", "LBJ", "UAF", "UAR", "LAF", "LAR", "TRO", "TRI", "SPL", "SPU")
 REAR = ("WC", "LBJ", "LAF", "LAR", "TRO", "TRI", "TOP", "CLAMP", "SPL", "SPU")
 

@@ -21,6 +21,7 @@ from sim_service.contract.machine import (
     DeviceCode,
     Efforts,
     Machine,
+    Moving,
     Placed,
     Prediction,
     Quantity,
@@ -37,7 +38,17 @@ from sync.compile.array_types import read_only
 from sync.compile.build import ensure
 from sync.config.toml import Section, check
 from sync.errors import ConfigError
-from tandem.machines.car.buggy import brake_parameters, checks, driveline, dynamics, forces, reshape, slots
+from tandem.machines.car.buggy import (
+    brake_parameters,
+    checks,
+    driveline,
+    dynamics,
+    forces,
+    prescribed,
+    reshape,
+    slots,
+    start,
+)
 from tandem.machines.car.buggy.analysis.corner import spring_rate
 from tandem.machines.car.buggy.analysis.suspension import Suspension, at_travel, rates
 from tandem.machines.car.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, body_points, build
@@ -363,6 +374,7 @@ def _machine(built: Assembled, path: str) -> Machine:
             Prediction(monitor),
             DeviceCode(device),
             Unrolling(straight_code),
+            Moving(start.GIVEN, partial(start.begin, system, path)),
         ),
     )
 
@@ -410,6 +422,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     normal = _place(system, state[:size], constants)
     inputs = np.zeros(len(INPUTS))
     inputs[_BRAKE] = 40.0
+    inputs[[prescribed.SPEED, prescribed.ANGLE]] = np.nan
     memory = state[size:]
     elements = state[system.span(Part.ELEMENT)]
     elements[slots.ENERGY] = slots.UNKNOWN  # before the first step

@@ -12,7 +12,7 @@ names the source of every figure.
 from sim_service.contract.machine import Parameter, Quantity, places
 from tandem.machines.car.buggy import brake_parameters, driveline_parameters
 from tandem.machines.car.buggy.bodies import FRONT, REAR, WHEELS
-from tandem.machines.car.vehicle import VEHICLE_INPUTS
+from tandem.machines.car.vehicle import PRESCRIBED_INPUTS, VEHICLE_INPUTS
 
 INPUTS = (
     *VEHICLE_INPUTS,
@@ -22,6 +22,7 @@ INPUTS = (
         "of the driver on the hand wheel, left positive; steering_mode 1",
         optional=True,
     ),
+    *PRESCRIBED_INPUTS,
 )
 
 _CAR = (
@@ -56,6 +57,7 @@ _CAR = (
     Quantity("drag", "N", "of the air, backwards"),
     Quantity("body_load", "N", "of the road on body and roll cage; 0 while wheels alone touch it"),
     Quantity("overturned", "1", "0: on its wheels; 1: on its side or end; 2: on its roof"),
+    Quantity("drive_force", "N", "of the road along all wheels; with a prescribed speed, and what else that takes"),
 )
 
 # of each wheel; the hook leaves them behind the states of its elements, in this order

@@ -29,6 +29,7 @@ from tandem.machines.car.buggy import (
     driveline,
     driveline_parameters,
     forces,
+    prescribed,
     slots,
     steering,
 )
@@ -38,8 +39,8 @@ from tandem.machines.car.buggy.slots import HEAD, NUMBERS, PORTS, RACK_INPUT, RA
 from tandem.machines.car.engine import drive_torque
 from tandem.multibody.finite import finite
 from tandem.multibody.natural import tables as core
-from tandem.multibody.natural.assembly import look
 from tandem.multibody.natural.augmented import step as advance
+from tandem.multibody.natural.closing import look_at_ports
 from tandem.multibody.natural.halving import estimate, extrapolate, halve
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.natural.views import part, view
@@ -158,6 +159,7 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
     # driveline, air, step
     work[W.axle_torque], work[W.drag] = left[slots.AXLE_TORQUE], left[slots.DRAG]
     work[W.body_load] = left[slots.BODY_LOAD]
+    work[W.drive_force] = work[W.force_x_fl] + work[W.force_x_fr] + work[W.force_x_rl] + work[W.force_x_rr]
     work[W.overturned] = 0.0 if e[8] > UPRIGHT else (1.0 if e[8] > -UPRIGHT else 2.0)
     work[W.gear] = memory[SHIFT]
     work[W.engine_speed] = left[slots.ENGINE]
@@ -348,11 +350,7 @@ def stop_dead(places, ints, reals, state, car, memory, previous, own, h):
     rack[1] = rack[2] = column[steering.HAND_RATE] = column[steering.HAND_SECOND] = 0.0
     report = part(ints, own, Part.DIAGNOSTIC)
     report[core.KINETIC] = report[core.ENERGY_RESIDUAL] = 0.0
-    look(ints, reals, car, own, part(ints, car, Part.Q), part(ints, car, Part.QD))
-    form, v, vd = part(ints, ints, Part.PORT_FORM), part(ints, own, Part.V), part(ints, own, Part.VD)
-    x, xd = part(ints, own, Part.X), part(ints, own, Part.XD)
-    for i in range(len(form)):
-        x[i], xd[i] = v[form[i]], vd[form[i]]
+    look_at_ports(ints, reals, car, own)
 
 
 @inner
@@ -396,7 +394,12 @@ def step(state, inputs, params, tables, work, h):
     numbers = view(reals, places[NUMBERS], len(reals))
 
     given = part(ints, own, Part.GIVEN)
+    at_speed = not isnan(inputs[prescribed.SPEED])
+    if not isnan(inputs[prescribed.ANGLE]) and params[P.steering_mode] < 0.5:
+        prescribed.steer(ints, car, memory[STEERING:SHIFT], inputs, params, numbers[slots.RACK_SIGN], h)
     torque = decide(ints, car, memory, inputs, params, given, h)
+    if at_speed:
+        prescribed.drive(ints, car, memory[LAST:STEERING], inputs, params, numbers, given, h)
 
     left = part(ints, car, Part.ELEMENT)
     before = (spinning(left, 0), spinning(left, 1), spinning(left, 2), spinning(left, 3))
@@ -408,13 +411,28 @@ def step(state, inputs, params, tables, work, h):
     lost = lost and finite(previous)  # a state that was not finite before is no step that went wrong, and must be seen
     if lost:
         stop_dead(places, ints, reals, state, car, memory, previous, own, h)
+    push = 0.0
+    if at_speed and not lost:
+        push = prescribed.correct(places, ints, reals, car, own, inputs, params, numbers, h)
     write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
+    work[W.drive_force] += push
     work[W.parts] = parts
     if lost:
         for i in range(_OUTPUTS):
             if not isfinite(work[i]):
                 work[i] = 0.0
         work[W.capped] = 2.0
+
+
+@kernel(void(VECTOR, CONSTANTS, TABLES, VECTOR), error_model="numpy")
+def show(state, params, tables, work):
+    """Outputs of a state that was moved between two steps."""
+    places, reals = tables.ints, tables.floats
+    ints, own = view(places, HEAD, len(places)), work[_OUTPUTS:]
+    car, memory = state[: places[SIZE]], state[places[SIZE] :]
+    numbers = view(reals, places[NUMBERS], len(reals))
+    look_at_ports(ints, reals, car, own)
+    write_outputs(places, ints, car, params, numbers, memory, 0.0, own, work)
 
 
 @kernel(void(FunctionType(STEP), VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64, int64, boolean))

@@ -4,18 +4,30 @@ Refused by name is what would send every step to I3AL: a road with edges, tyres 
 with a torsion bar, halved or estimated steps.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import STEP, DeviceCode, Machine, Placed, Quantity, Reshape, Tables, Unrolling, tables
+from sim_service.contract.machine import (
+    STEP,
+    DeviceCode,
+    Machine,
+    Moving,
+    Placed,
+    Quantity,
+    Reshape,
+    Tables,
+    Unrolling,
+    tables,
+)
 from sync.compile.parts import joined, lay_out, places_in, span
 from sync.errors import ConfigError
-from tandem.machines.car.buggy import dynamics, forces, relative_forces, relative_reshape, slots
+from tandem.machines.car.buggy import dynamics, forces, relative_forces, relative_reshape, slots, start
 from tandem.machines.car.buggy import relative_dynamics as relative
-from tandem.machines.car.buggy.description import PARAMETERS, P
+from tandem.machines.car.buggy.description import PARAMETERS, P, W
 from tandem.machines.car.buggy.drawn import drawn
 from tandem.machines.car.buggy.relative_dynamics import C
 from tandem.machines.car.tyres.keys import T
@@ -40,6 +52,7 @@ _NOT_SERVED = {  # parameters, and from which value on
 }  # fmt: skip
 
 
+_TURN = 0.3  # rad; so far the tree finds the natural state from where it is
 _FOR_GPU = 400  # numbers that longer parts of the generated functions (relative_device.py) leave for each other, more
 
 
@@ -79,6 +92,7 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
             ),
             _reshape(machine, built, made, code, constants, addresses, other, path),
             DeviceCode(lambda: _device(constants, addresses, made)),
+            _moving(machine, built.system, constants),
             CodeParts(code, lambda: made.functions, tuple(relative.NAMES), _KERNELS, _NO_RATES),
         )
         .without(Unrolling)
@@ -173,9 +187,35 @@ def _begin(machine: Machine, made: Generated, constants: Tables) -> Any:
         tree[:] = 0.0
         for which, values in ((Own.X, made.tree.assembled), (Own.REF, np.tile([1.0, 0.0, 0.0, 0.0], len(made.balls)))):
             tree[span(ints, which)] = values
-        relative.join(state, params, given, work)
+        relative.join(state, params, given, work, True)
 
     return initial
+
+
+def _moving(machine: Machine, system: System, constants: Tables) -> Moving:
+    """As the natural machine begins in motion. The tree follows it from where it is, turn by turn."""
+    natural, head = machine.of(Moving), constants.ints
+    assert natural is not None
+
+    def begin(
+        state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray, inputs: np.ndarray,
+        values: Mapping[str, float],
+    ) -> None:  # fmt: skip
+        size, own = int(head[relative.STATE_AT]), int(head[relative.WORK_AT])
+        of_car = tables(head[head[relative.NATURAL_AT] :], given.floats[: head[relative.FLOATS]])
+        before = float(work[W.yaw])
+        natural.begin(state[:size], params, of_car, work[:own], inputs, values)
+        yaw = float(work[W.yaw]) - before
+        turns = math.ceil(abs(yaw) / _TURN)
+        for k in range(1, turns):
+            other, room = state.copy(), work.copy()
+            start.turn_about(system, other[:size], room[:own], yaw * (k / turns - 1.0))
+            dynamics.show(other[:size], params, of_car, room[:own])
+            relative.join(other, params, given, room, True)
+            state[size:] = other[size:]
+        relative.join(state, params, given, work, False)
+
+    return Moving(natural.given, begin)
 
 
 def _tables(

@@ -21,9 +21,9 @@ step is fit. The hook itself is asked where the step ended: it leaves what outpu
 """
 
 from enum import IntEnum, auto
-from math import isfinite, sqrt
+from math import isfinite, isnan, sqrt
 
-from numba import float64, int64, void
+from numba import boolean, float64, int64, void
 
 from sim_service.contract.machine import STEP, TABLES, Tables
 from sync.compile.array_copy import copy
@@ -32,6 +32,7 @@ from sync.compile.jit import inner, kernel
 from tandem.machines.car.buggy import brake_parameters, brakes, driveline, driveline_parameters, dynamics, slots
 from tandem.machines.car.buggy.description import OUTPUTS, WHEEL, P, V, W
 from tandem.machines.car.buggy.dynamics import LAST, SHIFT, STEERING
+from tandem.machines.car.buggy.prescribed import ANGLE, SPEED
 from tandem.machines.car.buggy.relative_forces import forces, forces_and_slopes
 from tandem.machines.car.buggy.slots import HEAD, RACK_INPUT, RACK_ROW, SIZE
 from tandem.machines.car.buggy.slots import PORTS as PORTS_AT
@@ -478,6 +479,8 @@ def rosenbrock_step(method, rates, both, hook, state, inputs, params, tables, wo
     numbers = part(ints, reals, C.NUMBERS)
 
     given, left = part(ints, room, C.GIVEN), part(of_natural, car, Part.ELEMENT)
+    if not (isnan(inputs[SPEED]) and isnan(inputs[ANGLE])):
+        return False
     torque = dynamics.decide(of_natural, car, memory, inputs, params, given, h)
     place, sign, column = places[RACK_INPUT], numbers[slots.RACK_SIGN], view(memory, STEERING, SHIFT)
     rack = view(car, place, place + 3)
@@ -540,9 +543,9 @@ def step(state, inputs, params, tables, work, h):
     follow(of_natural, ints, reals, places, car, tree, room, own)
 
 
-@kernel(void(VECTOR, CONSTANTS, TABLES, VECTOR), error_model="numpy")
-def join(state, params, tables, work):
-    """The tree where a natural state is that was just found, and at rest."""
+@kernel(void(VECTOR, CONSTANTS, TABLES, VECTOR, boolean), error_model="numpy")
+def join(state, params, tables, work, at_rest):
+    """The tree where a natural state is that was just found, and as that moves; or at rest."""
     head = tables.ints
     ints, places = view(head, FRONT, len(head)), view(head, head[NATURAL_AT], len(head))
     of_natural = view(places, HEAD, len(places))
@@ -550,6 +553,6 @@ def join(state, params, tables, work):
     own = view(work, _OUTPUTS, head[WORK_AT])
     room = view(work, head[WORK_AT], head[SCRATCH_AT])
     rates = part(of_natural, own, Part.XD)
-    for i in range(len(rates)):
+    for i in range(len(rates) if at_rest else 0):
         rates[i] = 0.0
     follow(of_natural, ints, tables.floats, places, view(natural, 0, places[SIZE]), tree, room, own)

@@ -21,7 +21,7 @@ from sim_service.contract.machine import STEP, TABLES, index
 from sync.compile.jit import kernel
 from sync.errors import Diverged, TandemError
 from tandem.machines.car.studies.iso.vehicle import STEP_S, Vehicle
-from tandem.machines.car.vehicle import VEHICLE_INPUTS
+from tandem.machines.car.vehicle import PRESCRIBED_INPUTS, VEHICLE_INPUTS
 
 H = STEP_S
 _PATIENCE = 12  # times a car is waited for that has not reached its speed
@@ -179,6 +179,8 @@ class Drive:
         self.vehicle = vehicle
         self.params, self.state, self.work = vehicle.params.copy(), vehicle.state.copy(), vehicle.work.copy()
         self.inputs = np.zeros(len(model.inputs))
+        for quantity in PRESCRIBED_INPUTS:
+            self.inputs[index(model.inputs, quantity.name)] = np.nan
         self.names = {q.name: i for i, q in enumerate((*model.outputs, *model.inputs))}
         self.looks = np.array([index(model.outputs, name) for name in LOOKS])
         self.logged = np.arange(len(model.outputs))

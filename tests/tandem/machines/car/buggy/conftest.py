@@ -11,6 +11,7 @@ from sim_service.contract.machine import Machine, index
 from sim_service.registry import gather, load_machine
 from tandem.machines.car.buggy.build import Assembled, assemble
 from tandem.machines.car.buggy.description import INPUTS
+from tandem.machines.car.buggy.prescribed import ANGLE, SPEED
 
 CONFIGS = Path(__file__).resolve().parents[5] / "configs"
 VEHICLE = CONFIGS / "vehicles" / "buggy.toml"
@@ -28,6 +29,7 @@ class Car:
         self.state = np.zeros(len(self.model.states))
         self.work = np.zeros(self.model.work_size)
         self.inputs = np.zeros(len(INPUTS))
+        self.inputs[[SPEED, ANGLE]] = np.nan
         self.model.initial(self.state, self.params, self.model.tables, self.work)
 
     def __getitem__(self, name: str) -> float:

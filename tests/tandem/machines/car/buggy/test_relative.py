@@ -42,7 +42,7 @@ def inputs(k: int) -> np.ndarray:
     t = k * H
     out[index(INPUTS, "throttle")] = 0.7 if k < BRAKES else 0.0
     out[index(INPUTS, "brake_pressure_bar")] = 0.0 if k < BRAKES else min(40.0, 100.0 * H * (k - BRAKES))
-    out[index(INPUTS, "drive_torque")] = out[index(INPUTS, "hand_wheel_torque")] = np.nan
+    out[[k for k, quantity in enumerate(INPUTS) if quantity.optional]] = np.nan
     if t > 2.0:
         for i, name in enumerate(("steering_angle", "steering_speed", "steering_acceleration")):
             out[index(INPUTS, name)] = 0.5 * (3.0**i) * np.sin(3.0 * (t - 2.0) + 0.5 * np.pi * i)
