@@ -232,6 +232,7 @@ def clock(_: Path) -> Target:
 def commands(folder: Path) -> Target:
     from sim_service.command_record import LAYOUT, mode
     from sim_service.commands import CommandClient, CommandServer, NoSimulator, obey_all
+    from sim_service.contract.machine import nothing_given
     from sim_service.loop_data import MachineData
     from sim_service.registry import load_machine
     from sim_service.shapes import changeable, no_fit
@@ -262,7 +263,7 @@ def commands(folder: Path) -> Target:
     _, floats, shapes = changeable(model)
     machine = MachineData(
         state,
-        np.zeros(len(model.inputs)),
+        nothing_given(model),
         params,
         model.tables,
         work,
@@ -819,7 +820,12 @@ def parquet(folder: Path) -> Target:
 
 
 def mf4(folder: Path) -> Target:
+    """As the process that asammdf has to itself reads it."""
     from asammdf import MDF, Signal
+
+    from sync.files.limits import DecodedTooLarge
+    from tandem.records.exchange.errors import ExchangeError
+    from tandem.records.exchange.mf4_reader import open_file
 
     columns = _measured()
     time = columns.pop(next(iter(columns)))
@@ -829,7 +835,101 @@ def mf4(folder: Path) -> Target:
             mdf.append([Signal(v, time, name=n.split(" ")[0]) for n, v in columns.items()], common_timebase=True)
             mdf.save(folder / "plain.mf4", overwrite=True, compression=compression)
         seeds.append((folder / "plain.mf4").read_bytes())
-    return _imported(folder, "mf4", seeds, change.changed_blocks, 0.002, 5_000)
+    refusals = (ExchangeError, DecodedTooLarge)
+
+    def what(data: bytes) -> None:
+        found = open_file(_written(folder / "measurement.mf4", data))
+        try:
+            for sheet in found.sheets:
+                with contextlib.suppress(*refusals):
+                    sheet.load(list(sheet.columns))
+        finally:
+            found.mdf.close()
+
+    return Target("mf4", seeds, _refusing(refusals, what), change.changed_blocks, 0.002, 5_000)
+
+
+def _opened(
+    folder: Path, name: str, seeds: list[bytes], ending: Callable[[bytes], str], dbc: Path | None, count: int
+) -> Target:
+    """A measurement of some kind by its first bytes: opened, and all of its columns asked for."""
+    from sync.errors import ConfigError
+    from sync.files.limits import DecodedTooLarge
+    from tandem.records.exchange.errors import ExchangeError
+    from tandem.records.exchange.importer import open_measurement
+    from tandem.records.exchange.tables import BusNames
+
+    refusals = (ConfigError, ExchangeError, DecodedTooLarge)
+
+    def what(data: bytes) -> None:
+        found = open_measurement(_written(folder / f"m{ending(data)}", data), lambda: BusNames(dbc))
+        try:
+            for sheet in found.sheets:
+                with contextlib.suppress(*refusals):
+                    sheet.load(list(sheet.columns))
+        finally:
+            found.close()
+
+    return Target(name, seeds, _refusing(refusals, what), change.changed_bytes, 1e-6 * count, count // 50)
+
+
+def mat(folder: Path) -> Target:
+    """In the process that scipy has to itself, which takes its time to start: few."""
+    from scipy.io import savemat
+
+    columns = {name.split(" ")[0]: values for name, values in _measured().items()}
+    listed = {"name": np.array(list(columns), object), "units": np.array(["s"] * len(columns), object)}
+    seeds = []
+    for packed in (False, True):
+        savemat(
+            folder / "seed.mat", {**columns, "run": {"angle": np.arange(9.0)}, "channel": listed}, do_compression=packed
+        )
+        seeds.append((folder / "seed.mat").read_bytes())
+    return _opened(folder, "mat", seeds, lambda _: ".mat", None, 500)
+
+
+def bus_log(folder: Path) -> Target:
+    """Logs of a CAN bus, and what a DBC makes of them."""
+    import can
+
+    real = ROOT / "tests" / "data" / "real" / "rav4_can"
+    with can.LogReader(real / "rav4_20s.log") as log:
+        frames = [message for _, message in zip(range(400), log, strict=False)]
+    seeds = []
+    for suffix in (".log", ".asc", ".blf", ".trc"):
+        with can.Logger(folder / f"seed{suffix}") as out:
+            for message in frames:
+                out(message)
+        seeds.append((folder / f"seed{suffix}").read_bytes())
+
+    def ending(data: bytes) -> str:
+        known = {b"LOGG": ".blf", b"date": ".asc", b";$FI": ".trc"}
+        return known.get(data[:4], ".log")
+
+    return _opened(folder, "bus_log", seeds, ending, real / "toyota_2017_opendbc.dbc", 10_000)
+
+
+def bag(folder: Path) -> Target:
+    """Bags of ROS: those of one file."""
+    from rosbags.rosbag1 import Writer as Writer1
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    seeds = []
+    for kind, name in ((Stores.ROS2_HUMBLE, "one.mcap"), (Stores.ROS1_NOETIC, "one.bag")):
+        store = get_typestore(kind)
+        Vector: Any = store.types["geometry_msgs/msg/Vector3"]
+        two = kind is Stores.ROS2_HUMBLE
+        place = folder / name
+        made: Any = Writer(place, version=9, storage_plugin=StoragePlugin.MCAP) if two else Writer1(place)
+        with made as out:
+            topic = out.add_connection("/v", Vector.__msgtype__, typestore=store)
+            for k in range(20):
+                message = Vector(x=0.1 * k, y=0.0, z=1.0)
+                serialize = store.serialize_cdr if two else store.serialize_ros1
+                out.write(topic, 1_700_000_000_000_000_000 + 10_000_000 * k, serialize(message, Vector.__msgtype__))
+        seeds.append(next(place.glob("*.mcap")).read_bytes() if two else place.read_bytes())
+    return _opened(folder, "bag", seeds, lambda data: ".bag" if data[:4] == b"#ROS" else ".mcap", None, 5_000)
 
 
 # ---- records ---------------------------------------------------------------------------------------------------------
@@ -1013,7 +1113,8 @@ MAKERS: dict[str, Maker] = {
     maker.__name__: maker
     for maker in (
         wire, clock, commands, config, sources, manoeuvre, tir, tyre_rows, mechanism, relative_mechanism, dbc, road,
-        crg, vehicle, relative_vehicle, fmu, almanac, keys, measurement, parquet, mf4, record, replay,
+        crg, vehicle, relative_vehicle, fmu, almanac, keys, measurement, parquet, mf4, mat, bus_log, bag, record,
+        replay,
     )
 }  # fmt: skip
 

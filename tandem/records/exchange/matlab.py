@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.child_python import python_command, python_environment
 from sync.config.extras import install_extra
 from sync.errors import TandemError
 from sync.files.given import open_given
@@ -31,7 +32,7 @@ if importlib.util.find_spec("scipy") is None:
 _HDF5 = b"MATLAB 7.3"
 _DEEPEST, _LONGEST_NAME = 6, 200
 _LEAST_ROWS = 2
-_READER = (sys.executable, "-P", "-m", "tandem.records.exchange.matlab")
+_READER = "tandem.records.exchange.matlab"
 
 
 def read(path: Path) -> Measurement:
@@ -46,7 +47,8 @@ def read(path: Path) -> Measurement:
         raise ExchangeError(f"{path}: not a MATLAB file of version 5 to 7.2")
     with tempfile.TemporaryDirectory() as scratch:
         numbers = Path(scratch) / "columns.npz"
-        done = subprocess.run([*_READER, str(path), str(numbers)], capture_output=True, text=True, check=False)
+        command = python_command("-m", _READER, str(path), str(numbers))
+        done = subprocess.run(command, env=python_environment(), capture_output=True, text=True, check=False)
         if done.returncode < 0:
             raise ExchangeError(
                 f"{path}: a damaged MATLAB file: its reader crashed ({signal.Signals(-done.returncode).name})"

@@ -12,9 +12,11 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from sync.files.given import open_given
 from sync.files.limits import Budget
 from tandem.records.exchange.errors import ExchangeError
 
+_MAGIC = (b"MDF     ", b"UnFinMF ")  # the latter was not closed
 _HEAD = struct.Struct("<4sIQQ")  # what it is, reserved, its length, how many links
 _HEAD_AT = 64
 # links that are lists or hold what belongs to this block alone
@@ -32,6 +34,20 @@ _CYCLES = struct.Struct("<QQHH4xI")  # of a channel group: record id, cycles, fl
 _ZIPPED = struct.Struct("<2sBBIQQ")  # original type, how, reserved, parameter, original size, size
 _PACKED = 2  # flag of an attachment
 _COST_OF_BLOCK = 1024  # bytes of objects that the library makes of one
+
+
+def checked_file(path: Path) -> Budget:
+    """What may still be decoded of a file whose blocks were walked."""
+    try:
+        with open_given(path) as file:
+            start = file.read(8)
+    except OSError as error:
+        raise ExchangeError(f"{path}: cannot be read: {error.strerror}") from None
+    if not start.startswith(_MAGIC):
+        raise ExchangeError(f"{path}: not an MDF file: it begins with {start!r}" if start else f"{path}: is empty")
+    budget = Budget(path, path.stat().st_size)
+    check_blocks(path, budget)
+    return budget
 
 
 def check_blocks(path: Path, budget: Budget) -> None:

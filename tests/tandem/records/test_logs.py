@@ -8,13 +8,14 @@ from typing import Any
 import can
 import numpy as np
 import pytest
+from asammdf import MDF, Signal
 from hypothesis import given, settings
 from scipy.io import savemat
 
 from daq_service.devices.dbc import bits
 from sync.config.config import load
 from sync.record import Run, measured, open_run
-from tandem.records.exchange import matlab
+from tandem.records.exchange import matlab, mf4
 from tandem.records.exchange.can_frames import Frames, integers
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.importer import Asked, import_file, open_measurement
@@ -222,13 +223,21 @@ def test_a_matlab_file_has_its_vectors_structures_and_units(tmp_path: Path) -> N
         open_measurement(tmp_path / "new.mat")
 
 
-def test_a_matlab_file_that_crashes_its_reader_is_a_damaged_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["mat", "mf4"])
+def test_a_file_that_crashes_its_reader_is_a_damaged_file(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    savemat(tmp_path / "m.mat", {"t": np.arange(5.0)})
-    monkeypatch.setattr(matlab, "_READER", (sys.executable, "-c", "import os; os.abort()"))
-    with pytest.raises(ExchangeError, match=r"m.mat: a damaged MATLAB file: its reader crashed \(SIGABRT\)"):
-        open_measurement(tmp_path / "m.mat")
+    file = tmp_path / f"m.{kind}"
+    if kind == "mat":
+        savemat(file, {"t": np.arange(5.0)})
+    else:
+        with MDF(version="4.10") as mdf:
+            mdf.append([Signal(np.arange(5.0), 0.1 * np.arange(5), name="x")])
+            mdf.save(file)
+    crashing = [sys.executable, "-c", "import os; os.abort()"]
+    monkeypatch.setattr({"mat": matlab, "mf4": mf4}[kind], "python_command", lambda *_: crashing)
+    with pytest.raises(ExchangeError, match=rf"m.{kind}: a damaged M.* file: its reader crashed \(SIGABRT\)"):
+        open_measurement(file)
 
 
 @pytest.mark.parametrize("storage", ["SQLITE3", "MCAP"])
