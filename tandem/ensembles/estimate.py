@@ -1,10 +1,12 @@
 """Parameters from measurements: Gauss–Newton on the weighted difference, and what the data say about the answer.
 
 Sensitivities are exact where the machine has a tangent (tandem/ensembles/many_tangents.py), eight parameters a run;
-elsewhere central differences of whole runs, scaled by the ranges of the parameters. Both are made in threads. The
-covariance is that of residuals as they are, correlated in time (tandem/ensembles/correlated.py), of the deviation
-given or left over, whichever is larger. A direction in the space of the parameters that the data confine to no better
-than half of a range is named, and its parameters get no interval.
+elsewhere differences of whole runs, scaled by the ranges of the parameters. Both are made in threads. By differences
+the search takes one run a parameter at its begin and then learns from the runs that it makes anyhow (Broyden's rule),
+as long as these foretell each other; what it finds is judged by central differences, and searched on from while they
+promise more. The covariance is that of residuals as they are, correlated in time (tandem/ensembles/correlated.py),
+of the deviation given or left over, whichever is larger. A direction in the space of the parameters that the data
+confine to no better than half of a range is named, and its parameters get no interval.
 
 Three kinds of intervals, each of 95 %: single (±1.96 deviations: each holds its value with 95 %), simultaneous (wider,
 by Bonferroni: all hold at once with at least 95 %), and the ellipsoid of all parameters, which holds them together with
@@ -34,6 +36,12 @@ _TAKES_PART = 0.2  # of a direction of length 1
 _CLOSE = 0.95  # correlation of two parameters that is worth a word
 _ROUGH = 1e-5  # tolerance of an answer that only the noise is found from
 _AT_ONCE = 8  # parameters in a run with derivatives
+_FORETOLD = 0.5  # of a change of the residual: so far a learnt Jacobian may be off
+_WORTH = 1e-5  # of chi-squared: a gain that is worth to search on
+_SEARCHES = 3  # at most, by what central differences promise
+_ROUGHER = 1e-3  # of the same, by differences
+_ENOUGH = 1e-6  # tolerance of a search by differences: how good it is central ones say
+_NEAR = 0.1  # of chi-squared: so near, the same central differences hold
 
 
 class NotEstimated(TandemError):
@@ -171,6 +179,7 @@ class _Model:
     workers: int
     sigmas: dict[str, float] = field(default_factory=dict)
     runs: int = 0
+    _last: tuple[bytes, list[dict[str, np.ndarray]]] = (b"", [])  # values, and what they give
 
     def __post_init__(self) -> None:
         self._worker = Worker(self.problem.job)
@@ -187,6 +196,12 @@ class _Model:
         """Of every window that is fitted. Raises TandemError where a run diverges."""
         self.runs += self.problem.fitted
         return predicted(self._worker, values, range(self.problem.fitted), self.workers)
+
+    def predict_once(self, values: np.ndarray) -> list[dict[str, np.ndarray]]:
+        """The same of one thread, which may ask for what it had last again."""
+        if values.tobytes() != self._last[0]:
+            self._last = values.tobytes(), self.predict(values)
+        return list(self._last[1])
 
     def unused(self, values: np.ndarray) -> tuple[list[dict[str, np.ndarray]], tuple[str, ...]]:
         cases = range(self.problem.fitted, len(self.problem.windows))
@@ -205,14 +220,15 @@ class _Model:
         pairs = [(v, p.prior, p.prior_sigma) for v, p in zip(values, given, strict=True)]
         return np.array([(v - mean) / sigma for v, mean, sigma in pairs if mean is not None and sigma is not None])
 
-    def jacobian(self, values: np.ndarray) -> np.ndarray:
-        """Of the residual by the values in parts of their ranges."""
+    def jacobian(self, values: np.ndarray, here: np.ndarray | None = None) -> np.ndarray:
+        """Of the residual by the values in parts of their ranges. With the residual `here`, a run a parameter will do
+        for differences."""
         if not self.exact:
-            return self._by_differences(values)
+            return self._by_differences(values, here)
         found = self._by_tangents(values)
         if not np.isfinite(found).all():  # a corner of a law that has no slope there
             self.exact = False
-            return self._by_differences(values)
+            return self._by_differences(values, here)
         return found
 
     def _by_tangents(self, values: np.ndarray) -> np.ndarray:
@@ -231,20 +247,22 @@ class _Model:
         priors = [np.eye(n)[k] / p.prior_sigma for k, p in enumerate(given) if p.prior_sigma is not None]
         return np.asarray(np.vstack([*parts, *priors]) * self.range)
 
-    def _by_differences(self, values: np.ndarray) -> np.ndarray:
-        """Two runs a parameter, all at once."""
+    def _by_differences(self, values: np.ndarray, here: np.ndarray | None) -> np.ndarray:
+        """Two runs a parameter, or one, all at once."""
         n, problem = len(values), self.problem
-        step = problem.study.solver.step
-        sides = np.tile(values, (2 * n, 1))
+        step, each = problem.study.solver.step, 2 if here is None else 1
+        sides = np.tile(values, (each * n, 1))
         for k in range(n):
-            sides[2 * k, k] = min(values[k] + step * self.range[k], problem.high[k])
-            sides[2 * k + 1, k] = max(values[k] - step * self.range[k], problem.low[k])
+            up = min(values[k] + step * self.range[k], problem.high[k])
+            down = max(values[k] - step * self.range[k], problem.low[k])
+            inwards = down if problem.high[k] - values[k] < step * self.range[k] else up
+            sides[each * k : each * (k + 1), k] = (up, down) if here is None else (inwards,)
         with ThreadPoolExecutor(self.workers) as pool:
             found = list(pool.map(self._try, sides))
-        here: np.ndarray | None = None
         columns = []
         for k, name in enumerate(problem.names):
-            ends = [(side[k], r) for side, r in zip(sides[2 * k : 2 * k + 2], found[2 * k : 2 * k + 2], strict=True)]
+            part = slice(each * k, each * (k + 1))
+            ends = [(side[k], r) for side, r in zip(sides[part], found[part], strict=True)]
             good = [(at, r) for at, r in ends if r is not None]
             if len(good) < 2:  # one side diverges: the other, and here
                 here = self._try(values) if here is None else here
@@ -261,6 +279,13 @@ class _Model:
         except TandemError:
             return None
 
+    def try_once(self, values: np.ndarray) -> np.ndarray | None:
+        """The residual; None where a run diverges."""
+        try:
+            return self.residual(self.predict_once(values), values)
+        except TandemError:
+            return None
+
 
 def estimate(
     problem: Problem, only_sensitivity: bool = False, workers: int = 0, progress: Progress = lambda *_: None
@@ -268,24 +293,35 @@ def estimate(
     model = _Model(problem, workers or cores())
     optimize: Any = needs("scipy.optimize", "sweep", "tandem identify")
     try:
-        before = model.predict(problem.start)
+        before = model.predict_once(problem.start)
     except ConsentMissing:
         raise
     except TandemError as error:
         raise NotEstimated(f"{problem.job.where}: at the start: {error}") from None
     given = {name: each.sigma for name, each in problem.study.measured.items()}
     model.sigmas = {name: sigma or _left_over(problem, before, name) for name, sigma in given.items()}
-    values, iterations, message = problem.start, 0, "not fitted: sensitivities at the start"
+    values, message, after = problem.start, "not fitted: sensitivities at the start", list(before)
+    search = _Search(optimize, model, progress)
+    tolerance = problem.study.solver.tolerance if model.exact else max(problem.study.solver.tolerance, _ENOUGH)
     if not only_sensitivity:
         rounds = 1 if all(given.values()) else 3  # noise that is not given is found again with the answer
         for k in range(rounds):
-            rough = problem.study.solver.tolerance if k == rounds - 1 else max(_ROUGH, problem.study.solver.tolerance)
-            values, more, message = _solve(optimize, model, values, rough, progress)
-            iterations += more
-            left = model.predict(values)
-            model.sigmas = {name: sigma or _left_over(problem, left, name) for name, sigma in given.items()}
-    after = model.predict(values)
+            rough = tolerance if k == rounds - 1 else max(_ROUGH if model.exact else _ROUGHER, tolerance)
+            values, message = search.from_here(values, rough)
+            after = model.predict_once(values)
+            search.weigh({name: sigma or _left_over(problem, after, name) for name, sigma in given.items()})
     jacobian = model.jacobian(values)
+    for _ in range(0 if only_sensitivity or model.exact else _SEARCHES):
+        if not _promises_more(jacobian, model.residual(after, values), (values - problem.low) / model.range):
+            break
+        begun = (values - problem.low) / model.range
+        search.learnt = begun, model.residual(after, values), jacobian
+        values, message = search.from_here(values, tolerance)
+        after = model.predict_once(values)
+        if np.sum((jacobian @ ((values - problem.low) / model.range - begun)) ** 2) < _NEAR:
+            break
+        jacobian = model.jacobian(values)
+    iterations = search.made
     before += model.unused(problem.start)[0]
     beyond, diverged = model.unused(values)
     found = _judged(problem, model, values, jacobian, before, after + beyond, iterations, message)
@@ -298,31 +334,82 @@ def _left_over(problem: Problem, predicted: list[dict[str, np.ndarray]], name: s
     return max(float(np.sqrt(np.mean(error * error))), 1e-12)
 
 
-def _solve(
-    optimize: Any, model: _Model, begin: np.ndarray, tolerance: float, progress: Progress
-) -> tuple[np.ndarray, int, str]:
-    problem, solver = model.problem, model.problem.study.solver
-    made = 0
+@dataclass
+class _Search:
+    """Gauss–Newton from where it is put, with what it has learnt on its way."""
 
-    def residual(x: np.ndarray) -> np.ndarray:
-        found = model._try(problem.low + x * model.range)
-        # a trial that diverges is no step: the solver takes a shorter one
-        return np.full(size, np.inf) if found is None else found
+    optimize: Any
+    model: _Model
+    progress: Progress
+    made: int = 0  # iterations
+    # place in parts of the ranges, residual and Jacobian there; not where sensitivities are exact
+    learnt: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
-    def jacobian(x: np.ndarray) -> np.ndarray:
-        nonlocal made
-        made += 1
-        progress(f"iteration {made}", min(made / solver.iterations, 0.99))
-        return model.jacobian(problem.low + x * model.range)
+    def from_here(self, begin: np.ndarray, tolerance: float) -> tuple[np.ndarray, str]:
+        model, problem, solver = self.model, self.model.problem, self.model.problem.study.solver
+        seen: dict[bytes, np.ndarray] = {}
 
-    inside = np.clip((begin - problem.low) / model.range, 1e-6, 1.0 - 1e-6)
-    size = len(model.residual(model.predict(begin), begin))
-    found = optimize.least_squares(
-        residual, inside, jac=jacobian, bounds=(0.0, 1.0), method="trf", x_scale=1.0,
-        loss="linear" if solver.loss == "squares" else "huber",
-        ftol=tolerance, xtol=tolerance, gtol=1e-10, max_nfev=2 * solver.iterations,
-    )  # fmt: skip
-    return problem.low + found.x * model.range, made, str(found.message)
+        def residual(x: np.ndarray) -> np.ndarray:
+            found = model.try_once(problem.low + x * model.range)
+            # a trial that diverges is no step: the solver takes a shorter one
+            found = np.full(size, np.inf) if found is None else found
+            seen[x.tobytes()] = found
+            return found
+
+        def jacobian(x: np.ndarray) -> np.ndarray:
+            self.made += 1
+            self.progress(f"iteration {self.made}", min(self.made / solver.iterations, 0.99))
+            found = self._jacobian(x, seen[x.tobytes()])
+            seen.clear()
+            return found
+
+        inside = np.clip((begin - problem.low) / model.range, 1e-6, 1.0 - 1e-6)
+        size = len(model.residual(model.predict_once(begin), begin))
+        found = self.optimize.least_squares(
+            residual, inside, jac=jacobian, bounds=(0.0, 1.0), method="trf", x_scale=1.0,
+            loss="linear" if solver.loss == "squares" else "huber",
+            ftol=tolerance, xtol=tolerance, gtol=1e-10, max_nfev=2 * solver.iterations,
+        )  # fmt: skip
+        return problem.low + found.x * model.range, str(found.message)
+
+    def weigh(self, sigmas: dict[str, float]) -> None:
+        """Other deviations of the noise: what was learnt holds with these."""
+        model, before = self.model, dict(self.model.sigmas)
+        model.sigmas = sigmas
+        if self.learnt is None:
+            return
+        x, r, J = self.learnt
+        counts = [len(found[n]) for found in model.problem.measured[: model.problem.fitted] for n in sigmas]
+        shares = [before[n] / sigmas[n] for _ in range(model.problem.fitted) for n in sigmas]
+        share = np.ones(len(r))
+        share[: sum(counts)] = np.repeat(shares, counts)
+        self.learnt = x, share * r, share[:, None] * J
+
+    def _jacobian(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
+        model = self.model
+        values = model.problem.low + x * model.range
+        if model.exact:
+            return model.jacobian(values, r)
+        if self.learnt is not None:
+            before, residual, found = self.learnt
+            dx, change = x - before, r - residual
+            off = change - found @ dx
+            if off @ off <= _FORETOLD**2 * (change @ change):
+                J = found + np.outer(off, dx) / max(float(dx @ dx), 1e-300)
+                self.learnt = x.copy(), r, J
+                return J
+        self.learnt = x.copy(), r, model.jacobian(values, r)
+        return self.learnt[2]
+
+
+def _promises_more(jacobian: np.ndarray, residual: np.ndarray, share: np.ndarray) -> bool:
+    """Whether a step within the bounds, by this Jacobian, makes the sum of squares less by what matters."""
+    if not np.isfinite(jacobian).all():
+        return False
+    step = np.linalg.lstsq(jacobian, -residual, rcond=1e-10)[0]
+    step = np.clip(share + step, 0.0, 1.0) - share
+    gain = residual @ residual - float(np.sum((residual + jacobian @ step) ** 2))
+    return bool(gain > max(_WORTH, 1e-9 * float(residual @ residual)))
 
 
 def _judged(
