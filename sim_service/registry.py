@@ -29,7 +29,7 @@ from sync.config.toml import parse_toml, read_toml
 from sync.errors import ConfigError
 
 MACHINES = {
-    **{name: f"tandem.machines.car.{name}" for name in ("buggy", "single_track", "swerve")},
+    **{name: f"tandem.machines.car.{name}" for name in ("buggy", "single_track", "swerve", "driver")},
     **{name: f"tandem.machines.{name}" for name in ("sensed", "mass_spring", "kart", "tilting")},
     **{
         name: f"tandem.machines.{name}.machine" for name in ("wall", "omni", "fmu", "observer")

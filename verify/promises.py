@@ -179,6 +179,10 @@ _ENSEMBLES = (
 _OTHERS = (
     Promise("foreign-readers", "Readers of others find in a record what we find, bit for bit.",
             "others.foreign_readers:foreign_readers", 0.5, needs=("package rosbags", "package mcap_ros2")),
+    Promise("xcp", "pyxcp measures 50 channels of every step for a minute without a loss, to the bit of the record.",
+            "others.xcp:xcp", 3.5, needs=("package pyxcp",), quick={"seconds": 5.0}),
+    Promise("xcp-udp", "The same over UDP.",
+            "others.xcp:xcp", 3.5, needs=("package pyxcp",), preset={"protocol": "UDP"}, quick={"seconds": 5.0}),
     Promise("fmu", "A step in an FMU beside the bare step, to the bit.",
             "others.fmu:fmu", 1.5, needs=_FMPY, bench={}),
     Promise("fmu-drive", "The FMU of a drive gives every recorded step to the bit.",

@@ -20,7 +20,7 @@ DEVICES = {
     "virtual": "tandem.machines.car.device.virtual",
     **{
         kind: f"daq_service.devices.{kind}"
-        for kind in ("waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page", "haptic", "simulator")
+        for kind in ("waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page", "haptic", "simulator", "ros2")
     },
 }
 # where `Settings` of those are whose module has compiled code: they are needed before it

@@ -29,9 +29,11 @@ from tandem.commands.ensembles import fleet, identify, sweep, validate
 from tandem.commands.foxglove import foxglove
 from tandem.commands.keys import keys
 from tandem.commands.mechanism import mechanism
+from tandem.commands.ros2 import ros2
 from tandem.commands.run import run
 from tandem.commands.runs import runs as list_runs
 from tandem.commands.view import view
+from tandem.commands.xcp import xcp
 from tandem.console.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
 from tandem.console.help_text import HERE, MACHINES, PARTS, RECORDS, RUN, Brought, Commands, flowing
 from tandem.console.present import give
@@ -519,6 +521,8 @@ app.command(rich_help_panel=RUN)(view)
 app.command(rich_help_panel=MACHINES)(mechanism)
 app.command(rich_help_panel=HERE)(keys)
 app.command(rich_help_panel=RUN)(foxglove)
+app.command(rich_help_panel=RUN)(ros2)
+app.command(rich_help_panel=RUN)(xcp)
 
 
 def bring_others(words: list[str]) -> None:

@@ -17,6 +17,7 @@ from sync.errors import ConfigError
 from tandem.fmu.address_code import objects as code_objects
 from tandem.fmu.address_code import parts_of, symbols
 from tandem.fmu.description import Model, data, description, identifier
+from tandem.fmu.layered import TERMINALS, terminals
 from tandem.fmu.object_code import RATES, STEP, TANGENT, object_file
 from tandem.fmu.platforms import HOST, Platform, compiler, find_platform
 from tandem.multibody.code.code_parts import CodeParts
@@ -56,11 +57,12 @@ def write_fmu(
         written_atomically(out) as part,
         zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        _put(archive, "modelDescription.xml", description(model, token, tool).encode())
+        put(archive, "modelDescription.xml", description(model, token, tool).encode())
+        put(archive, TERMINALS, terminals(model.machine).encode())
         for platform, command in zip(wanted, commands, strict=True):
             library = compiled(Path(folder), platform, command, model, kernels)
             sizes[platform.name] = len(library)
-            _put(archive, f"binaries/{platform.name}/{model.identifier}.{platform.ending}", library)
+            put(archive, f"binaries/{platform.name}/{model.identifier}.{platform.ending}", library)
     machine = model.machine
     return {
         "fmu": str(out), "machine": machine.name, "platforms": sizes, "step_s": step_s,
@@ -71,7 +73,7 @@ def write_fmu(
     }  # fmt: skip
 
 
-def _put(archive: zipfile.ZipFile, inside: str, content: bytes) -> None:
+def put(archive: zipfile.ZipFile, inside: str, content: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(inside, _DATE), content, zipfile.ZIP_DEFLATED)
 
 

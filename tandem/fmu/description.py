@@ -4,11 +4,12 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import quoteattr, unescape
 
 import numpy as np
 
 from sim_service.contract.machine import Machine
+from tandem.fmu.layered import distinct, unit_element
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def _truth(holds: bool) -> str:
 def description(model: Model, token: str, tool: str) -> str:
     machine = model.machine
     variables = list(_variables(model))
-    units = sorted(set(re.findall(r' unit=("[^"]*")', "".join(variables))))
+    units = sorted({unescape(unit) for unit in re.findall(r' unit="([^"]*)"', "".join(variables))})
     first_output = 1 + len(machine.inputs)
     outputs = range(first_output, first_output + len(machine.outputs))
     step = repr(float(model.step_s))
@@ -126,7 +127,7 @@ def description(model: Model, token: str, tool: str) -> str:
         f'  <CoSimulation modelIdentifier={quoteattr(model.identifier)} canGetAndSetFMUState="true"'
         f' canSerializeFMUState="true" canHandleVariableCommunicationStepSize="true" fixedInternalStepSize="{step}"/>',
         "  <UnitDefinitions>",
-        *(f"    <Unit name={unit}/>" for unit in units),
+        *(f"    {unit_element(unit)}" for unit in units),
         "  </UnitDefinitions>",
         '  <LogCategories><Category name="logStatusError"/></LogCategories>',
         f'  <DefaultExperiment startTime="0" stepSize="{step}"/>',
@@ -151,9 +152,7 @@ def _variables(model: Model) -> Iterator[str]:
 
     def variable(name: str, unit: str, text: str, **more: str) -> str:
         nonlocal reference
-        while name in taken:
-            name += "_out"
-        taken.add(name)
+        name = distinct(name, taken)
         attributes = {"name": name, "valueReference": str(reference), **more, "description": text}
         if unit not in ("", "1"):
             attributes["unit"] = unit

@@ -69,22 +69,15 @@ def fmu(
             return
         changed = parameters(settings)
         with status("compiling"):
-            from importlib.metadata import PackageNotFoundError, version
-
-            from sync.config.extras import DISTRIBUTION
             from tandem.fmu.build import write_fmu
             from tandem.fmu.platforms import HOST
             from tandem.fmu.sources import load_source
 
-            try:
-                tool = f"tandem {version(DISTRIBUTION)}"
-            except PackageNotFoundError:
-                tool = "tandem"
             name = Path(machine).stem
             loaded, exchange, step_s = load_source(machine, changed)
             file = out or by_default(Path(f"{name}.fmu"))
             step_s = step_s if step_ms is None else 1e-3 * step_ms
-            made = write_fmu(loaded, name, step_s, file, tool, platform or [HOST], exchange)
+            made = write_fmu(loaded, name, step_s, file, _tool(), platform or [HOST], exchange)
     if as_json:
         print(json.dumps(made), flush=True)
         return
@@ -97,6 +90,51 @@ def fmu(
     )  # fmt: skip
     if made["no_model_exchange"]:
         output().print(f"No Model Exchange: {made['no_model_exchange']}.", markup=False, soft_wrap=True)
+
+
+def ssp(
+    components: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME=MACHINE...", help="Each a component: its name, and what `tandem fmu` takes."),
+    ],
+    step_ms: Annotated[float, typer.Option(min=0.01, max=1000, help="Of the models' own steps.")] = 5.0,
+    out: Annotated[Path | None, typer.Option(help="The file. Default: system.ssp here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write several machines as a system that SSP tools open (SSP 1.0): their FMUs, connected by name.
+
+    An output goes to every input of the same name and unit of another component.
+    """
+    with errors():
+        machines: dict[str, str] = {}
+        for word in components:
+            name, found, machine = word.partition("=")
+            if not found or not name or not machine or name in machines:
+                raise ConfigError(f"{word}: expected NAME=MACHINE, such as car=buggy, each name once")
+            machines[name] = machine
+        with status("compiling"):
+            from tandem.fmu.ssp import write_ssp
+
+            file = out or by_default(Path("system.ssp"))
+            made = write_ssp(file.stem, machines, 1e-3 * step_ms, file, _tool())
+    if as_json:
+        print(json.dumps(made), flush=True)
+        return
+    parts = ", ".join(f"{name} ({machine})" for name, machine in made["components"].items())
+    output().print(f"{made['ssp']}: {parts}", markup=False, soft_wrap=True)
+    for each in made["connections"]:
+        output().print(f"  {each}", markup=False, soft_wrap=True)
+
+
+def _tool() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from sync.config.extras import DISTRIBUTION
+
+    try:
+        return f"tandem {version(DISTRIBUTION)}"
+    except PackageNotFoundError:
+        return "tandem"
 
 
 def _consent(name: str, allow: bool, revoke: bool, yes: bool, as_json: bool) -> None:
@@ -190,4 +228,4 @@ def _print_consented(as_json: bool) -> None:
         output().print(f"{consent.place()}: no FMU may run here", markup=False, soft_wrap=True, highlight=False)
 
 
-COMMANDS = (Brought("fmu", fmu),)
+COMMANDS = (Brought("fmu", fmu), Brought("ssp", ssp))

@@ -9,60 +9,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sync.record import ros2_types
 from tandem.records.foxglove.cdr import Cdr
 
 TRANSFORMS, MARKERS = "tf2_msgs/msg/TFMessage", "visualization_msgs/msg/MarkerArray"
 LINES, TRIANGLES = 5, 11  # types of a marker
 
-_PARTS = {
-    "geometry_msgs/TransformStamped": (
-        "std_msgs/Header header", "string child_frame_id", "geometry_msgs/Transform transform",
-    ),
-    "std_msgs/Header": ("builtin_interfaces/Time stamp", "string frame_id"),
-    "builtin_interfaces/Time": ("int32 sec", "uint32 nanosec"),
-    "builtin_interfaces/Duration": ("int32 sec", "uint32 nanosec"),
-    "geometry_msgs/Transform": ("geometry_msgs/Vector3 translation", "geometry_msgs/Quaternion rotation"),
-    "geometry_msgs/Vector3": ("float64 x", "float64 y", "float64 z"),
-    "geometry_msgs/Point": ("float64 x", "float64 y", "float64 z"),
-    "geometry_msgs/Quaternion": ("float64 x", "float64 y", "float64 z", "float64 w"),
-    "geometry_msgs/Pose": ("geometry_msgs/Point position", "geometry_msgs/Quaternion orientation"),
-    "std_msgs/ColorRGBA": ("float32 r", "float32 g", "float32 b", "float32 a"),
-    "sensor_msgs/CompressedImage": ("std_msgs/Header header", "string format", "uint8[] data"),
-    "visualization_msgs/UVCoordinate": ("float32 u", "float32 v"),
-    "visualization_msgs/MeshFile": ("string filename", "uint8[] data"),
-    "visualization_msgs/Marker": (
-        "int32 ARROW=0", "int32 CUBE=1", "int32 SPHERE=2", "int32 CYLINDER=3", "int32 LINE_STRIP=4",
-        "int32 LINE_LIST=5", "int32 CUBE_LIST=6", "int32 SPHERE_LIST=7", "int32 POINTS=8",
-        "int32 TEXT_VIEW_FACING=9", "int32 MESH_RESOURCE=10", "int32 TRIANGLE_LIST=11",
-        "int32 ADD=0", "int32 MODIFY=0", "int32 DELETE=2", "int32 DELETEALL=3",
-        "std_msgs/Header header", "string ns", "int32 id", "int32 type", "int32 action", "geometry_msgs/Pose pose",
-        "geometry_msgs/Vector3 scale", "std_msgs/ColorRGBA color", "builtin_interfaces/Duration lifetime",
-        "bool frame_locked", "geometry_msgs/Point[] points", "std_msgs/ColorRGBA[] colors", "string texture_resource",
-        "sensor_msgs/CompressedImage texture", "visualization_msgs/UVCoordinate[] uv_coordinates", "string text",
-        "string mesh_resource", "visualization_msgs/MeshFile mesh_file", "bool mesh_use_embedded_materials",
-    ),
-}  # fmt: skip
-_WHOLE = {
-    TRANSFORMS: ("geometry_msgs/TransformStamped[] transforms",),
-    MARKERS: ("visualization_msgs/Marker[] markers",),
-}
-
 
 def definition(kind: str) -> bytes:
     """Of one of the two types, with all types in it."""
-    found: list[str] = []
-
-    def gather(lines: Sequence[str]) -> None:
-        for line in lines:
-            part = line.split()[0].removesuffix("[]")
-            if part in _PARTS and part not in found:
-                found.append(part)
-                gather(_PARTS[part])
-
-    gather(_WHOLE[kind])
-    texts = ["\n".join(_WHOLE[kind])]
-    texts += ["=" * 80 + f"\nMSG: {part}\n" + "\n".join(_PARTS[part]) for part in found]
-    return ("\n".join(texts) + "\n").encode()
+    return ros2_types.definition(kind)
 
 
 def _header(out: Cdr, at_ns: int, frame: str) -> None:

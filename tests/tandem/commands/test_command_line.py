@@ -35,6 +35,7 @@ UNITLESS = {
     "workers",
     "seed",
     "port",
+    "domain",
     "modes",
     "repeats",
     "gain",
@@ -48,6 +49,7 @@ NO_REPORT = {"view": "a page, until it is closed", "completion": "a script for a
 # positional, by path or name; commands that read one
 CONFIGURED = (
     "run", "drive", "daq", "sim", "device", "record", "doctor", "latency", "calibrate", "midi", "foxglove",
+    "ros2", "xcp",
     "study wall", "study caster-trials", "replay", "import", "tune", "view",
 )  # fmt: skip
 OLD = ("--vehicle", "--config", "--save", "--report", "--trails", "--file")
@@ -167,6 +169,10 @@ def test_help_of_every_command_is_printed_with_defaults(monkeypatch: pytest.Monk
         ("view --port=65536", "tandem: view: --port 65536: must be less than or equal to 65535"),
         ("view --set view.port=-1", "view.port = -1: must be a port from 0 (any that is free) to 65535, or 'auto'"),
         ("foxglove --port -1", "tandem: foxglove: --port -1: must be greater than or equal to 0"),
+        ("xcp --host 0.0.0.0", "tandem: --host 0.0.0.0: is not this machine alone: it needs --key FILE"),
+        ("xcp --host here", "tandem: --host here: must be an IPv4 address"),
+        ("ros2 --connect tcp/192.0.2.1:7447", "tandem: --connect = 'tcp/192.0.2.1:7447': is not this machine alone"),
+        ("ros2 --domain 233", "tandem: ros2: --domain 233: must be less than or equal to 232"),
         ("view vehicles/buggy", "describes a machine (it has `machine`), a configuration is expected"),
         ("daq mechanisms/four_bar", "describes a mechanism (it has `bodies`), a configuration is expected"),
         ("view --delay-ms nan x", "--delay-ms nan: must be"),

@@ -1,0 +1,1 @@
+"""A running simulation in ROS 2, over Zenoh, without ROS installed here."""
