@@ -111,7 +111,7 @@ def _phase(
         factor = str(1.01 + 0.01 * number)
         done = subprocess.run(
             [sys.executable, "-m", "verify.others.xcp_master", str(a2l), str(folder / f"{number}.npz"), "--seconds",
-             str(seconds), "--channels", str(channels), "--protocol", protocol, "--write", "front_anti_roll", factor],
+             str(seconds), "--channels", str(channels), "--protocol", protocol, "--write", "front_spring_rate", factor],
             cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
         if done.returncode:

@@ -65,8 +65,7 @@ def measuring(channels: list[tuple[str, int, int, str]], rows: list[tuple[int, l
         def finalize(self) -> None:
             pass
 
-    wanted = DaqList("steps", 0, False, True, channels, 0, 1)
-    return Noting([wanted], logger=None)
+    return Noting([DaqList("steps", 0, False, True, channels, 0, 1)], logger=None)
 
 
 def main() -> None:
@@ -103,7 +102,9 @@ def main() -> None:
         slave.disconnect()
     result["rows"] = len(rows)
     kinds = {"F64": np.float64, "I64": np.int64, "U64": np.uint64}
-    columns = {name: np.array([row[k] for _, row in rows], kinds[t]) for k, (name, _, _, t) in enumerate(channels)}
+    types = {name: kinds[kind] for name, _, _, kind in channels}
+    order = [name for name, _ in policy.daq_lists[0].headers]  # pyxcp sorts them by address
+    columns = {name: np.array([row[k] for _, row in rows], types[name]) for k, name in enumerate(order)}
     np.savez(chosen.out, stamps=np.array([stamp for stamp, _ in rows], np.int64), **columns)
     print(json.dumps(result), flush=True)
 

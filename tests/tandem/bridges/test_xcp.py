@@ -484,7 +484,7 @@ def test_a_parser_of_others_reads_the_description(slaved: Slaved, tmp_path: Path
     model = pytest.importorskip("pya2l.model")
     file = tmp_path / "run.a2l"
     file.write_text(text_of(slaved.memory))
-    session = database.DB().import_a2l(str(file), encoding="ascii", loglevel="ERROR", progress_bar=False)
+    session = database.import_a2l(str(file), encoding="ascii", loglevel="ERROR", progress_bar=False)
     try:
         read = {c.name: (c.address, c.lowerLimit, c.upperLimit) for c in session.query(model.Characteristic)}
         addresses = {name: PARAMETERS + 8 * k for k, (name, _) in enumerate(slaved.memory.parameters)}
@@ -494,6 +494,14 @@ def test_a_parser_of_others_reads_the_description(slaved: Slaved, tmp_path: Path
             c.name: c.address for event in slaved.memory.events for c in event.channels
         }
         assert measured["time"][1] == "FLOAT64_IEEE" and measured["t_ns"][1] == "A_INT64"
-        assert session.query(model.IfData).count() >= len(measured)
+        (interface,) = session.parse_ifdata(session.query(model.Module).one().if_data)
+        (whole,) = interface["XCP"]
+        assert whole["PROTOCOL_LAYER"][8:10] == [xcp.MAX_CTO, xcp.MAX_DTO]
+        assert {getattr(xcp, name) for name in whole["PROTOCOL_LAYER"][-1]["OPTIONAL_CMD"]} == set(OPTIONAL)
+        assert [event[:3] for event in whole["DAQ"][-1]["EVENT"]] == [["step", "step", 0], ["scan", "scan", 1]]
+        scan = next(m for m in session.query(model.Measurement) if m.name == "daq_seq")
+        assert session.parse_ifdata(scan.if_data) == [{"XCP": [{"DAQ_EVENT": {"FIXED_EVENT_LIST": {"EVENT": [1]}}}]}]
+        (segment,) = session.parse_ifdata(session.query(model.MemorySegment).one().if_data)
+        assert len(segment["XCP"][0]["SEGMENT"][-1]["PAGE"]) == 2
     finally:
         session.close()
