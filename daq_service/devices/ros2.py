@@ -29,13 +29,14 @@ from sync.config.config import Config
 from sync.config.hand_controls import Control, Controls, HandControl, hand_controls
 from sync.config.input_rows import NAME
 from sync.config.toml import Section
-from sync.errors import ConfigError, DeviceError
+from sync.errors import ConfigError, DeviceError, TandemError
+from sync.process.threads import joined
 from sync.record.ros2_types import TYPES, Picker, short, type_hash
 from sync.ring.block import AGE
 from sync.transport import ros2
 
-_MOST_WAITING = 1024  # messages that came and were not taken
-_RETRY_NS = 2_000_000_000
+_MOST_WAITING = 256  # messages that came and were not taken
+_RETRY_S = 1.0  # between attempts to reach the router; a session that is open finds it again by itself
 
 
 class Moved(Section):
@@ -86,52 +87,51 @@ class Ros2Device(Device):
         self, config: Config, settings: Settings, rows: dict[ros2.Topic, list[_Row]], tls: Path | None, host: Host
     ):
         self._settings, self._rows, self._tls, self._say = settings, rows, tls, host.say
-        self._period = config.period_ns
         self._held = SampleHold(config, settings.buffer_blocks)
         self._silent_ns = max(round(settings.silent_ms * 1e6), 3 * config.period_ns)
         self._silent = [False] * len(self._held.names)
         self._lock = threading.Lock()
         self._came: list[tuple[ros2.Topic, int, bytes]] = []
-        self._session: Any = None
-        self._next_try = 0
-        self._failing = False
-        self._counts = dict.fromkeys(("messages", "malformed", "clipped", "dropped", "silent", "reconnects"), 0)
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._counts = dict.fromkeys(("messages", "malformed", "clipped", "dropped", "silent"), 0)
 
     def start(self) -> None:
         self.stop()
         self._held.start()
         self._silent = [False] * len(self._held.names)
-        self._next_try, self._failing = 0, False
-        self._connect()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._listen, args=(self._stop,), name="ros2", daemon=True)
+        self._thread.start()
 
-    def _connect(self) -> bool:
-        now = REAL.now_ns()
-        if now < self._next_try:
-            return False
-        self._next_try = now + _RETRY_NS
-        try:
-            self._session = ros2.open_session(ros2.settings([self._settings.connect], self._tls))
-        except ros2.Ros2Error as error:
-            if not self._failing:
-                self._say(str(error))
-            self._failing = True
-            return False
-        if self._failing:
-            self._failing = False
-            self._counts["reconnects"] += 1
-            self._say(f"{self._settings.connect}: there again")
-        self._subscribe()
-        return True
+    def _listen(self, stop: threading.Event) -> None:
+        """Until it is stopped: a session, as soon as there is a router."""
+        reported = False
+        while not stop.is_set():
+            try:
+                session = ros2.open_session(ros2.settings([self._settings.connect], self._tls))
+            except TandemError as error:
+                if not reported:
+                    self._say(f"{error}; looked for again")
+                reported = True
+                stop.wait(_RETRY_S)
+                continue
+            try:
+                things = self._subscribe(session)
+                self._say(f"{self._settings.connect}: listens to {', '.join(topic.name for topic in self._rows)}")
+                stop.wait()
+                del things
+            finally:
+                session.close()
 
-    def _subscribe(self) -> None:
-        domain, session = self._settings.domain, str(self._session.zid())
-        alive = self._session.liveliness()
-        self._alive = [alive.declare_token(ros2.token(domain, session, 0, "NN", "tandem_daq", "/", None))]
-        self._subscribers = []
-        for number, topic in enumerate(self._rows, 1):
-            token = ros2.token(domain, session, number, "MS", "tandem_daq", "/", topic)
-            self._alive.append(alive.declare_token(token))
-            self._subscribers.append(self._session.declare_subscriber(topic.key(domain), self._receiver(topic)))
+    def _subscribe(self, session: Any) -> list[Any]:
+        domain, number = self._settings.domain, str(session.zid())
+        alive = session.liveliness()
+        made = [alive.declare_token(ros2.token(domain, number, 0, "NN", "tandem_daq", "/", None))]
+        for place, topic in enumerate(self._rows, 1):
+            made.append(alive.declare_token(ros2.token(domain, number, place, "MS", "tandem_daq", "/", topic)))
+            made.append(session.declare_subscriber(topic.key(domain), self._receiver(topic)))
+        return made
 
     def _receiver(self, topic: ros2.Topic) -> Any:
         def receive(sample: Any) -> None:
@@ -149,17 +149,12 @@ class Ros2Device(Device):
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         end = REAL.now_ns() + wait_ns
         while True:
-            if self._session is None and (self._next_try == 0 or not self._connect()):
-                REAL.sleep_until(min(end, max(self._next_try, REAL.now_ns())) if self._next_try else end)
-            else:
-                self._held.wait(max(end - REAL.now_ns(), 0))
-                self._take()
-                self._watch()
-                count, lost = self._held.take(scans, t_ns)
-                if count:
-                    return count, lost
-            if REAL.now_ns() >= end:
-                return 0, 0
+            self._held.wait(max(end - REAL.now_ns(), 0))
+            self._take()
+            self._watch()
+            count, lost = self._held.take(scans, t_ns)
+            if count or REAL.now_ns() >= end:
+                return count, lost
 
     def _take(self) -> None:
         with self._lock:
@@ -193,9 +188,10 @@ class Ros2Device(Device):
 
     def stop(self) -> None:
         self._held.stop()
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+        self._stop.set()
+        if self._thread is not None:
+            joined(self._thread, 5.0)
+            self._thread = None
         with self._lock:
             self._came = []
 

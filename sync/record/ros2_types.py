@@ -73,6 +73,7 @@ _FORMS = {
     "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
     "float32": "f", "float64": "d", "char": "B", "bool": "?", "byte": "B",
 }  # fmt: skip
+_MOST_PADDING = 3  # bytes behind a message
 _FIELD = re.compile(r"([A-Za-z0-9_/]+)(?:\[(<=)?(\d*)\])?\s+([a-z][a-z0-9_]*)")
 _STEP = re.compile(r"([a-z][a-z0-9_]*)(?:\[(\d{1,4})\])?")
 
@@ -183,10 +184,11 @@ class Picker:
             raise ValueError(f"{path!r} of {kind} is no number")
 
     def __call__(self, data: bytes) -> float:
-        """Raises ValueError where the message is malformed, or has no such element."""
+        """Raises ValueError where the message is malformed anywhere, or has no such element."""
         reader = _Reader(data, self._types)
         try:
             value = reader.pick(self._kind, self._path)
+            reader.end()
         except (struct.error, IndexError) as error:
             raise ValueError(f"it ends too early: {error}") from None
         if value is None:
@@ -204,20 +206,33 @@ class _Reader:
         self._order = "<" if data[1] else ">"
 
     def pick(self, kind: str, path: Sequence[tuple[str, int]]) -> float | None:
-        name, place = path[0]
+        """The number at the end of the path; everything else is passed over, to see that it is there."""
+        name, place = path[0] if path else ("", 0)
+        found = None
         for field in self._types[kind]:
-            wanted = field.name == name
             count = self._count(field)
-            if not wanted:
-                for _ in range(count):
-                    self._skip(field.kind)
+            if field.name != name and field.kind in _FORMS:
+                self._pass(field.kind, count)
                 continue
-            if place >= count:
-                return None
-            for _ in range(place):
-                self._skip(field.kind)
-            return self._number(field.kind) if len(path) == 1 else self.pick(field.kind, path[1:])
-        return None
+            for number in range(count):
+                if field.name != name or number != place:
+                    self._skip(field.kind)
+                elif len(path) == 1:
+                    found = self._number(field.kind)
+                else:
+                    found = self.pick(field.kind, path[1:])
+        return found
+
+    def _pass(self, kind: str, count: int) -> None:
+        """So many numbers at once: a message of 64 KiB may not cost a loop over its bytes."""
+        size = struct.calcsize(_FORMS[kind])
+        self._at += (-self._at % size if count else 0) + size * count
+
+    def end(self) -> None:
+        if self._at > len(self._data):
+            raise ValueError("it ends too early")
+        if len(self._data) - self._at > _MOST_PADDING:
+            raise ValueError(f"it has {len(self._data) - self._at} bytes too many")
 
     def _count(self, field: Field) -> int:
         if field.many in ("", "fixed"):
@@ -244,6 +259,4 @@ class _Reader:
         elif kind in _FORMS:
             self._number(kind)
         else:
-            for field in self._types[kind]:
-                for _ in range(self._count(field)):
-                    self._skip(field.kind)
+            self.pick(kind, ())

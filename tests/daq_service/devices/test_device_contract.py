@@ -6,6 +6,7 @@ configs/drive.toml. In virtual time a promise about time is checked to the nanos
 sockets and threads, is waited for: it promises the same, but when its scans come no test can say.
 """
 
+import importlib.util
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.daq_service.conftest import DRIVE, Rings, drive_config, recorded, rep
 from tests.daq_service.nidaqmx_double_opener import open_nidaqmx
 from tests.daq_service.origin import open_remote
 from tests.daq_service.page_hand import open_page
+from tests.daq_service.ros2_topics import open_ros2
 from tests.daq_service.simulator_steps import open_simulator
 from tests.daq_service.virtual_wheel import open_gamepad
 from tests.sync.actors import PATIENCE_S
@@ -77,6 +79,7 @@ DEVICES: dict[str, Opener] = {
     "remote": open_remote,
     "page": open_page,
     "simulator": open_simulator,
+    **({"ros2": open_ros2} if importlib.util.find_spec("zenoh") else {}),
 }
 # sources whose device begins anew after an overrun: on a new beat, and with nothing of before
 RESTARTING = {"nidaqmx"}
