@@ -71,7 +71,7 @@ def connections(components: Sequence[Component]) -> list[Connection]:
     return found
 
 
-def description(name: str, components: Sequence[Component], joined: Sequence[Connection], step_s: float) -> str:
+def description(name: str, components: Sequence[Component], joined: Sequence[Connection]) -> str:
     """SystemStructure.ssd."""
     used = {q.unit for c in components for _, q in (*c.inputs, *c.outputs) if q.unit not in ("", "1")}
     spaces = f'xmlns:ssd="{_SPACES}Description" xmlns:ssc="{_SPACES}Common"'
@@ -80,13 +80,16 @@ def description(name: str, components: Sequence[Component], joined: Sequence[Con
         f'<ssd:SystemStructureDescription {spaces} name={quoteattr(name)} version="1.0">',
         f"  <ssd:System name={quoteattr(name)}>", "    <ssd:Elements>",
     ]  # fmt: skip
+    connected = {(each.taker, each.input) for each in joined}
     for component in components:
+        # what nobody gives and the machine computes itself is nothing to connect
+        inputs = [(v, q) for v, q in component.inputs if not q.optional or (component.name, v) in connected]
         source = quoteattr(f"resources/{component.name}.fmu")
         lines += [
             f'      <ssd:Component name={quoteattr(component.name)} type="application/x-fmu-sharedlibrary"'
             f' source={source} implementation="CoSimulation">',
             "        <ssd:Connectors>",
-            *(_connector(variable, "input", q) for variable, q in component.inputs),
+            *(_connector(variable, "input", q) for variable, q in inputs),
             *(_connector(variable, "output", q) for variable, q in component.outputs),
             "        </ssd:Connectors>", "      </ssd:Component>",
         ]  # fmt: skip
@@ -128,7 +131,7 @@ def write_ssp(
         written_atomically(out) as part,
         zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        put(archive, "SystemStructure.ssd", description(name, components, joined, step_s).encode())
+        put(archive, "SystemStructure.ssd", description(name, components, joined).encode())
         for component, (each, exchange, _) in loaded.items():
             file = Path(folder) / f"{component}.fmu"
             write_fmu(each, component, step_s, file, tool, platforms, exchange)

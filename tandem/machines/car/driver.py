@@ -30,7 +30,7 @@ OUTPUTS = (
 )
 PARAMETERS = (
     Parameter("radius", "m", 30.0, 5.0, 1000.0, "of the circle, which begins at the origin along x and goes left"),
-    Parameter("speed", "m/s", 8.0, 0.5, 60.0, "that is kept"),
+    Parameter("speed", "m/s", 8.0, 0.5, 60.0, "that he aims at; pedals press by how much is lacking"),
     Parameter("preview", "s", 0.7, 0.1, 3.0, "looked ahead"),
     Parameter("preview_min", "m", 5.0, 1.0, 50.0, "looked ahead at least"),
     Parameter("wheelbase", "m", 2.25, 1.0, 5.0, "of the car"),
