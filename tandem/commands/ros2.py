@@ -21,9 +21,7 @@ def ros2(
     ] = "tcp/127.0.0.1:7447",
     domain: Annotated[int, typer.Option(min=0, max=232, help="ROS_DOMAIN_ID.")] = 0,
     namespace: Annotated[str, typer.Option(help="Before the names of topics.")] = "/",
-    tls: Annotated[
-        Path | None, typer.Option(help="Folder with ca.pem, cert.pem, key.pem. Without it no TLS is spoken.")
-    ] = None,
+    tls: Annotated[Path | None, typer.Option(help="Folder with ca.pem, cert.pem, key.pem. Default: no TLS.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish a running simulation in ROS 2, by rmw_zenoh's own keys, until Ctrl-C.

@@ -24,7 +24,7 @@ def xcp(
     transport: Annotated[Literal["both", "tcp", "udp"], typer.Option(help="What it listens on.")] = "both",
     key: Annotated[
         Path | None,
-        typer.Option(help="File with the secret of seed & key, readable by you alone. Without it nothing is locked."),
+        typer.Option(help="File with the secret of seed & key, readable by you alone. Default: nothing is locked."),
     ] = None,
     a2l: Annotated[
         Path | None, typer.Option(help="Write the description there and end. Default: serve, and write none.")

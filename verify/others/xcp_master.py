@@ -8,6 +8,7 @@ What to measure and where the slave listens it has from the A2L alone; the last 
 import argparse
 import json
 import logging
+import os
 import re
 import struct
 import sys
@@ -55,7 +56,7 @@ def measuring(channels: list[tuple[str, int, int, str]], rows: list[tuple[int, l
     """A policy of pyxcp that notes every row it decodes."""
     from pyxcp.daq_stim import DaqList, DaqOnlinePolicy
 
-    class Noting(DaqOnlinePolicy):
+    class Noting(DaqOnlinePolicy):  # type: ignore[misc]
         def on_daq_list(self, daq_list: int, timestamp0: int, timestamp1: int, payload: list[float]) -> None:
             rows.append((timestamp1, list(payload)))
 
@@ -78,6 +79,7 @@ def main() -> None:
     parser.add_argument("--write", nargs=2, default=None, metavar=("NAME", "FACTOR"))
     chosen = parser.parse_args()
     sys.argv = sys.argv[:1]  # pyxcp looks at it
+    os.nice(10)  # a tool is on another machine; here it may not take the loop's time
     text = chosen.description.read_text()
     port = int(re.search(rf"XCP_ON_{chosen.protocol}_IP 0x\w+ 0x(\w+)", text)[1], 16)  # type: ignore[index]
     channels = channels_of(text, chosen.channels)
@@ -104,7 +106,7 @@ def main() -> None:
     kinds = {"F64": np.float64, "I64": np.int64, "U64": np.uint64}
     types = {name: kinds[kind] for name, _, _, kind in channels}
     order = [name for name, _ in policy.daq_lists[0].headers]  # pyxcp sorts them by address
-    columns = {name: np.array([row[k] for _, row in rows], types[name]) for k, name in enumerate(order)}
+    columns: dict[str, Any] = {n: np.array([row[k] for _, row in rows], types[n]) for k, n in enumerate(order)}
     np.savez(chosen.out, stamps=np.array([stamp for stamp, _ in rows], np.int64), **columns)
     print(json.dumps(result), flush=True)
 

@@ -354,6 +354,36 @@ def test_malformed_streams_end_and_datagrams_are_counted(slaved: Slaved) -> None
         assert refusal(lambda: master.ask(xcp.SYNCH)) == xcp.CMD_SYNCH
 
 
+def test_a_request_of_a_browser_ends_the_connection(slaved: Slaved) -> None:
+    """A page of any site may post to a port of this machine: its first bytes are no length of a packet."""
+    for request in (
+        b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n\xff\0",
+        b"GET /\xff\0 HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02",
+    ):
+        with slaved.master() as master:
+            master.send_raw(request)
+            assert master.receive() == b""
+    assert slaved.server.report()["sessions"] == 0 and slaved.server.report()["malformed"] == 3
+
+
+def test_a_flood_is_answered_or_counted_and_measuring_goes_on(slaved: Slaved) -> None:
+    """Of commands from the master, and of datagrams from others, while blocks come."""
+    with slaved.master() as master, slaved.master("udp") as other:
+        master.connect()
+        master.lists([[(slaved.address("daq_seq"), 8)]], event=1)
+        for turn in range(200):
+            for _ in range(20):
+                other.send(b"\xff\0")
+                master.send(bytes((turn % 256,)) * 3 if turn % 256 not in (0xFE, 0xDD, 0xD6, 0xE3) else b"\xc3")
+            slaved.world.push()
+        packets = master.measure(200)
+        assert [struct.unpack("<Q", packet[6:])[0] for packet in packets] == list(range(200))
+        until(lambda: slaved.server.report()["commands"] >= 4000)
+    report = slaved.server.report()
+    assert report["refused"] > 0 and report["malformed"] > 1000 and report["dropped"] == report["lost"] == 0
+
+
 def test_one_master_at_a_time(slaved: Slaved) -> None:
     with slaved.master() as master:
         master.connect()
