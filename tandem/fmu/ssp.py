@@ -118,8 +118,8 @@ def write_ssp(
     """`machines`: of each component, by its name: what `tandem fmu` takes. Raises ConfigError."""
     if len(machines) < 2:
         raise ConfigError("ssp: two components at least are expected, such as car=buggy driver=driver")
-    loaded = {component: load_source(machine, {}) for component, machine in machines.items()}
-    components = [Component(component, each.machine) for component, (each, *_) in loaded.items()]
+    loaded = {called: load_source(machine, {}) for called, machine in machines.items()}
+    components = [Component(called, each.machine) for called, (each, *_) in loaded.items()]
     for component in components:
         if component.name != identifier(component.name):
             raise ConfigError(f"{component.name}: a component's name has letters, digits and _, such as car")
@@ -132,10 +132,10 @@ def write_ssp(
         zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         put(archive, "SystemStructure.ssd", description(name, components, joined).encode())
-        for component, (each, exchange, _) in loaded.items():
-            file = Path(folder) / f"{component}.fmu"
-            write_fmu(each, component, step_s, file, tool, platforms, exchange)
-            put(archive, f"resources/{component}.fmu", file.read_bytes())
+        for called, (each, exchange, _) in loaded.items():
+            file = Path(folder) / f"{called}.fmu"
+            write_fmu(each, called, step_s, file, tool, platforms, exchange)
+            put(archive, f"resources/{called}.fmu", file.read_bytes())
     return {
         "ssp": str(out), "components": {c.name: c.machine.name for c in components}, "step_s": step_s,
         "connections": [f"{each.giver}.{each.variable} -> {each.taker}.{each.input}" for each in joined],
