@@ -4,8 +4,9 @@ machine to look at.
     python docs/screenshots.py [--out docs/images] [--pages build/pages] [--only NAME …] [--seconds 12]
 
 Writes live.png, instruments.png, tuning.png and replay.png, 1280 x 720, each at most 200 kB, into `--out`; and
-MACHINE-TAB-WIDTH.png of every tab at 1280 and 1920 px into `--pages`, which is not kept. `--only documents` makes the
-first four, `--only piano` those of one machine.
+MACHINE-TAB-WIDTH.png of every tab, and of the compact page, at 1280 and 1920 px into `--pages`, which is not kept, as
+well as those of the record. `--only documents` makes the first four and the record's, `--only piano` those of one
+machine.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.system.browser import act_until, answer, browser, click, lacking, open_tab, picture, press  # noqa: E402
+from tandem.view.page_access import DASH  # noqa: E402
+from tandem.view.plots import MOST_CHARTS, WHOLE  # noqa: E402
 
 _MOST_BYTES = 200_000
 _LOADED_S = 4.0  # for everything to be drawn, in software
@@ -56,6 +59,7 @@ MACHINES = {
     "omni_page": ("run", "configs/omni_page.toml"),
     "tilting": ("run", "configs/tilting.toml"),
     "tilting_observed": ("run", "configs/tilting_observed.toml"),
+    "race_car": ("run", "configs/race_car.toml"),
     "mechanism": ("view", "configs/mechanisms/vehicle.toml"),
 }
 
@@ -131,7 +135,39 @@ def documents(chromium: Any, options: argparse.Namespace) -> None:
             press(page.get_by_role("slider").first, "End")
             time.sleep(_LOADED_S)
             keep(page, options.out / "replay.png")
+            tabs(page, "record", _TABS, options)
             page.close()
+        with tandem("view", record, "--port", str(options.port)) as (_, where):
+            page = open_page(chromium, where)
+            open_tab(page, "plots")
+            for label, choice in (("shown", WHOLE), ("charts", str(MOST_CHARTS))):
+                field = page.get_by_role("textbox", name=label, exact=True)
+                click(field)
+                click(page.get_by_role("option", name=choice, exact=True))
+            time.sleep(_LOADED_S)
+            tabs(page, "record_whole", ("plots",), options)
+            page.close()
+
+
+def tabs(page: Any, name: str, wanted: Collection[str], options: argparse.Namespace) -> None:
+    """A picture of each, in each size."""
+    there = page.get_by_role("tab").all_inner_texts()
+    for width, height in _SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        for tab in [tab for tab in there if tab in wanted]:
+            open_tab(page, tab)
+            time.sleep(2.0)
+            keep(page, options.pages / f"{name}-{tab}-{width}.png")
+
+
+def compact(chromium: Any, where: str, name: str, options: argparse.Namespace) -> None:
+    page = chromium.new_page(viewport={"width": _SIZES[0][0], "height": _SIZES[0][1]})
+    answer(page, f"{where}&layout={DASH}")
+    for width, height in _SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        time.sleep(2.0)
+        keep(page, options.pages / f"{name}-{DASH}-{width}.png")
+    page.close()
 
 
 def every_tab(chromium: Any, name: str, options: argparse.Namespace) -> None:
@@ -144,14 +180,10 @@ def every_tab(chromium: Any, name: str, options: argparse.Namespace) -> None:
     with tandem(command, *words) as (_, where):
         page = open_page(chromium, where)
         time.sleep(options.seconds)
-        there = page.get_by_role("tab").all_inner_texts()
-        for width, height in _SIZES:
-            page.set_viewport_size({"width": width, "height": height})
-            for tab in [tab for tab in there if tab in _TABS or command == "view"]:
-                open_tab(page, tab)
-                time.sleep(2.0)
-                keep(page, options.pages / f"{name}-{tab}-{width}.png")
+        tabs(page, name, _TABS if command == "run" else page.get_by_role("tab").all_inner_texts(), options)
         page.close()
+        if command == "run":
+            compact(chromium, where, name, options)
 
 
 def main() -> int:

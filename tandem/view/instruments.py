@@ -13,7 +13,7 @@ from sim_service.contract.machine import Machine, Quantity
 from sim_service.inputs.stages import STAGES, in_words, stage_of
 from sync.config.input_rows import Affine, Row
 from tandem.reports.html.markup import Markup, joined, markup
-from tandem.view.history import Balance, Pace
+from tandem.view.history import SECONDS, Balance, Pace
 
 SILENT_S = 0.3  # without a step
 GREEN, RED, _AMBER, _BLUE, _QUIET = "#2f9e44", "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
@@ -270,29 +270,26 @@ def books(step: Any, pace: Pace | None, balance: Balance, seconds: float, waitin
     )
 
 
-def dash(
-    title: str, state: tuple[str, str], first: tuple[Tile, float] | None, pace: Pace | None, misses: int
-) -> Markup:
-    """A page by itself, for a tablet in the car: the machine's first figure, the age of the inputs, deadlines missed,
-    and a warning, as big as there is room. It has no script."""
+def dash(state: tuple[str, str], first: tuple[Tile, float] | None, pace: Pace | None, misses: int) -> Markup:
+    """What the compact page shows, for a tablet in the car: a warning, the machine's first figure, the age of the
+    inputs and deadlines missed, as big as there is room."""
     colour, text = state
-    tiles: list[tuple[str, str]] = []
+    age, _, unit = (duration(pace.age_median) if pace is not None else "–").partition(" ")
+    shown = [_large("age of the inputs", age, unit), _large(f"deadlines missed, last {SECONDS:.0f} s", str(misses))]
     if first is not None:
         tile, value = first
-        tiles.append((f"{tile.label}, {tile.unit}" if tile.unit else tile.label, figure(tile, value)))
-    tiles.append(("age at use", duration(pace.age_median) if pace is not None else "–"))
-    tiles.append(("deadlines missed, last 20 s", str(misses)))
+        shown.insert(0, _large(tile.label, figure(tile, value), tile.unit, "100%", 38))
     return markup(
-        '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>{}</title>'
-        '<body style="margin:0;background:#111;color:#fff;font-family:sans-serif;text-align:center">'
-        '<div style="background:{};font-size:6vmin;padding:2vmin">{}</div>{}</body></html>',
-        title, colour, text,
-        joined(
-            markup(
-                '<div style="font-size:4vmin;opacity:.7;margin-top:3vmin">{}</div>'
-                '<div style="font-size:{}vmin;line-height:1.05;font-weight:600">{}</div>',
-                label, "26" if number == 0 else "13", shown,
-            )
-            for number, (label, shown) in enumerate(tiles)
-        ),
+        '<div style="background:{};font-size:min(6vmin,3.4vw);padding:2vmin;min-height:1.2em">{}</div>'
+        '<div style="display:flex;flex-wrap:wrap">{}</div>',
+        colour, text, joined(shown),
+    )  # fmt: skip
+
+
+def _large(label: str, shown: str, unit: str = "", width: str = "0", size: int = 17) -> Markup:
+    return markup(
+        '<div style="flex:1 1 {};padding:2vmin 3vmin"><div style="font-size:4vmin;opacity:.7">{}</div>'
+        '<div style="font-size:{}vmin;line-height:1.1;font-weight:600;white-space:nowrap;'
+        'font-variant-numeric:tabular-nums">{}<span style="font-size:.4em;font-weight:400"> {}</span></div></div>',
+        width, label, size, shown, unit,
     )  # fmt: skip

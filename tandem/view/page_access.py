@@ -25,12 +25,28 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from sync.files.token import new_token
-from tandem.reports.html.markup import markup
+from tandem.reports.html.markup import Markup, markup
 
 MOST_PAGES = 32
 MOST_PAGES_OF_ONE = 24  # address
 DASH = "dash"  # the compact page, for a tablet in the car
 _DASH_READ_NS = 5_000_000_000
+# of the compact page: it asks for itself again, and says when there is no answer
+_DASH_SCRIPT = markup("""
+async function look() {{
+    try {{
+        const answer = await fetch(location.pathname, {{signal: AbortSignal.timeout(2000)}});
+        if (!answer.ok) throw answer.status;
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        document.querySelector("main").replaceWith(page.querySelector("main"));
+        document.querySelector("#lost").hidden = true;
+    }} catch {{
+        document.querySelector("#lost").hidden = false;
+    }}
+    setTimeout(look, 250);
+}}
+look();
+""")
 ICON = (
     "data:image/svg+xml;base64,"
     + base64.b64encode(
@@ -82,7 +98,7 @@ class PageAccess:
     ):
         self._title = title
         self._titled: dict[bytes, bytes] = {}  # the library's page, and ours
-        self.dash = str(markup("<!doctype html><title>{}</title>waiting for the first step", title))  # by the panel
+        self.dash = markup("waiting for the first step")  # what the compact page shows: by the panel
         self._dash_ns = -_DASH_READ_NS  # when it was asked for
         self._host, self._token, self._cookie, self._scripts = (
             host,
@@ -180,9 +196,7 @@ class PageAccess:
             return None
         if request.path.endswith(f"/{DASH}"):
             self._dash_ns = time.monotonic_ns()
-            answer = self._answer(http.HTTPStatus.OK, self.dash.encode(), "text/html; charset=utf-8")
-            answer.headers["Refresh"] = "1"  # it has no script
-            return answer
+            return self._answer(http.HTTPStatus.OK, self._compact().encode(), "text/html; charset=utf-8")
         if not request.path.startswith("/?"):
             request.path = "/"  # all there is
             return self._ours(serve(connection, request))
@@ -213,6 +227,17 @@ class PageAccess:
         answer.headers["Content-Length"] = str(len(answer.body))
         return answer
 
+    def _compact(self) -> Markup:
+        """A browser that runs no script loads it again every second."""
+        return markup(
+            '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>{}</title>'
+            '<link rel="icon" href="{}"><noscript><meta http-equiv="refresh" content="1"></noscript>'
+            '<body style="margin:0;background:#111;color:#fff;font-family:sans-serif;text-align:center">'
+            '<div id="lost" hidden style="background:#c92a2a;font-size:6vmin;padding:2vmin">connection lost: this is'
+            " what came last</div><main>{}</main><script>{}</script></body></html>",
+            self._title, ICON, self.dash, _DASH_SCRIPT,
+        )  # fmt: skip
+
     @staticmethod
     def _answer(status: http.HTTPStatus, body: bytes, kind: str) -> Any:
         from websockets.datastructures import Headers
@@ -225,7 +250,9 @@ class PageAccess:
         """The headers of every answer."""
         hosts = request.headers.get_all("Host")
         host = hosts[0] if len(hosts) == 1 and self._known_host(hosts[0]) else ""
-        for name, value in {**_FIXED, "Content-Security-Policy": policy(self._scripts, host)}.items():
+        path = request.path.partition("?")[0]
+        scripts = Scripts((_DASH_SCRIPT.encode(),)) if path.endswith(f"/{DASH}") else self._scripts
+        for name, value in {**_FIXED, "Content-Security-Policy": policy(scripts, host)}.items():
             if name in answer.headers:
                 del answer.headers[name]
             answer.headers[name] = value

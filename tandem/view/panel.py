@@ -141,17 +141,12 @@ class Panel:
             shown = "".join(instruments.figure(t, value(t.channel)) for t in self._figures[:1])
             quiet = instruments.at_its_end(value("time"), self._manoeuvre_s, shown)
         show(self._banner, instruments.banner(trouble, quiet, _beat(now)))
+        if self._dash_is_read:
+            first = next(((tile, value(tile.channel)) for tile in self._figures), None)
+            state = trouble or (instruments.GREEN, quiet)
+            self._door.dash = instruments.dash(state, first, pace, self._history.missed())
         if frame is None:
             return
-        if self._dash_is_read:
-            first = [(tile, value(tile.channel)) for tile in self._figures[:1]]
-            missed = self._history.missed()
-            title = f"tandem: {self._feed.title}"
-            self._door.dash = str(
-                instruments.dash(
-                    title, trouble or (instruments.GREEN, quiet), first[0] if first else None, pace, missed
-                )
-            )
         show(
             self._dials,
             instruments.dials(self._hands, self._figures, value, self._feed.config.inputs),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tandem.reports.html.markup import Markup, markup, paragraphs, show
+from tandem.view import plots
 from tandem.view.data_source import Frame, RecordData, instants_in
 
 SPEEDS = ("0.1", "0.2", "0.5", "1", "2", "5", "10")
@@ -20,7 +21,6 @@ _HELD_S = 0.4  # while a hand moves the slider it is not moved from here, and ti
 _TEXT_S = 0.1  # between two changes of the texts
 _PLOT_S = 0.5  # between two of the cursor in the plots
 _POINTS = 600  # of a curve
-_COLOURS = ("#1971c2", "#e8590c", "#868e96")
 
 
 def distance(one: Any, other: Any) -> float:
@@ -158,7 +158,6 @@ class _Comparison:
     """Two records over the same time: one channel of both, and the distance between the two machines."""
 
     def __init__(self, server: Any, one: RecordData, other: RecordData, beside: np.ndarray, how: str):
-        self._one = one
         n = len(one)
         self._which = np.unique(np.linspace(0, max(n - 1, 0), min(n, _POINTS)).astype(np.int64))
         instants = beside[self._which]
@@ -169,25 +168,26 @@ class _Comparison:
         # where the other one has ended or not begun, it stands
         self._a, self._b = one.recorded[self._which], other.recorded[near]
         self._seconds = (one.instants[self._which] - one.instants[0]) * 1e-9
-        names = [
-            q.name for q in (*one.model.outputs, *one.model.inputs)
-            if q.name in (self._a.dtype.names or ()) and q.name in (self._b.dtype.names or ())
-        ]  # fmt: skip
-        self._units = {q.name: q.unit for q in (*one.model.outputs, *one.model.inputs)}
+        both = set(self._a.dtype.names or ()) & set(self._b.dtype.names or ())
+        # by their channels, in the units of the tiles
+        self._there = {
+            c.names[0]: c for c in plots.choices(one.model).values()
+            if len(c.names) == 1 and not c.minus and c.names[0] in both
+        }  # fmt: skip
         self._apart = self._distances()
         self._cursor = -1.0
         shown = [tile.channel for tile in one.model.shown.display.figures]
-        self._channel = next((c for c in (*shown, *names) if c in names), "")
+        self._channel = next((c for c in (*shown, *self._there) if c in self._there), "")
         self._changed = True
         gui = server.gui
         with gui.add_folder("comparison", order=-99):
             text = markup("{} and {}, {}{}", one.title, other.title, how, _furthest(self._seconds, self._apart))
             show(gui.add_html(""), paragraphs([text]))
-            self._distance = self._plot(gui, ("distance (m)",))
+            self._distance = _Chart(gui, ("distance",))
             self._choice = gui.add_dropdown(
-                "compared channel", tuple(names) or ("",), initial_value=self._channel or None
+                "compared channel", tuple(self._there) or ("",), initial_value=self._channel or None
             )
-            self._curves = self._plot(gui, (one.title, other.title))
+            self._curves = _Chart(gui, (one.title, other.title))
         self._choice.on_update(lambda event: self._choose(event.target.value))
 
     def _choose(self, name: str) -> None:
@@ -199,30 +199,51 @@ class _Comparison:
         found: np.ndarray = np.sqrt(sum(((a[n] - b[n]) ** 2 for n in names), np.zeros(len(a))))
         return found
 
-    def _plot(self, gui: Any, labels: tuple[str, ...]) -> Any:
-        series: list[dict[str, Any]] = [{"label": "t (s)"}]
-        series += [{"label": t, "stroke": c, "width": 1.5} for t, c in zip(labels, _COLOURS, strict=False)]
-        series.append({"label": "now", "stroke": _COLOURS[2], "width": 1})
-        data = tuple(np.zeros(2) for _ in series)
-        return gui.add_uplot(
-            data, tuple(series), scales={"x": {"time": False}}, height=170, padding=(10, 24, 0, 0)
-        )  # fmt: skip
-
     def draw(self, seconds: float) -> None:
         """The curves and where the page is in them; nothing while nothing changed."""
         if seconds == self._cursor and not self._changed:
             return
         self._cursor, self._changed = seconds, False
-        self._distance.data = _with_cursor(self._seconds, (self._apart,), seconds)
-        if self._channel:
-            curves = (self._a[self._channel], self._b[self._channel])
-            self._curves.data = _with_cursor(self._seconds, curves, seconds)
+        self._distance.show(self._seconds, (self._apart,), "m", seconds)
+        if (choice := self._there.get(self._channel)) is not None:
+            both = tuple(steps[self._channel].astype(float) * choice.factor for steps in (self._a, self._b))
+            self._curves.show(self._seconds, both, choice.unit, seconds)
 
 
-def _with_cursor(x: np.ndarray, curves: tuple[np.ndarray, ...], at: float) -> tuple[np.ndarray, ...]:
+class _Chart:
+    """Curves of one unit over the whole of a record, and a line where the page is in it."""
+
+    def __init__(self, gui: Any, labels: tuple[str, ...]):
+        self._labels = labels
+        self._shape = self._layout("", 0, None)
+        data = tuple(np.zeros(2) for _ in self._shape["series"])
+        self._chart = gui.add_uplot(data, height=190, padding=(8, 12, 0, 0), **self._shape)
+
+    def _layout(self, unit: str, power: int, ends: tuple[float, float] | None) -> dict[str, Any]:
+        picked = [plots.Choice(f"compared / {label}", [label], unit) for label in self._labels]
+        shape = plots.layout(picked, {unit: power}, {unit: ends}, whole=True)
+        now = {"label": "now", "stroke": plots.INK, "width": 1, "scale": "y0", "points": {"show": False}}
+        return {**shape, "series": (*shape["series"], now)}
+
+    def show(self, seconds: np.ndarray, curves: tuple[np.ndarray, ...], unit: str, at: float) -> None:
+        most = max((float(np.abs(c[np.isfinite(c)]).max(initial=0.0)) for c in curves), default=0.0)
+        power = plots.power(most, 0, unit)
+        found = plots.span([*curves], unit, always=True)
+        ends = None if found is None else (found[0] * 10.0**-power, found[1] * 10.0**-power)
+        shape = self._layout(unit, power, ends)
+        if shape != self._shape:
+            self._shape = shape
+            for name, value in shape.items():
+                setattr(self._chart, name, value)
+        self._chart.data = _with_cursor(seconds, tuple(c * 10.0**-power for c in curves), at, ends)
+
+
+def _with_cursor(
+    x: np.ndarray, curves: tuple[np.ndarray, ...], at: float, ends: tuple[float, float] | None = None
+) -> tuple[np.ndarray, ...]:
     """The data of a plot, with a last curve that stands up at `at`. uPlot finds no scale where there is a NaN."""
     curves = tuple(np.nan_to_num(c.astype(np.float64), posinf=0.0, neginf=0.0) for c in curves)
-    low, high = min(c.min() for c in curves), max(c.max() for c in curves)
+    low, high = ends or (min(c.min() for c in curves), max(c.max() for c in curves))
     place = int(np.searchsorted(x, at))
     # the curves go on through the three points of the line
     through = [np.insert(c, place, [np.interp(at, x, c)] * 3) for c in curves]

@@ -21,7 +21,7 @@ NOTHING = "–"
 LAST, WHOLE = f"the last {SECONDS:.0f} s", "the whole record"
 MOST_CHARTS = 6
 _POINTS_OF_A_RECORD = 6000
-_INK = "#868e96"  # of axes: read on light and on dark
+INK = "#868e96"  # of axes: read on light and on dark
 _NOTHING_MEASURED: Mapping[str, str] = MappingProxyType({})
 _COLOURS = ("#1c7ed6", "#e8590c", "#2f9e44", "#ae3ec9", "#f08c00", "#0c8599", "#e03131", "#868e96")
 # of a step itself, in a unit that suits a plot: a channel, another to take off it, the unit
@@ -167,7 +167,7 @@ def layout(
             )
     scales: dict[str, Any] = {"x": {"time": False}}
     axes: list[dict[str, Any]] = [
-        {"label": "s of the record" if whole else "s before now", "labelSize": 18, "size": 28, "stroke": _INK}
+        {"label": "s of the record" if whole else "s before now", "labelSize": 18, "size": 28, "stroke": INK}
     ]
     for number, unit in enumerate(axes_of):
         ends_of = (spans or {}).get(unit)
@@ -175,7 +175,7 @@ def layout(
         axis: dict[str, Any] = {"scale": f"y{number}", "label": prefixed(unit, powers.get(unit, 0))}
         axis |= {"labelSize": 18, "size": 52, "side": 3 if number == 0 else 1}
         # as its curve, where it is one
-        axis["stroke"] = strokes[unit][0] if len(strokes[unit]) == 1 else _INK
+        axis["stroke"] = strokes[unit][0] if len(strokes[unit]) == 1 else INK
         if number:
             axis["grid"] = {"show": False}
         axes.append(axis)

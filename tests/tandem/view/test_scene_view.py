@@ -265,7 +265,9 @@ def test_a_machine_without_a_scene_has_a_page_too(server: Any) -> None:
 
     feed = _DataSource("buggy_single_track.toml")
     feed.model = feed.model.having(replace(feed.model.shown, scene=None))
+    page = Seen(server)
     SceneView(server, feed).show(feed.look())
+    assert page.node("/floor/grid") is None and "no scene" in page.node("/none").text
 
 
 # ---- the ground and the way ------------------------------------------------------------------------------------------

@@ -291,9 +291,7 @@ def test_curves_of_two_runs_of_different_length() -> None:
     frame = one.look()
     assert frame is not None
     player.show(frame, other.look())
-    apart = next(
-        h for h in page.hand.values() if any(s["label"] == "distance (m)" for s in h.__dict__.get("series", ()))
-    )
+    apart = next(h for h in page.hand.values() if any(s["label"] == "distance" for s in h.__dict__.get("series", ())))
     assert len(apart.data[1]) > 100 and np.isfinite(apart.data[1]).all()
 
 
