@@ -26,13 +26,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.system.browser import act_until, answer, browser, click, lacking, open_tab, picture, press  # noqa: E402
 from tandem.view.page_access import DASH  # noqa: E402
 from tandem.view.plots import MOST_CHARTS, WHOLE  # noqa: E402
+from tests.system.browser import act_until, answer, browser, click, lacking, open_tab, picture, press  # noqa: E402
 
 _MOST_BYTES = 200_000
 _LOADED_S = 4.0  # for everything to be drawn, in software
-_SIZES = ((1280, 720), (1920, 1080))
+_DRAWN_S = 1.5  # the same after a change
+_RATE = "view.rate_hz=1"  # what draws in software is not to be kept busy
+_SIZES = {1280: 720, 1920: 1080}
 _TABS = ("controls", "plots", "tune", "scene")
 _DOCUMENTS = "documents"
 _LONG = ROOT / "build" / "long_weave.toml"  # pages are slow to come where they are drawn in software
@@ -135,7 +137,7 @@ def documents(chromium: Any, options: argparse.Namespace) -> None:
             press(page.get_by_role("slider").first, "End")
             time.sleep(_LOADED_S)
             keep(page, options.out / "replay.png")
-            tabs(page, "record", _TABS, options)
+            tabs(page, "record", options.tabs, options)
             page.close()
         with tandem("view", record, "--port", str(options.port)) as (_, where):
             page = open_page(chromium, where)
@@ -152,21 +154,22 @@ def documents(chromium: Any, options: argparse.Namespace) -> None:
 def tabs(page: Any, name: str, wanted: Collection[str], options: argparse.Namespace) -> None:
     """A picture of each, in each size."""
     there = page.get_by_role("tab").all_inner_texts()
-    for width, height in _SIZES:
-        page.set_viewport_size({"width": width, "height": height})
+    for width in options.widths:
+        page.set_viewport_size({"width": width, "height": _SIZES[width]})
         for tab in [tab for tab in there if tab in wanted]:
             open_tab(page, tab)
-            time.sleep(2.0)
-            keep(page, options.pages / f"{name}-{tab}-{width}.png")
+            time.sleep(_DRAWN_S)
+            picture(page, str(options.pages / f"{name}-{tab}-{width}.png"))
+            print(f"{name}-{tab}-{width}.png", flush=True)
 
 
 def compact(chromium: Any, where: str, name: str, options: argparse.Namespace) -> None:
-    page = chromium.new_page(viewport={"width": _SIZES[0][0], "height": _SIZES[0][1]})
+    page = chromium.new_page(viewport={"width": 1280, "height": _SIZES[1280]})
     answer(page, f"{where}&layout={DASH}")
-    for width, height in _SIZES:
-        page.set_viewport_size({"width": width, "height": height})
-        time.sleep(2.0)
-        keep(page, options.pages / f"{name}-{DASH}-{width}.png")
+    for width in options.widths:
+        page.set_viewport_size({"width": width, "height": _SIZES[width]})
+        time.sleep(_DRAWN_S)
+        picture(page, str(options.pages / f"{name}-{DASH}-{width}.png"))
     page.close()
 
 
@@ -176,11 +179,11 @@ def every_tab(chromium: Any, name: str, options: argparse.Namespace) -> None:
         words += ["--port", str(options.port)]
     else:
         words += ["--seconds", "0", "--no-record", "--set", f"name=screenshots_{name}"]
-        words += ["--set", f"view.port={options.port}", "--set", "view.enabled=true"]
+        words += ["--set", f"view.port={options.port}", "--set", "view.enabled=true", "--set", _RATE]
     with tandem(command, *words) as (_, where):
         page = open_page(chromium, where)
         time.sleep(options.seconds)
-        tabs(page, name, _TABS if command == "run" else page.get_by_role("tab").all_inner_texts(), options)
+        tabs(page, name, options.tabs if command == "run" else page.get_by_role("tab").all_inner_texts(), options)
         page.close()
         if command == "run":
             compact(chromium, where, name, options)
@@ -191,6 +194,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     parser.add_argument("--pages", type=Path, default=ROOT / "build" / "pages")
     parser.add_argument("--only", nargs="*", default=[_DOCUMENTS, *MACHINES], choices=[_DOCUMENTS, *MACHINES])
+    parser.add_argument("--tabs", nargs="*", default=_TABS, choices=_TABS)
+    parser.add_argument("--widths", nargs="*", type=int, default=[*_SIZES], choices=[*_SIZES])
     parser.add_argument("--seconds", type=float, default=12.0, help="run before the pictures")
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()

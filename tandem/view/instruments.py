@@ -289,7 +289,7 @@ def dash(state: tuple[str, str], first: tuple[Tile, float] | None, pace: Pace | 
 def _large(label: str, shown: str, unit: str = "", width: str = "0", size: int = 17) -> Markup:
     return markup(
         '<div style="flex:1 1 {};padding:2vmin 3vmin"><div style="font-size:4vmin;opacity:.7">{}</div>'
-        '<div style="font-size:{}vmin;line-height:1.1;font-weight:600;white-space:nowrap;'
+        '<div style="font-size:min({}vmin,20vw);line-height:1.1;font-weight:600;white-space:nowrap;'
         'font-variant-numeric:tabular-nums">{}<span style="font-size:.4em;font-weight:400"> {}</span></div></div>',
         width, label, size, shown, unit,
     )  # fmt: skip

@@ -183,11 +183,11 @@ class _Comparison:
         with gui.add_folder("comparison", order=-99):
             text = markup("{} and {}, {}{}", one.title, other.title, how, _furthest(self._seconds, self._apart))
             show(gui.add_html(""), paragraphs([text]))
-            self._distance = _Chart(gui, ("distance",))
+            self._distance = _Chart(gui, ("distance",), one.seconds)
             self._choice = gui.add_dropdown(
                 "compared channel", tuple(self._there) or ("",), initial_value=self._channel or None
             )
-            self._curves = _Chart(gui, (one.title, other.title))
+            self._curves = _Chart(gui, (one.title, other.title), one.seconds)
         self._choice.on_update(lambda event: self._choose(event.target.value))
 
     def _choose(self, name: str) -> None:
@@ -213,15 +213,15 @@ class _Comparison:
 class _Chart:
     """Curves of one unit over the whole of a record, and a line where the page is in it."""
 
-    def __init__(self, gui: Any, labels: tuple[str, ...]):
-        self._labels = labels
+    def __init__(self, gui: Any, labels: tuple[str, ...], seconds: float):
+        self._labels, self._seconds = labels, seconds
         self._shape = self._layout("", 0, None)
         data = tuple(np.zeros(2) for _ in self._shape["series"])
         self._chart = gui.add_uplot(data, height=190, padding=(8, 12, 0, 0), **self._shape)
 
     def _layout(self, unit: str, power: int, ends: tuple[float, float] | None) -> dict[str, Any]:
         picked = [plots.Choice(f"compared / {label}", [label], unit) for label in self._labels]
-        shape = plots.layout(picked, {unit: power}, {unit: ends}, whole=True)
+        shape = plots.layout(picked, {unit: power}, {unit: ends}, self._seconds)
         now = {"label": "now", "stroke": plots.INK, "width": 1, "scale": "y0", "points": {"show": False}}
         return {**shape, "series": (*shape["series"], now)}
 

@@ -147,11 +147,11 @@ def layout(
     picked: list[Choice],
     powers: dict[str, int],
     spans: dict[str, tuple[float, float] | None] | None = None,
-    whole: bool = False,
+    whole: float | None = None,
     dotted: bool = False,
 ) -> dict[str, Any]:
-    """series, scales and axes of a chart: of the last seconds, or of a whole record. The axis of time is what the
-    points span: one with a range of its own loses its ticks in viser's chart when that is made again."""
+    """series, scales and axes of a chart: of the last seconds, or of a whole record of so many. The axis of time has a
+    range: without one viser's chart, made again while a page is busy, shows the first second after now, for good."""
     axes_of = units(picked)
     series: list[dict[str, Any]] = [{"label": "s"}]
     strokes: dict[str, list[str]] = {}
@@ -165,9 +165,9 @@ def layout(
             series.append(
                 {"label": label, "stroke": colour, "width": 0 if dotted else 1.5, "scale": scale, "points": points}
             )
-    scales: dict[str, Any] = {"x": {"time": False}}
+    scales: dict[str, Any] = {"x": {"time": False, "range": (-SECONDS, 0.0) if whole is None else (0.0, whole)}}
     axes: list[dict[str, Any]] = [
-        {"label": "s of the record" if whole else "s before now", "labelSize": 18, "size": 28, "stroke": INK}
+        {"label": "s before now" if whole is None else "s of the record", "labelSize": 18, "size": 28, "stroke": INK}
     ]
     for number, unit in enumerate(axes_of):
         ends_of = (spans or {}).get(unit)
@@ -236,7 +236,8 @@ class _Chart:
         if self._changed or powers != self._powers or spans != self._spans or dotted != self._dotted:
             self._changed, self._powers, self._spans = False, powers, spans
             self._whole, self._dotted = whole is not None, dotted
-            for name, value in layout(picked, powers, spans, self._whole, dotted).items():
+            length = float(t[-1]) if self._whole else None
+            for name, value in layout(picked, powers, spans, length, dotted).items():
                 setattr(self._chart, name, value)
         self._chart.data = (t, *(c * 10.0 ** -powers[u] for c, u in zip(columns, of, strict=True)))
 

@@ -389,14 +389,17 @@ class SceneView:
                 box.on_update(lambda _, box=box, handles=handles: _set_visible(handles, box.value))
             if forces:
                 self._n_per_m = gui.add_number(
-                    "arrow: N per m", round((self.scene.load or 2000.0) / _LONG), min=1, step=100, hint="their scale"
+                    "1 m of arrow [N]", round((self.scene.load or 2000.0) / _LONG), min=1, step=100, hint="their scale"
                 )
-                show(gui.add_html(""), legend((("load of a wheel", _LOAD), ("force along the ground", _FORCE))))
+                show(
+                    gui.add_html(""), legend((("↑", "load of a wheel", _LOAD), ("→", "force along the ground", _FORCE)))
+                )
 
 
-def legend(entries: tuple[tuple[str, Colour], ...]) -> Markup:
+def legend(entries: tuple[tuple[str, str, Colour], ...]) -> Markup:
     return paragraphs([
-        markup('<span style="color:rgb{};font-size:1.1em">&#8593;</span> {}', colour, text) for text, colour in entries
+        markup('<span style="color:rgb{};font-size:1.3em;font-weight:700">{}</span> {}', colour, sign, text)
+        for sign, text, colour in entries
     ])  # fmt: skip
 
 

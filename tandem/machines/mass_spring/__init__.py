@@ -84,10 +84,13 @@ MACHINE = Machine(
             ),
             scene=Scene(
                 frames=2,
-                solids=(box("mass", 1, (-0.05, -0.05, -0.05), (0.05, 0.05, 0.05)),),
+                solids=(  # a camera follows the first: what moves is the mass
+                    box("origin", 0, (-0.02, -0.05, -0.05), (0.0, 0.05, 0.05)),
+                    box("mass", 1, (-0.05, -0.05, -0.05), (0.05, 0.05, 0.05)),
+                ),
                 bars=(Bar("spring", Point(0), Point(1), "spring", 0.02),),
                 size=0.5,
-                cameras=(Camera("side", (0.0, -1.0, 0.3), (0.0, 0.0, 0.0), "world"),),
+                cameras=(Camera("side", (0.2, -1.0, 0.3), (0.2, 0.0, 0.0), "world"),),
             ),
             frames=frames,
         ),

@@ -256,6 +256,9 @@ def test_choices_have_groups_and_all_wheels_at_once() -> None:
     shape = plots.layout(picked, {"N": 0})
     assert len(shape["series"]) == 6 and [a["label"] for a in shape["axes"]] == ["s before now", "N", "ms"]
     assert shape["series"][5]["scale"] == "y1"
+    # a chart that is made again while its page is busy finds no range by itself
+    assert shape["scales"]["x"]["range"] == (-20.0, 0.0)
+    assert plots.layout(picked, {}, whole=50.0)["scales"]["x"]["range"] == (0.0, 50.0)
     # an axis that one curve has is coloured like it
     assert shape["axes"][2]["stroke"] == shape["series"][5]["stroke"] != shape["axes"][1]["stroke"]
 

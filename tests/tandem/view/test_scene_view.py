@@ -400,7 +400,7 @@ def test_arrows_have_a_legend_and_the_floor_can_be_hidden(server: Any) -> None:
     stage.show(feed.look())
     assert "load of a wheel" in page.text and "force along the ground" in page.text
     load = stage._loads.points[:, 1] - stage._loads.points[:, 0]
-    page["arrow: N per m"] = 2 * page["arrow: N per m"]
+    page["1 m of arrow [N]"] = 2 * page["1 m of arrow [N]"]
     stage.show(feed.look())
     np.testing.assert_allclose(stage._loads.points[:, 1] - stage._loads.points[:, 0], 0.5 * load, atol=1e-5)
     assert page.node("/floor/grid").plane_opacity == 1.0
