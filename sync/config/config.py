@@ -493,6 +493,13 @@ _PLACES = (Path(__file__).parents[2] / "configs", Path(__file__).parents[2] / "t
 _SHIPPED = next((place for place in _PLACES if place.is_dir()), None)
 
 
+def shipped_under(reference: str) -> Path | None:
+    """What tandem ships under the end of a path, such as `../tyres/155_80_r13.tir`."""
+    parts = [part for part in Path(reference).parts if part not in ("/", "..", ".")]
+    found = _SHIPPED.joinpath(*parts[-2:]) if _SHIPPED is not None and parts else None
+    return found if found is not None and found.is_file() else None
+
+
 def named_files(data: dict[str, Any]) -> dict[str, str]:
     """TOML files that a configuration names, by their keys."""
     found: dict[str, str] = {}

@@ -38,12 +38,14 @@ def refuse_early(config: "Config", file: Path) -> None:
     devices.refuse_early(config, file)
     for key, name in named_files(config.model_dump()).items():
         if not (place := file.parent / name).exists():
-            tried = dict.fromkeys([str(place), str(Path.cwd() / name)])
+            tried = dict.fromkeys([str(place.absolute()), str(Path.cwd() / name)])
             raise ConfigError(f"{file}: {key} = {name!r}: no such file: {', nor '.join(tried)}{_beside(place)}")
         read_toml(place)
 
 
 def _beside(place: Path) -> str:
+    if (here := Path(place.name)).exists():
+        return f"; did you mean {here}?"
     near = sorted(each.name for each in place.parent.glob("*.toml"))[:12]
     return f"; in {place.parent} there are {', '.join(near)}" if near else ""
 

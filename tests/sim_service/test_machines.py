@@ -106,3 +106,12 @@ def test_unknown_key_of_the_file_is_refused(buggy: Change) -> None:
 def test_missing_file_is_named_with_its_neighbours() -> None:
     (said,) = refused(CONFIGS / "vehicles" / "bugy.toml")
     assert "no such file" in said and "buggy_single_track.toml" in said
+
+
+def test_a_copied_car_is_told_where_the_tyres_are_that_tandem_ships(tmp_path: Path) -> None:
+    copy = tmp_path / "mycar.toml"
+    copy.write_text((CONFIGS / "vehicles" / "buggy.toml").read_text())
+    (said, *_) = refused(copy)
+    tyre = CONFIGS / "tyres" / "155_80_r13.tir"
+    assert said.startswith("tyre_front = '../tyres/155_80_r13.tir': cannot be read")
+    assert said.endswith(f"tandem ships '{tyre}': write that, or copy it") and tyre.is_file()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sync.config.config import shipped_under
 from sync.errors import ConfigError
 
 TYRES = ("tyre_front", "tyre_rear")
@@ -39,5 +40,7 @@ def _tyre(key: str, reference: str, file: Path) -> tuple[bytes, str]:
         raise ConfigError(f"{file}: {key} = {reference!r}: is no path") from None
     except OSError as error:
         near = sorted(p.name for p in path.parent.glob(f"*{path.suffix}")) if path.suffix else []
-        beside = f"; there are {', '.join(near)}" if near else f"; {path.parent} must have such a file"
+        beside = f"; there are {', '.join(near)}" if near else f"; {path.parent.resolve()} must have such a file"
+        if not near and (ours := shipped_under(reference)) is not None:  # of a vehicle file that was copied
+            beside = f"; tandem ships {str(ours)!r}: write that, or copy it"
         raise ConfigError(f"{file}: {key} = {reference!r}: cannot be read: {error.strerror}{beside}") from None

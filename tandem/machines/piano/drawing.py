@@ -61,7 +61,7 @@ def scene(keys: int = 1) -> Scene:
         bars=tuple(bar for at in starts for bar in _bars(at)),
         size=0.2 if keys == 1 else 0.5,
         cameras=(
-            Camera("side", (0.03, -0.42 + place(keys - 1), 0.06), (0.03, 0.0, 0.04), "world"),
+            Camera("side", (0.02, -0.52 + place(keys - 1), 0.06), (0.02, 0.0, 0.04), "world"),
             Camera("front", (-0.6, 0.1, 0.3), (0.0, 0.5 * place(keys - 1), 0.04), "world"),
         ),
     )

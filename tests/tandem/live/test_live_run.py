@@ -84,6 +84,9 @@ def test_a_file_that_is_nowhere_is_reported_with_both_places_it_was_looked_for_i
     own = tmp_path / "own.toml"
     with pytest.raises(ConfigError, match=rf"no such file: {here}$"):
         early(config, own)
+    (tmp_path / "bugy.toml").touch()
+    with pytest.raises(ConfigError, match=rf"no such file: {here}; did you mean bugy\.toml\?$"):
+        early(config, Path("own.toml"))  # the same place, by another path
 
 
 BLOCKS = {"lost": 0, "produced": 10_000, "used": 9_999}
