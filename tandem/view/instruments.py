@@ -162,7 +162,9 @@ def banner(found: tuple[str, str] | None, quiet: str = RUNNING, beat: int | None
 
 _GRID = "display:grid;grid-template-columns:repeat(auto-fit,minmax(6.6rem,1fr));gap:.35rem;margin:.25rem .6rem .5rem"
 _BOX = "border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:.3rem .5rem;min-width:0;overflow:hidden"
-_BIG = "font-size:1.35rem;font-weight:600;line-height:1.2;font-variant-numeric:tabular-nums;white-space:nowrap"
+_BIG = "font-size:1.35rem;font-weight:600;line-height:1.62rem;font-variant-numeric:tabular-nums;white-space:nowrap"
+_LONG = _BIG.replace("1.35rem", "1.05rem")
+_MOST_BIG = 7.0  # letters of a figure with its unit, which is half as large
 
 
 def figure(tile: Tile, value: float) -> str:
@@ -176,12 +178,18 @@ _WIDE = ";grid-column:span 2"  # of words that one column would cut off
 _MOST_LETTERS = 9  # of one
 
 
+def _size(text: str, unit: str) -> str:
+    """So that it is not cut off: as large as there is room for in a tile."""
+    return _BIG if len(text) + 0.5 * len(unit) <= _MOST_BIG else _LONG
+
+
 def _tile(tile: Tile, value: float) -> Markup:
+    text = figure(tile, value)
     return markup(
         '<div style="{}"><div style="font-size:.72rem;{}">{}</div><div style="{}">{}'
         '<span style="font-size:.72rem;font-weight:400;{}"> {}</span></div></div>',
         _BOX + _WIDE * any(len(word) > _MOST_LETTERS for word in tile.words), _FAINT, tile.label,
-        _WORD if tile.words else _BIG, figure(tile, value), _FAINT, tile.unit,
+        _WORD if tile.words else _size(text, tile.unit), text, _FAINT, tile.unit,
     )  # fmt: skip
 
 
@@ -197,6 +205,7 @@ def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> Mar
         unit += f" {tile.ways[0]}" * (shown > 0.5) + f" {tile.ways[1]}" * (shown < -0.5)
         shown = abs(shown)
     label = f"{tile.label}: {STAGES[stage]}" if 0 < stage < len(STAGES) else tile.label
+    text = number(shown, tile.digits)
     line = markup('<div style="position:absolute;left:50%;width:1px;height:100%;background:currentColor"></div>')
     return markup(
         '<div style="{}"><div style="font-size:.72rem;{}">{}</div><div style="{}">{}'
@@ -204,7 +213,7 @@ def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> Mar
         '<div style="position:relative;height:.4rem;border-radius:2px;background:rgba(128,128,128,.3)">'
         '<div style="position:absolute;left:{}%;width:{}%;height:100%;border-radius:2px;background:{}"></div>{}</div>'
         "</div>",
-        _BOX, f"color:{RED}" if stage else _FAINT, label, _BIG, number(shown, tile.digits), _FAINT, unit,
+        _BOX, f"color:{RED}" if stage else _FAINT, label, _size(text, unit), text, _FAINT, unit,
         f"{left:.1f}", f"{width:.1f}", colour, line if middle else "",
     )  # fmt: skip
 

@@ -180,14 +180,14 @@ class _Comparison:
         self._channel = next((c for c in (*shown, *self._there) if c in self._there), "")
         self._changed = True
         gui = server.gui
-        with gui.add_folder("comparison", order=-99):
+        with gui.add_folder("comparison", order=-99) as place:
             text = markup("{} and {}, {}{}", one.title, other.title, how, _furthest(self._seconds, self._apart))
-            show(gui.add_html(""), paragraphs([text]))
-            self._distance = _Chart(gui, ("distance",), one.seconds)
+            show(gui.add_html("", order=0), paragraphs([text]))
             self._choice = gui.add_dropdown(
-                "compared channel", tuple(self._there) or ("",), initial_value=self._channel or None
+                "compared channel", tuple(self._there) or ("",), initial_value=self._channel or None, order=2
             )
-            self._curves = _Chart(gui, (one.title, other.title), one.seconds)
+        self._distance = _Chart(gui, place, ("distance",), 1)
+        self._curves = _Chart(gui, place, (one.title, other.title), 3)
         self._choice.on_update(lambda event: self._choose(event.target.value))
 
     def _choose(self, name: str) -> None:
@@ -213,15 +213,13 @@ class _Comparison:
 class _Chart:
     """Curves of one unit over the whole of a record, and a line where the page is in it."""
 
-    def __init__(self, gui: Any, labels: tuple[str, ...], seconds: float):
-        self._labels, self._seconds = labels, seconds
-        self._shape = self._layout("", 0, None)
-        data = tuple(np.zeros(2) for _ in self._shape["series"])
-        self._chart = gui.add_uplot(data, height=190, padding=(8, 12, 0, 0), **self._shape)
+    def __init__(self, gui: Any, place: Any, labels: tuple[str, ...], order: int):
+        self._labels = labels
+        self._drawn = plots.Drawn(gui, place, 190, order, "record")
 
     def _layout(self, unit: str, power: int, ends: tuple[float, float] | None) -> dict[str, Any]:
         picked = [plots.Choice(f"compared / {label}", [label], unit) for label in self._labels]
-        shape = plots.layout(picked, {unit: power}, {unit: ends}, self._seconds)
+        shape = plots.layout(picked, {unit: power}, {unit: ends}, whole=True)
         now = {"label": "now", "stroke": plots.INK, "width": 1, "scale": "y0", "points": {"show": False}}
         return {**shape, "series": (*shape["series"], now)}
 
@@ -230,12 +228,8 @@ class _Chart:
         power = plots.power(most, 0, unit)
         found = plots.span([*curves], unit, always=True)
         ends = None if found is None else (found[0] * 10.0**-power, found[1] * 10.0**-power)
-        shape = self._layout(unit, power, ends)
-        if shape != self._shape:
-            self._shape = shape
-            for name, value in shape.items():
-                setattr(self._chart, name, value)
-        self._chart.data = _with_cursor(seconds, tuple(c * 10.0**-power for c in curves), at, ends)
+        data = _with_cursor(seconds, tuple(c * 10.0**-power for c in curves), at, ends)
+        self._drawn.show(self._layout(unit, power, ends), data)
 
 
 def _with_cursor(

@@ -147,11 +147,11 @@ def layout(
     picked: list[Choice],
     powers: dict[str, int],
     spans: dict[str, tuple[float, float] | None] | None = None,
-    whole: float | None = None,
+    whole: bool = False,
     dotted: bool = False,
 ) -> dict[str, Any]:
-    """series, scales and axes of a chart: of the last seconds, or of a whole record of so many. The axis of time has a
-    range: without one viser's chart, made again while a page is busy, shows the first second after now, for good."""
+    """series, scales and axes of a chart: of the last seconds, or of a whole record. The axis of time is what the
+    points span: one with a range of its own has no ticks where it was made in a tab that was not shown."""
     axes_of = units(picked)
     series: list[dict[str, Any]] = [{"label": "s"}]
     strokes: dict[str, list[str]] = {}
@@ -165,9 +165,9 @@ def layout(
             series.append(
                 {"label": label, "stroke": colour, "width": 0 if dotted else 1.5, "scale": scale, "points": points}
             )
-    scales: dict[str, Any] = {"x": {"time": False, "range": (-SECONDS, 0.0) if whole is None else (0.0, whole)}}
+    scales: dict[str, Any] = {"x": {"time": False}}
     axes: list[dict[str, Any]] = [
-        {"label": "s before now" if whole is None else "s of the record", "labelSize": 18, "size": 28, "stroke": INK}
+        {"label": "s of the record" if whole else "s before now", "labelSize": 18, "size": 28, "stroke": INK}
     ]
     for number, unit in enumerate(axes_of):
         ends_of = (spans or {}).get(unit)
@@ -182,30 +182,60 @@ def layout(
     return {"series": tuple(series), "scales": scales, "axes": tuple(axes)}
 
 
+class Drawn:
+    """A chart of viser's, in a folder. Where its axes change it is made again: one that is changed while its page is
+    busy shows the second after now, and nothing else until it is closed."""
+
+    def __init__(self, gui: Any, place: Any, height: int, order: float, cursor: str):
+        self._gui, self._place, self._shape = gui, place, dict[str, Any]()
+        self._options = {
+            "height": height,
+            "order": order,
+            "cursor": {"sync": {"key": cursor}},
+            "padding": (8, 12, 0, 0),
+        }
+        self._chart: Any = None
+
+    def show(self, shape: dict[str, Any], data: tuple[np.ndarray, ...]) -> None:
+        if shape == self._shape:
+            self._chart.data = data
+            return
+        self.remove()
+        self._shape = shape
+        with self._place:
+            self._chart = self._gui.add_uplot(data, **self._options, **shape)
+
+    def remove(self) -> None:
+        if self._chart is not None:
+            self._chart.remove()
+
+
 class _Chart:
-    def __init__(self, gui: Any, there: dict[str, Choice], first: str, second: str, height: int):
-        self._there = there
+    def __init__(self, gui: Any, place: Any, there: dict[str, Choice], pair: tuple[str, str], number: int):
+        self._there, (first, second), order = there, pair, 3 * number
         names = tuple(there)
-        self._one = gui.add_dropdown("channel", names, initial_value=first if first in there else names[0])
-        self._two = gui.add_dropdown("and", (NOTHING, *names), initial_value=second if second in there else NOTHING)
+        with place:
+            self._one = gui.add_dropdown(
+                "channel", names, initial_value=first if first in there else names[0], order=order
+            )
+            self._two = gui.add_dropdown(
+                "and", (NOTHING, *names), initial_value=second if second in there else NOTHING, order=order + 1
+            )
         self._changed = True
         self._one.on_update(self._change)
         self._two.on_update(self._change)
         self._powers: dict[str, int] = {}
-        self._spans: dict[str, tuple[float, float] | None] = {}
-        self._whole = self._dotted = False
+        self._whole = False
+        self._drawn = Drawn(gui, place, 250 if number < 2 else 170, order + 2, "tandem")
         shape = layout(self.picked, self._powers)
         count = len(shape["series"])
-        self._chart = gui.add_uplot(
-            tuple(np.zeros(2) if i else np.array([-SECONDS, 0.0]) for i in range(count)),
-            height=height, padding=(8, 12, 0, 0), cursor={"sync": {"key": "tandem"}}, **shape,
-        )  # fmt: skip
+        self._drawn.show(shape, tuple(np.zeros(2) if i else np.array([-SECONDS, 0.0]) for i in range(count)))
 
     def _change(self, _: Any) -> None:
         self._changed = True
 
     def remove(self) -> None:
-        for handle in (self._one, self._two, self._chart):
+        for handle in (self._one, self._two, self._drawn):
             handle.remove()
 
     @property
@@ -233,13 +263,11 @@ class _Chart:
             powers[unit] = power(most, self._powers.get(unit, 0), unit)
             ends = span(drawn, unit, dotted)
             spans[unit] = None if ends is None else (ends[0] * 10.0 ** -powers[unit], ends[1] * 10.0 ** -powers[unit])
-        if self._changed or powers != self._powers or spans != self._spans or dotted != self._dotted:
-            self._changed, self._powers, self._spans = False, powers, spans
-            self._whole, self._dotted = whole is not None, dotted
-            length = float(t[-1]) if self._whole else None
-            for name, value in layout(picked, powers, spans, length, dotted).items():
-                setattr(self._chart, name, value)
-        self._chart.data = (t, *(c * 10.0 ** -powers[u] for c, u in zip(columns, of, strict=True)))
+        self._changed, self._powers, self._whole = False, powers, whole is not None
+        self._drawn.show(
+            layout(picked, powers, spans, self._whole, dotted),
+            (t, *(c * 10.0 ** -powers[u] for c, u in zip(columns, of, strict=True))),
+        )
 
 
 class Plots:
@@ -282,7 +310,6 @@ class Plots:
         """Only here, in the thread that draws them."""
         while len(self._charts) > count:
             self._charts.pop().remove()
-        with self._place:
-            while len(self._charts) < count:
-                height = 250 if len(self._charts) < 2 else 170
-                self._charts.append(_Chart(self._gui, self._there, *self._names[len(self._charts)], height))
+        while len(self._charts) < count:
+            number = len(self._charts)
+            self._charts.append(_Chart(self._gui, self._place, self._there, self._names[number], number))

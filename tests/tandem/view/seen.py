@@ -76,6 +76,8 @@ class Handle:
 
     on_click = on_trigger = on_update
 
+    def remove(self) -> None: ...
+
     def by_hand(self, value: Any = True) -> None:
         self.value = value
         self.moved(1)
@@ -130,8 +132,8 @@ class Gui:
     def add_uplot(self, data: Any, series: Any, **_: Any) -> Handle:
         return self._add(f"plot {len(self.by_label)}", data=data, series=series)
 
-    def add_folder(self, label: str, **_: Any) -> AbstractContextManager[None]:
-        return nullcontext()
+    def add_folder(self, label: str, **_: Any) -> AbstractContextManager[Any]:
+        return nullcontext(nullcontext())
 
     def add_divider(self) -> None: ...
 

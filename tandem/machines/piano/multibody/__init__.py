@@ -106,7 +106,7 @@ MACHINE = Machine(
                 solids=_SOLIDS,
                 bars=_BARS,
                 size=0.3,
-                cameras=(Camera("side", (0.05, -0.5, 0.06), (0.05, 0.0, 0.05), "world"),),
+                cameras=(Camera("side", (0.01, -0.6, 0.06), (0.01, 0.0, 0.05), "world"),),
             ),
             frames=frames,
         ),
