@@ -17,6 +17,10 @@ table leaves out two ways, which `repair` adds: a hammer that was thrown off and
 the button (catch to let-off), and a toe that comes to the button while the jack is not below the knuckle (reset to
 catch).
 
+A strike is the first time that the hammer meets the string in a stroke: with no back-check and no drop screw in the
+source, a hammer that was struck comes back from the lever and touches the string again, in a deep press many times. It
+is another strike once the jack is under the knuckle again and the key has risen.
+
 Energy is counted: what went in through the coupler, and what was lost in dampers, at the string and where a spring was
 let go. What is stored beyond that was made by steps and transitions.
 """
@@ -72,8 +76,14 @@ STATE = (
     ("strike_rate", "rad/s", "of the hammer, then"),
     ("changes", "1", "of the phase"),
     ("change_at", "s", "the last one"),
+    ("spent", "1", "1 from a strike on until the jack has come back under the knuckle"),
+    ("deepest", "rad", "angle of the key since then"),
 )
-QK, QH, QR, UK, UH, UR, DRIVER, WORK, LOST, TIME, STRIKES, STRIKE_AT, STRIKE_RATE, CHANGES, CHANGE_AT = range(15)
+(
+    QK, QH, QR, UK, UH, UR, DRIVER, WORK, LOST, TIME, STRIKES, STRIKE_AT, STRIKE_RATE, CHANGES, CHANGE_AT, SPENT,
+    DEEPEST,
+) = range(17)  # fmt: skip
+REARMED = 2e-3  # rad, of the key above where it was, for the next blow: half a millimetre at its front
 N = len(STATE)
 
 (
@@ -220,6 +230,7 @@ def slopes(mode, x, data, out):
     out[UR] = (m11 * f3 - m13 * f1) / determinant
     out[DRIVER], out[WORK], out[LOST], out[TIME] = data[PATH_RATE], torque * data[PATH_RATE], lost, 1.0
     out[STRIKES] = out[STRIKE_AT] = out[STRIKE_RATE] = out[CHANGES] = out[CHANGE_AT] = 0.0
+    out[SPENT] = out[DEEPEST] = 0.0
 
 
 @kernel()
@@ -281,8 +292,10 @@ def _jack_spring(mode, x, data):
 @kernel()
 def _switch(mode, to, x, data):
     if to == mode:
-        x[STRIKES] += 1.0
-        x[STRIKE_AT], x[STRIKE_RATE] = x[TIME], x[UH]
+        if x[SPENT] == 0.0:
+            x[STRIKES] += 1.0
+            x[STRIKE_AT], x[STRIKE_RATE] = x[TIME], x[UH]
+            x[SPENT], x[DEEPEST] = 1.0, x[QK]
         restitution = data[RESTITUTION]
         x[LOST] += 0.5 * data[M1] * SHANK * SHANK * x[UH] * x[UH] * (1.0 - restitution * restitution)
         x[UH] *= -restitution
@@ -303,6 +316,10 @@ def advance(mode, x, data, h, longest):
     for _ in range(pieces):
         mode, _, many = _advance(mode, x, data, data[_EVENTS : _EVENTS + EVENT_ROOM * N], h / pieces, 1)
         exceeded += many
+        if x[SPENT] > 0.0:
+            x[DEEPEST] = max(x[DEEPEST], x[QK])
+            if mode == ACCELERATION and x[DEEPEST] - x[QK] > REARMED:
+                x[SPENT] = 0.0
     return mode, exceeded
 
 

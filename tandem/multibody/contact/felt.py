@@ -4,11 +4,13 @@ stepping.py is for hard bodies on a floor. Here every contact is a layer of felt
 and a capsule (a segment with a radius) of another, or at the end of a joint's travel. All joints turn about -y: the
 plane is that of x and z, and an angle grows from x to z.
 
-    depth  d = radius - distance,   N = k d^p (1 + c dd/dt) >= 0,   p = 1, 1.5, 2, 2.5, 3     (Hunt and Crossley)
+    depth  d = radius - distance,   N = k d^p (1 + c' dd/dt) >= 0,   p = 1, 1.5, 2, 2.5, 3     (Hunt and Crossley)
+    c' = c / sqrt(1 + (c dd/dt / MOST_LOSS)^2)
     friction  T = mu N v / sqrt(v^2 + s^2);   at a pivot: a torque likewise;   springs k (q - rest) + preload + c v
 
 Depths to halves of integers need no power function, so that the bits are the same wherever there is a square root. The
-law is conservative but for c, which makes the loop of felt; every loss is booked.
+law is conservative but for c', which makes the loop of felt: wide already where it is pressed slowly, as felt's is, and
+no wider than MOST_LOSS of the force, however quick the blow. Every loss is booked.
 
 The step is linearly implicit, one solution and no iteration: what is elastic by the theta rule, at theta = 0.55 of the
 step, friction by Euler's rule at its end. With v° = (1 - theta) v + theta v', and n, t the rows of a contact,
@@ -28,8 +30,9 @@ The first link follows what is given for the end of the step. What that takes is
 from math import sqrt
 
 from sync.compile.jit import inner
-from tandem.multibody.contact.joint_tree import bias, energy, mass_matrix, momentum, place_links
+from tandem.multibody.contact.joint_tree import energy, momentum, place_links
 from tandem.multibody.contact.kinds import LINK_INTS, OWN, PARENT, ROOM, SUM, F, P, V
+from tandem.multibody.contact.plane_tree import plane_motion
 from tandem.multibody.natural.views import view
 
 GROUND = -1
@@ -46,8 +49,9 @@ JOINT_REALS, SPRING, REST, PRELOAD, VISCOUS, LEVEL, SPEED = 6, 0, 1, 2, 3, 4, 5
 REPORT, DEPTH, NORMAL, TANGENT, CLOSING = 4, 0, 1, 2, 3
 # books: work of the first link on the others, losses in felt, by friction and in pivots, stored in felt and springs
 BOOKS, WORK, FELT_LOSS, FRICTION_LOSS, PIVOT_LOSS, STORED, KINETIC, POTENTIAL = 7, 0, 1, 2, 3, 4, 5, 6
-# of a contact in a step: depth, force at the start, slopes by speed, by slip, 1 while it takes part, then both rows
-HEAD = 5
+# of a contact in a step: depth, force at the start, slopes by speed, by slip, 1 while it takes part, c', then both rows
+HEAD = 6
+MOST_LOSS = 0.7  # of the force: what felt gives back is 0.18 of what was put in, and a ball would leave with 0.42
 
 THETA = 0.55  # at which part of a step elastic forces are taken
 
@@ -125,6 +129,13 @@ def touch(links, felt_ints, felt, q, work, room, n):
 
 
 @inner
+def loss_rate(c, speed):
+    """c' at this speed."""
+    share = c * speed / MOST_LOSS
+    return c / sqrt(1.0 + share * share)
+
+
+@inner
 def dot(a, b):
     total = 0.0
     for i in range(len(a)):
@@ -173,17 +184,13 @@ def advance_felt(
 ):  # fmt: skip
     """One step; the effort of the first link. `books` go on; of `report` forces are added up (times h)."""
     n, m = len(links) // LINK_INTS, len(felt_ints) // FELT_INTS
-    at = ROOM * n
-    scratch, origin = view(work, at, at + 12 + 6 * n), view(work, at + 12 + 6 * n, at + 15 + 6 * n)
-    at += 15 + 6 * n
+    at = ROOM * n + 15 + 6 * n
     c, rhs, new = view(work, at, at + n), view(work, at + n, at + 2 * n), view(work, at + 2 * n, at + 3 * n)
     mean = view(work, at + 3 * n, at + 4 * n)
     at += 4 * n
     M, A, rooms = view(work, at, at + n * n), view(work, at + n * n, at + 2 * n * n), at + 2 * n * n
     wide = HEAD + 2 * n
-    place_links(links, numbers, q, work, origin)
-    mass_matrix(links, work, M)
-    bias(links, v, gravity, work, scratch, c)
+    plane_motion(links, numbers, q, v, gravity, work, M, c)
     moved = (q_next - q[0]) / h
     # how deep, and forces as things are
     for k in range(m):
@@ -200,9 +207,10 @@ def advance_felt(
             across = view(room, HEAD + n, HEAD + 2 * n)
             slip = dot(across, v)
             speed = dot(view(room, HEAD, HEAD + n), v)
-            load = max(elastic * (1.0 - own[DAMPING] * speed), 0.0)
+            room[5] = loss_rate(own[DAMPING], speed)
+            load = max(elastic * (1.0 - room[5] * speed), 0.0)
             room[1] = elastic
-            room[2] = elastic * own[DAMPING] + THETA * h * slope
+            room[2] = elastic * room[5] + THETA * h * slope
             room[3] = own[FRICTION] * load / sqrt(slip * slip + own[SLIP] * own[SLIP])
             room[4] = 1.0
     # at most twice: what would pull leaves
@@ -266,7 +274,7 @@ def advance_felt(
         if room[4] > 0.0:
             along, across = view(room, HEAD, HEAD + n), view(room, HEAD + n, HEAD + 2 * n)
             closing, slip = -dot(along, mean), dot(across, new)
-            lossy = room[1] * own[DAMPING] * closing
+            lossy = room[1] * room[5] * closing
             push = max(room[1] + room[2] * closing, 0.0)
             out[NORMAL] += h * push
             out[TANGENT] -= h * room[3] * slip

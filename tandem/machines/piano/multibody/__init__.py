@@ -13,6 +13,7 @@ from sim_service.contract.machine import Efforts, Machine, Shown, Tables, tables
 from sim_service.contract.scene import Bar, Camera, Point, Scene, Solid, box
 from tandem.machines.piano import port
 from tandem.machines.piano.multibody.action import (
+    CHECK,
     CHECKED,
     DAMPER,
     HAMMER,
@@ -66,7 +67,7 @@ def _bar(name: str, link: int, low: tuple[float, float], high: tuple[float, floa
 
 
 BUTTON, STRING, BACK_CHECK = range(len(LINKS) + 1, len(LINKS) + 4)  # frames behind those of the links
-_CHECK = [rotated(CHECKED, x, z) for x, z in ((0.1965, 0.0482), (0.2065, 0.0682))]  # as `contacts` has it
+_CHECK = [rotated(CHECKED, x, z) for x, z in CHECK]
 
 
 def _at_check(end: int) -> Point:

@@ -8,7 +8,7 @@ ground. At q = 0 every link lies along x; angles of jack and lever are against t
 Rest is table 3.5 of seed 002.
 """
 
-from math import cos, sin
+from math import cos, sin, sqrt
 
 import numpy as np
 
@@ -54,6 +54,22 @@ DAMPER_PIVOT = (0.33, 0.0)
 TAIL = (0.21, 0.0)  # of the key, where it meets the damper
 CHECKED = 0.0068  # rad: the key's angle at which the back-check is drawn
 DAMPER_SKIN = 0.004  # m
+KNUCKLE_RADIUS = 0.002  # m, of its edge
+# the back-check, as it stands in the world at CHECKED: its face leans by 70 degrees, meets the way of the hammer's tail
+# where the hammer is 5 mm below the string, and ends 2 mm below where the tail is then. So steep it is nearly along
+# that way: a tail that rises late, while the key is down already, is braked and passes, and one that falls is held
+TAIL_END = (0.1022, -0.020)  # m, of the hammer, where the check holds it
+CHECK_SKIN, CHECK_LEAN, CHECK_BOTTOM, CHECK_TOP = 0.004, 0.36397, 0.046, 0.0705  # m; tangent of 20 degrees; heights, m
+
+
+def _check() -> tuple[tuple[float, float], tuple[float, float]]:
+    """Both ends of its segment: the face is its skin away, and at the tail's end where the hammer is level."""
+    x, z, long = P3[0] + TAIL_END[0], P3[1] + TAIL_END[1], sqrt(1.0 + CHECK_LEAN * CHECK_LEAN)
+    x, z = x + CHECK_SKIN / long, z - CHECK_SKIN * CHECK_LEAN / long
+    return (x + (CHECK_BOTTOM - z) * CHECK_LEAN, CHECK_BOTTOM), (x + (CHECK_TOP - z) * CHECK_LEAN, CHECK_TOP)
+
+
+CHECK = _check()
 
 CONTACTS = (
     "capstan", "head", "toe", "lever_felt", "jack_stop", "lever_stop", "drop_screw", "back_check", "string",
@@ -81,20 +97,20 @@ def tree() -> tuple[list[int], list[float]]:
 
 def contacts() -> tuple[list[int], list[float]]:
     """Tables of the contacts, as felt.py reads them; what is regulated is put in before every step."""
-    deep = 0.01
+    deep, low = 0.01, KNUCKLE_RADIUS - KNUCKLE
     # capsules of radius `deep` have their surface on one side of a segment: above, or below it
-    lower, upper = rotated(CHECKED, 0.1965, 0.0482), rotated(CHECKED, 0.2065, 0.0682)
+    lower, upper = (rotated(CHECKED, x, z) for x, z in CHECK)
     rows = (
         # point, capsule, twice the exponent; point; segment; radius; stiffness, damping, friction, slip
-        (KEY, WHIPPEN, 3, CAPSTAN, (-0.11, deep), (-0.02, deep), deep, 1.5e6, 1.0, 0.20),
-        (JACK, HAMMER, 3, (0.0, HEAD), (0.011, 0.002 - KNUCKLE), (0.024, 0.002 - KNUCKLE), 0.002, 1.5e6, 0.6, 0.20),
+        (KEY, WHIPPEN, 5, CAPSTAN, (-0.11, deep), (-0.02, deep), deep, 1.2e9, 25.0, 0.20),
+        (JACK, HAMMER, 5, (0.0, HEAD), (0.011, low), (0.024, low), KNUCKLE_RADIUS, 1.2e9, 25.0, 0.20),
         (JACK, GROUND, 3, (-TOE, 0.0), (0.02, deep), (0.08, deep), deep, 6e5, 0.6, 0.15),
         (HAMMER, LEVER, 3, (KNUCKLE_AT, -KNUCKLE), (-0.06, -deep), (-0.01, -deep), deep, 1.5e5, 0.6, 0.15),
         (JACK, GROUND, 3, (REST[JACK], 1.0), (0.03, 0.0), (1.0, 0.0), 0.0, 6e5, 1.0, 0.0),
         (LEVER, GROUND, 3, (REST[LEVER], 1.0), (0.05, 0.0), (1.0, 0.0), 0.0, 6e5, 1.0, 0.0),
         (LEVER, GROUND, 3, (-0.05, 0.0067), (0.05, deep), (0.12, deep), deep, 6e5, 1.0, 0.15),
-        (HAMMER, KEY, 3, (0.1022, -0.020), lower, upper, 0.004, 4e5, 3.0, 0.45),
-        (HAMMER, GROUND, 5, (HAMMER_REACH, 0.0), (0.12, deep), (0.24, deep), deep, 7e8, 0.15, 0.10),
+        (HAMMER, KEY, 3, TAIL_END, lower, upper, CHECK_SKIN, 4e5, 3.0, 0.45),
+        (HAMMER, GROUND, 5, (HAMMER_REACH, 0.0), (0.12, deep), (0.24, deep), deep, 7e8, 0.3, 0.10),
         (HAMMER, GROUND, 3, (-0.40, 1.0), (0.05, 0.0), (1.0, 0.0), 0.0, 2e5, 2.0, 0.0),
         (KEY, DAMPER, 3, TAIL, (-0.16, DAMPER_SKIN), (-0.08, DAMPER_SKIN), DAMPER_SKIN, 4e5, 1.0, 0.15),
         (DAMPER, GROUND, 3, (0.0, -1.0), (0.12, 0.0), (1.0, 0.0), 0.0, 2e5, 2.0, 0.0),

@@ -30,6 +30,7 @@ STATES = (
     Quantity("struck_speed", "m/s", "of the hammer's head then"),
     Quantity("on_string", "1", "1 while the hammer is there"),
     Quantity("undamped", "1", "1 from a blow on until the damper is back"),
+    Quantity("tripped", "1", "1 from when the hammer has left the jack at let-off until the jack is back at its stop"),
 )
 OUTPUTS = (
     *port.FORCES,
@@ -53,7 +54,7 @@ OUTPUTS = (
 )
 PARAMETERS = (
     Parameter(
-        "let_off_button", "m", 0.0520, 0.045, 0.056, "height of the button above the key's pivot", group=port.REGULATION
+        "let_off_button", "m", 0.0514, 0.045, 0.056, "height of the button above the key's pivot", group=port.REGULATION
     ),
     Parameter(
         "knuckle_edge",
@@ -64,8 +65,10 @@ PARAMETERS = (
         "from the hammer's pivot to where the jack slips off",
         group=port.REGULATION,
     ),
-    Parameter("string_angle", "rad", 0.09, -0.1, 0.3, "of the hammer where it meets the string", group=port.REGULATION),
-    Parameter("drop_screw", "m", 0.0824, 0.05, 0.2, "height of its tip above the key's pivot", group=port.REGULATION),
+    Parameter(
+        "string_angle", "rad", 0.0495, -0.1, 0.3, "of the hammer where it meets the string", group=port.REGULATION
+    ),
+    Parameter("drop_screw", "m", 0.0832, 0.05, 0.2, "height of its tip above the key's pivot", group=port.REGULATION),
     Parameter(
         "repetition_height", "m", 0.0060, 0.0, 0.012, "of the lever's surface above its pivot", group=port.REGULATION
     ),

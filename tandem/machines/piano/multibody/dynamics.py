@@ -4,7 +4,7 @@ The key's motion within a step is the cubic through measured travels and speeds.
 the step: what its impulse was.
 """
 
-from math import isnan
+from math import cos, isnan, sin
 
 from sim_service.contract.machine import STEP, places
 from sync.compile.jit import inner, kernel
@@ -13,15 +13,20 @@ from tandem.machines.piano.multibody.action import (
     DAMPER_SKIN,
     HAMMER,
     HAMMER_REACH,
+    HEAD,
     JACK,
     KEY,
+    KNUCKLE_RADIUS,
     LEVER,
     LINKS,
+    P2,
     P3,
     REST,
     TAIL,
     TIP,
+    TOE,
     WHIPPEN,
+    A,
 )
 from tandem.machines.piano.multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
 from tandem.multibody.contact import felt as law
@@ -56,7 +61,8 @@ MOST = 32  # … but no more of them than this
 ROOM = len(OUTPUTS) + N_LINKS + N_FELT + N_JOINTS + N_REPORT + 3 + work_size(N, M)
 FASTEST = 5.0  # m/s, of a tip
 DEEPEST = 0.002  # m, beyond the key's dip, and above its rest
-APPROACH = 0.02  # m/s: so fast a key that is down at the start is pressed there from its rest, without a note
+OFF, AT_STOP = 5e-4, 0.01  # m, rad: of the jack from the knuckle, and from its stop
+APPROACH = 0.01  # m/s: so fast a key that is down at the start is pressed there from its rest, without a note
 
 
 @inner
@@ -112,6 +118,24 @@ def lift(felt, contact, height):
 @inner
 def force(report, contact, h):
     return report[REPORT * contact + NORMAL] / h
+
+
+@inner
+def phase(state, q, apart, params):
+    """By where the jack is: beyond let-off or not (its toe, were it at its stop, above the button), and out from under
+    the knuckle, from when the hammer has left it there until it is back at its stop."""
+    x, z = P2[0] - A * cos(q[WHIPPEN]), P2[1] - A * sin(q[WHIPPEN])
+    beyond = z - TOE * sin(q[WHIPPEN] + REST[JACK]) > params[P.let_off_button]
+    turned = q[WHIPPEN] + q[JACK]
+    x, z = x - HEAD * sin(turned) - P3[0], z + HEAD * cos(turned) - P3[1]
+    along = cos(q[HAMMER]) * x + sin(q[HAMMER]) * z
+    if beyond and (apart > OFF or along < params[P.knuckle_edge] - 0.5 * KNUCKLE_RADIUS):
+        state[S.tripped] = 1.0
+    elif q[JACK] - REST[JACK] < AT_STOP:
+        state[S.tripped] = 0.0
+    if state[S.tripped] > 0.0:
+        return 2.0 if beyond else 3.0
+    return 1.0 if beyond else 0.0
 
 
 @inner
@@ -197,10 +221,7 @@ def step(state, inputs, params, tables, work, h):
     work[W.lever_force], work[W.drop_force] = force(report, C.lever_felt, h), force(report, C.drop_screw, h)
     work[W.check_force], work[W.string_force] = force(report, C.back_check, h), force(report, C.string, h)
     work[W.damper_force], work[W.rail_force] = force(report, C.damper_felt, h), force(report, C.front_rail, h)
-    # under the knuckle: nearer to it than leather gives way, and not beyond its edge
-    under = report[REPORT * C.head + DEPTH] > -5e-4
-    toe = work[W.toe_force] > 0.0
-    work[W.phase] = (1.0 if toe else 0.0) if under else (2.0 if toe else 3.0)
+    work[W.phase] = phase(state, q, -report[REPORT * C.head + DEPTH], params)
     # without a damper a string sounds on
     if state[S.struck] > struck:
         state[S.undamped] = 1.0

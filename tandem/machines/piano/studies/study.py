@@ -65,13 +65,6 @@ class Played:
         rises = np.flatnonzero(np.diff(self.of("strike_count"), prepend=0.0) > 0.0)
         return [(float(self.t[k] - self.of("strike_age")[k]), float(self.of("strike_speed")[k])) for k in rises]
 
-    @property
-    def blows(self) -> int:
-        """Strikes without those that follow within 0.2 s: a hammer may come back on a jack that still rises, and
-        one that no back-check holds is thrown up again."""
-        times = [t for t, _ in self.strikes]
-        return sum(1 for k, t in enumerate(times) if k == 0 or t - times[k - 1] > 0.2)
-
     def curve(self, name: str, label: str, every: int = 8) -> Series:
         return Series(label, self.t[::every], self.of(name)[::every])
 
@@ -80,8 +73,12 @@ class Played:
         return Series(label, 1e3 * self.of("port")[down], self.of(name)[down])
 
 
-def move(name: str, x: np.ndarray, v: np.ndarray, tables: Tables | None = None, **parameters: float) -> Played:
-    """A machine's outputs while the front of its key moves so: position and velocity of every step."""
+def move(
+    name: str, x: np.ndarray, v: np.ndarray, tables: Tables | None = None, a: np.ndarray | None = None,
+    **parameters: float,
+) -> Played:  # fmt: skip
+    """A machine's outputs while the front of its key moves so: position and velocity of every step, and acceleration,
+    where its machine takes one."""
     machine, params = load_machine(name, parameters)
     constants = machine.tables if tables is None else tables
     # the acceleration of a path of straight lines is zero, its corners left out
@@ -90,6 +87,8 @@ def move(name: str, x: np.ndarray, v: np.ndarray, tables: Tables | None = None, 
     out, states = np.zeros((len(x), len(machine.outputs))), np.zeros((len(x), len(machine.states)))
     for k in range(len(x)):
         inputs[0], inputs[1] = x[k], v[k]
+        if a is not None:
+            inputs[2] = a[k]
         machine.step(state, inputs, params, constants, work, H)
         out[k], states[k] = work[: len(machine.outputs)], state
     return Played(machine, (np.arange(len(x)) + 1) * H, out, states)

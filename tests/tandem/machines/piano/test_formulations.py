@@ -27,7 +27,7 @@ from tandem.machines.piano.multibody.action import (
     tree,
 )
 from tandem.machines.piano.multibody.dynamics import N_FELT, N_JOINTS, N_LINKS, N_OUT, SHORT, M, N, S, W
-from tandem.multibody.contact.felt import FELT_INTS, FELT_REALS, JOINT_REALS, STOP, THETA
+from tandem.multibody.contact.felt import FELT_INTS, FELT_REALS, JOINT_REALS, MOST_LOSS, STOP, THETA
 from tandem.multibody.contact.joint_tree import accelerations
 from tandem.multibody.contact.kinds import ROOM
 from tandem.multibody.natural.mechanism import Mechanism
@@ -154,6 +154,7 @@ def short_step(q, v, q_next, v_next, acceleration, felt, pivots):
         if depth > 0.0:
             stiffness, damping, friction, slip = own[7:]
             elastic = stiffness * depth ** (0.5 * kind[2])
+            damping /= np.hypot(1.0, damping * (opens @ v) / MOST_LOSS)
             load = max(elastic * (1.0 - damping * (opens @ v)), 0.0)
             normal = elastic * damping + THETA * h * 0.5 * kind[2] * elastic / depth
             touching.append((opens, slips, elastic, normal, friction * load / np.hypot(slips @ v, slip)))

@@ -8,6 +8,9 @@ import pytest
 
 from tandem.machines.piano.multibody import MACHINE
 from tandem.machines.piano.multibody.dynamics import P, W
+from tandem.machines.piano.studies.gestures import Stroke, motion
+from tandem.machines.piano.studies.study import H as STEP
+from tandem.machines.piano.studies.study import move
 
 H = 1.0 / 4000.0
 
@@ -49,10 +52,10 @@ TWO_FAST = (
 
 
 def test_regulated_as_g1_it_lets_off_where_the_digest_says() -> None:
-    """The toe meets the button at -0.0203 rad of the key (case P1)."""
+    """The toe meets the button at -0.0203 rad of the key (case P1), with felt so hard that geometry alone is left."""
     g1 = {
         "let_off_button": 0.0466488, "knuckle_edge": 0.011, "string_angle": 0.0, "drop_screw": 0.2, "back_check": 0.05,
-        "damper": 0.0, "repetition_spring": 0.03,
+        "damper": 0.0, "repetition_spring": 0.03, "felt_stiffness": 20.0,
     }  # fmt: skip
     run = pressed(((0.0, 0.00028), (0.06, 0.00668), (0.1, 0.00668)), **g1)
     assert run["port"][np.argmax(run["toe_force"] > 0.0)] / 0.2286 - 0.03473 == pytest.approx(-0.0203, abs=1e-3)
@@ -65,9 +68,31 @@ def test_no_stroke_creates_energy(points: tuple[tuple[float, float], ...]) -> No
     assert error.max() <= 1e-3 * run["work_done"].max() and error.min() >= -0.03 * run["work_done"].max()
 
 
+def test_fortissimo_has_one_note_and_is_caught() -> None:
+    """Quicker than the felt between finger and hammer: the hammer rises past a back-check that is there already."""
+    speeds = []
+    for seconds in (0.008, 0.012, 0.02, 0.08, 0.4):
+        stroke = Stroke(seconds, 9.5e-3, rest=0.3, hold=0.3, up=1e-3, to=9.5e-3)
+        x, v, a = motion([stroke], STEP)
+        run = move("piano_multibody", x, v, None, a)
+        assert len(run.strikes) == 1, seconds
+        speeds.append(run.strikes[0][1])
+        assert run.of("energy_error").max() <= 1e-3 * run.of("work_done").max()
+        assert seconds > 0.05 or (run.of("check_force")[-1] > 0.0 and run.of("phase")[-1] == 2.0)
+    assert speeds == sorted(speeds, reverse=True) and speeds[0] > 5.0
+
+
+@pytest.mark.parametrize(("hz", "top"), [(3.0, 0.0), (8.0, 0.0), (14.0, 0.0), (6.0, 3.3e-3), (14.0, 3.3e-3)])
+def test_repetition_loses_and_doubles_none(hz: float, top: float) -> None:
+    half = 0.5 / hz
+    strokes = [Stroke(half, 9.5e-3, "cosine", rest=0.3 * (k == 0), hold=0.0, up=half, to=top) for k in range(6)]
+    x, v, a = motion(strokes, STEP, 0.2)
+    assert len(move("piano_multibody", x, v, None, a).strikes) == 6
+
+
 def test_a_key_that_is_down_at_the_start_is_pressed_there_without_a_note() -> None:
     """Put there at once, key and whippen would be a centimetre inside each other."""
-    run = pressed(((0.0, 0.0095), (1.0, 0.0095)), settle=0.0)
+    run = pressed(((0.0, 0.0095), (1.5, 0.0095)), settle=0.0)
     assert run["strike_count"].max() == 0.0 and np.abs(run["tip_force"]).max() < 5.0
     assert run["port"][-1] == 0.0095 and run["pilot_force"][-1] == pytest.approx(
         pressed(SLOW)["pilot_force"][-1], abs=0.2

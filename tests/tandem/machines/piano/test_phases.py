@@ -10,6 +10,7 @@ import pytest
 from sim_service.registry import load_machine
 from tandem.machines.piano import action, geometry, keys, octave, phases
 from tandem.machines.piano.phases import MACHINE, P, S, W
+from tandem.machines.piano.studies.study import play
 
 A, B, C, D = range(4)
 REST, PRESSED = -0.0335, -0.0055
@@ -363,3 +364,13 @@ def test_the_drawn_action_is_joined() -> None:
         )
         top, pivot, end = capstan.end.where(out), whippen.start.where(out), whippen.end.where(out)
         assert np.linalg.norm(np.cross(end - pivot, top - pivot)) < 1e-9  # the capstan is on the whippen's line
+
+
+@pytest.mark.parametrize("depth", [6.4e-3, 8e-3, 9.5e-3])
+def test_a_stroke_has_one_strike_at_any_dip(depth: float) -> None:
+    """Deeper than the model's own travel the lever pushes the hammer against the string, again and again."""
+    for seconds, least in ((0.03, 1), (0.95, 0)):
+        path = [(0.0, 0.0), (0.1, 0.0), (0.1 + seconds, depth), (0.5 + seconds, depth), (0.6 + seconds, 0.0)]
+        run = play("piano_phases", [*path, (0.8 + seconds, 0.0), (0.83 + seconds, depth)], 1.1 + seconds)
+        first = [t for t, _ in run.strikes if t < 0.7 + seconds]
+        assert least <= len(first) <= 1 and len(run.strikes) - len(first) == 1
