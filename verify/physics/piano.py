@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tandem.machines.piano.studies.gestures import Stroke, drawn, motion
+from tandem.machines.piano.studies.study import H, Played, move
 from verify import CONFIGS
-from verify.measure import Row, at_most, equal, figure, holds
+from verify.measure import Row, at_most, equal, figure, holds, note
 from verify.real_runs import Misses, costs_us, replayed, run_beside_bare, tandem
 
 # p99.9 of what a step of one key may take
@@ -49,3 +51,46 @@ def octave(*, seconds: float = 60.0) -> Iterator[Row]:
         notes = tandem("notes", folder, "--out", f"{folder}/notes")["notes"]
         yield figure(f"notes, of {len({n['pitch'] for n in notes})} pitches", len(notes))
         yield replayed(folder)
+
+
+DIP = 9.5e-3  # m
+FASTEST, SLOWEST = 8e-3, 0.4  # s, of a dip
+_REST = 0.3  # s
+
+
+def strokes(*, count: int = 1000, seed: int = 1, together: int = 50) -> Iterator[Row]:
+    """Strokes at random, imposed on the grand action one after the other, so many of them in one go: how fast, how
+    deep, in which way, how long held, from which height again."""
+    wanted = drawn(count, seed, FASTEST, SLOWEST, DIP)
+    silent, doubled, made, most, work, slowest = 0, 0, 0.0, 0.0, 0.0, np.inf
+    fastest = 0.0
+    for first in range(0, count, together):
+        note(f"stroke {first} of {count}")
+        some = wanted[first : first + together]
+        run, begins = _played(some)
+        struck = np.array([t for t, _ in run.strikes])
+        speeds = [v for _, v in run.strikes]
+        each = np.histogram(struck, bins=[*begins, np.inf])[0]
+        silent += int((each == 0).sum())
+        doubled += int((each > 1).sum())
+        error, put_in = run.of("energy_error"), np.abs(np.diff(run.of("work_done"))).sum() / 2.0
+        made = max(made, float((error - np.minimum.accumulate(error)).max()) / put_in)
+        work += put_in
+        most = max(most, float(np.abs(run.of("tip_force")).max()))
+        fastest, slowest = max([fastest, *speeds]), min([slowest, *speeds])
+    yield equal(f"strokes without a note, of {count} of {1e3 * FASTEST:g} to {1e3 * SLOWEST:g} ms", silent, 0)
+    yield equal("strokes with more than one", doubled, 0)
+    yield figure("hammer, slowest and fastest", f"{slowest:.2f}, {fastest:.2f}", "m/s")
+    yield figure("most at the tip", most, "N")
+    yield at_most(f"energy made, of {work:.1f} J done on the key", 100.0 * made, 0.1, "%")
+    once, again = (_played(wanted[:together])[0] for _ in range(2))
+    same = once.out.tobytes() == again.out.tobytes() and once.states.tobytes() == again.states.tobytes()
+    yield holds("the same strokes twice are the same bits", same)
+
+
+def _played(some: list[Stroke]) -> tuple[Played, np.ndarray]:
+    """And when each stroke begins."""
+    rest = Stroke(1e-3, 0.0, rest=_REST, hold=0.0, up=1e-3)
+    x, v, a = motion([rest, *some], H, 0.2)
+    begins = np.cumsum([rest.seconds, *(each.seconds for each in some)])[:-1]
+    return move("piano_multibody", x, v, None, a), begins

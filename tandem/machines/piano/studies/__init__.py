@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 
-from tandem.machines.piano.studies import instrument, models, multibody, phases
+from tandem.machines.piano.studies import instrument, measured, models, multibody, phases, sensitivity, strokes
 from tandem.machines.piano.studies.study import Studies, Study
 
 PARTS: dict[str, Studies] = {
     "phases": phases.STUDIES,
     "multibody": multibody.STUDIES,
+    "strokes": strokes.STUDIES,
+    "measured": measured.STUDIES,
     "models": models.STUDIES,
+    "sensitivity": sensitivity.STUDIES,
     "instrument": instrument.STUDIES,
 }
 
