@@ -32,14 +32,14 @@ class EffortSettings(Section):
     """The unit of gain, limit and slew is the device's: V, or shares of its full force."""
 
     channel: str  # an effort of the machine; with the virtual source any channel of a step
-    gain: float
-    limit: float = Field(gt=0)
-    slew: float = Field(gt=0)
+    gain: float  # of the device's unit per unit of the channel; its sign too
+    limit: float = Field(gt=0)  # no more is ever given, either way
+    slew: float = Field(gt=0)  # per s: no quicker is it changed
     rate_hz: float = Field(500.0, ge=50, le=10_000)  # between steps, and of a device that Python hands over to
     quantile: float = Field(0.5, ge=0, le=0.999)  # of steps, there when one is looked for; 0: looks at set times alone
     rise_ms: float = Field(0.0, ge=0, le=60_000)  # at the start, and after a silence, until the whole limit is allowed
-    stale_after_ms: float = Field(30.0, gt=0, le=1000)
-    zero_within_ms: float = Field(100.0, gt=0, le=5000)
+    stale_after_ms: float = Field(30.0, gt=0, le=1000)  # without a new step for so long it begins to fall
+    zero_within_ms: float = Field(100.0, gt=0, le=5000)  # without a new step for so long it is zero
     displacement: str = ""  # of the port, a channel of a step; "": its energy is not watched
     displacement_gain: float = (
         1.0  # rad or m per unit; positive where a positive effort opposes a positive displacement

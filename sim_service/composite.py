@@ -232,8 +232,8 @@ def _prediction(inner: Machine, own: Own, prediction: Prediction) -> Prediction:
     """The machine inside is stepped ahead, without what is around it."""
     parameters = len(inner.parameters)
 
-    def make(params: np.ndarray) -> Any:
-        monitor = prediction.make(params[:parameters])
+    def make(params: np.ndarray) -> object:
+        monitor: Any = prediction.make(params[:parameters])
         return monitor if monitor.of is not None else replace(monitor, of=inner)
 
     return Prediction(make)

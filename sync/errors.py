@@ -1,8 +1,18 @@
 """The errors a user of tandem can meet and catch. Each is raised once, at the edge, and says what would be right."""
 
+from collections.abc import Iterable
+
+_LONG = 64  # letters that are compared
+_MOST_SHOWN = 8
+
 
 class TandemError(Exception):
-    """Base of all; the command line prints it as one line and exits with `code`."""
+    """Base of all; the command line prints it as one line and exits with `code`.
+
+    >>> tandem.load_machine("mass_spring", {"mass": -1.0})
+    Traceback (most recent call last):
+    sync.errors.ConfigError: sim.parameters.mass = -1: must be from 0.01 to 100 kg
+    """
 
     code = 1
 
@@ -13,8 +23,35 @@ class ConfigError(TandemError):
     code = 2
 
 
+class UnknownName(ConfigError, KeyError):
+    """A name that is none of those there are; the message has the nearest. A KeyError too: `in` and `get` work.
+
+    >>> tandem.load_machine("mass_spring").step({"handel": 0.05})
+    Traceback (most recent call last):
+    sync.errors.UnknownName: handel: no input of mass_spring; did you mean handle?
+    """
+
+    __str__ = Exception.__str__  # a KeyError shows its text in quotes
+
+    @classmethod
+    def among(cls, known: Iterable[str], name: object, what: str) -> "UnknownName":
+        """`what` the name is not, such as `input of wall`."""
+        import difflib
+
+        there = list(known)
+        near = difflib.get_close_matches(str(name)[:_LONG], there, 3)
+        shown = near or [*there[:_MOST_SHOWN], *["…"] * (len(there) > _MOST_SHOWN)]
+        asked = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(shown) or 'none'}"
+        return cls(f"{name}: no {what}; {asked}")
+
+
 class Diverged(TandemError):
-    """A step of the model raised, or left a state or an output that is NaN or out of bounds."""
+    """A step of the model raised, or left a state or an output that is NaN or out of bounds.
+
+    >>> tandem.load_machine("mass_spring").step({"handle": 1e15})
+    Traceback (most recent call last):
+    sync.errors.Diverged: mass_spring: x became 4.93827e+12; it stands where it stood before this step
+    """
 
     code = 3
 

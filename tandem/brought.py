@@ -2,6 +2,27 @@
 points (sync/config/plugins.py). Machines, and how they are observed, are in sim_service/registry.py, devices in
 daq_service/devices."""
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Something that runs at once, with its page: `tandem demo NAME`."""
+
+    words: tuple[str, ...]  # the command that it stands for
+    text: str
+
+
+DEMOS = {
+    "drive": Demo(("drive", "drive"), "A buggy through town: its driver and sensors are emulated."),
+    "wall": Demo(("run", "wall"), "A virtual wall under an emulated finger, at 5 kHz."),
+    "piano": Demo(("run", "piano_page"), "A piano key, played from the page."),
+    "omni": Demo(("run", "omni_page"), "A platform on four mecanum wheels, driven from the page."),
+    "twin": Demo(("drive", "twin"), "A car and its twin: an observer estimates what no sensor measures."),
+    "mechanism": Demo(("view", "mechanisms/four_bar"), "A linkage to hold, to drag and to change."),
+}
+# the file that a machine's name alone stands for, where tandem ships several
+FILES = {"single_track": "vehicles/buggy_single_track.toml"}
 # of commands: COMMANDS, a tuple of `Brought` (tandem/console/help_text.py)
 COMMANDS = {
     machine: f"tandem.machines.{machine}.commands" for machine in ("car", "fmu", "observer", "omni", "piano", "wall")

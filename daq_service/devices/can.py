@@ -55,17 +55,17 @@ _FD_LENGTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48, 64)
 
 class Settings(DeviceSettings):
     kind: str
-    interface: str | None = None
-    channel: str | int | None = None
+    interface: str | None = None  # of python-can: socketcan, pcan, kvaser, vector, slcan, …
+    channel: str | int | None = None  # of the interface, such as can0
     replay: str | None = None  # a log that plays in the bus' place
     lead_ms: float = Field(500.0, ge=0, le=60_000)  # before it: its first frames again and again
-    bitrate: int | None = Field(None, ge=1000, le=20_000_000)
-    fd: bool = False
+    bitrate: int | None = Field(None, ge=1000, le=20_000_000)  # where the interface has to be told
+    fd: bool = False  # CAN FD
     options: dict[str, Any] = {}  # whatever else the interface understands, as python-can has it
-    dbc: str
-    stale_ms: float = Field(200.0, gt=0, le=60_000)
-    buffer_blocks: int = Field(50_000, ge=1)
-    signals: dict[str, Mapped]
+    dbc: str  # file that describes the frames
+    stale_ms: float = Field(200.0, gt=0, le=60_000)  # a signal not seen for so long is reported and counted
+    buffer_blocks: int = Field(50_000, ge=1)  # that it holds; older ones are lost, and counted
+    signals: dict[str, Mapped]  # of daq.channels: where each comes from
 
     @model_validator(mode="after")
     def _somewhere(self) -> "Settings":

@@ -10,9 +10,10 @@ that samples looks for the device (`find`), and it alone touches it afterwards.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daq_service.effort_settings import EffortSettings
 from sync.config.toml import Section
@@ -50,7 +51,7 @@ class Actuator:
     effort: EffortSettings | None = None  # how an output of the simulator goes back; None: none does
 
     @property
-    def compiled_put(self) -> tuple[Any, np.ndarray] | None:
+    def compiled_put(self) -> tuple[object, NDArray[np.float64]] | None:
         """A C callback of type PUT (daq_service/effort.py) and the device's numbers: with these the effort loop hands
         over itself, and `put` is not called."""
         return None
@@ -76,7 +77,7 @@ class Device(Actuator):
     def start(self) -> None:
         """Begin sampling. Nothing is sampled before."""
 
-    def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+    def read(self, scans: NDArray[np.int64], t_ns: NDArray[np.int64], wait_ns: int) -> tuple[int, int]:
         """Take all whole scans there are, at most `len(scans)`; wait at most `wait_ns` for the first.
 
         Fills `scans` and the sample instants `t_ns`. Returns (how many, how many were lost just before them). No scan

@@ -25,7 +25,7 @@ class Mapped(Section):
     """Where a channel comes from."""
 
     signal: str = Field(pattern=r"^[^.]+\.[^.]+$")  # Message.Signal
-    stale_ms: float | None = Field(None, gt=0, le=60_000)
+    stale_ms: float | None = Field(None, gt=0, le=60_000)  # as source.stale_ms, for this one
     invalid: list[int | str] = []  # raw values, or their names in the DBC, that mean "not available"
 
 

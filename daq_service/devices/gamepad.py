@@ -60,8 +60,8 @@ _NEVER = 2**62
 
 class Centred(Section):
     kind: Literal["centred"]
-    axis: int = Field(ge=0, le=63)
-    invert: bool = False
+    axis: int = Field(ge=0, le=63)  # its number
+    invert: bool = False  # it counts the other way
     dead_zone: float = Field(0.0, ge=0, le=0.5)  # around the middle, as a share of the way from there to an end
 
     def counts(self, raw: int) -> int:
@@ -73,8 +73,8 @@ class Centred(Section):
 
 class Pedal(Section):
     kind: Literal["pedal"]
-    axis: int = Field(ge=0, le=63)
-    invert: bool = False
+    axis: int = Field(ge=0, le=63)  # its number
+    invert: bool = False  # it counts the other way
     half: Literal["positive", "negative"] | None = None  # of an axis that two pedals share
     dead_zone: float = Field(0.02, ge=0, le=0.5)  # at rest, as a share of the way of the pedal
 
@@ -135,9 +135,9 @@ class Settings(DeviceSettings):
 
     kind: str
     device: Annotated[str | int, PlainValidator(_device)] = ""  # the first one there
-    axes: Axes
-    effort: EffortSettings | None = None
-    buffer_blocks: int = Field(50_000, ge=1)
+    axes: Axes  # of daq.channels: which axis each is
+    effort: EffortSettings | None = None  # [source.effort]: force feedback, as a share of the full force
+    buffer_blocks: int = Field(50_000, ge=1)  # that it holds; older ones are lost, and counted
 
     @model_validator(mode="after")
     def _full_force(self) -> "Settings":

@@ -21,10 +21,11 @@ Point = Annotated[list[float], Field(min_length=2, max_length=2)]
 class Motion(Section):
     """Where the hand wants to be: straight lines between points [s, position], and a sine upon them."""
 
+    # [s, position], straight lines between them
     points: Annotated[list[Point], Field(min_length=1, max_length=1000)] = [[0.0, 0.0]]
     period: float = Field(0.0, ge=0, le=1e5)  # s, after which the points begin again; 0: the last one holds
-    amplitude: float = Field(0.0, ge=-1e3, le=1e3)
-    hz: float = Field(1.0, gt=0, le=1000)
+    amplitude: float = Field(0.0, ge=-1e3, le=1e3)  # of the sine
+    hz: float = Field(1.0, gt=0, le=1000)  # of the sine
 
     @field_validator("points")
     @classmethod
@@ -49,31 +50,31 @@ class Hand(Section):
     """Fixed to the device, with a spring and a damper to where it wants to be. The defaults are a finger (A. Z. Hajian
     and R. D. Howe, 1994)."""
 
-    mass: float = Field(0.02, ge=0, le=100)
-    damping: float = Field(3.75, ge=0, le=1e4)
-    stiffness: float = Field(257.0, ge=0, le=1e6)
+    mass: float = Field(0.02, ge=0, le=100)  # that moves with the device
+    damping: float = Field(3.75, ge=0, le=1e4)  # to where it wants to be
+    stiffness: float = Field(257.0, ge=0, le=1e6)  # to where it wants to be
     bias: float = Field(0.0, ge=-1e5, le=1e5)  # N, a constant force
-    motion: Motion = Motion()
+    motion: Motion = Motion()  # where it wants to be
     rigid: bool = False  # it is where it wants to be, whatever the force
 
 
 class Axis(Section):
     """What moves, what measures it, what pushes it, and a hand on it."""
 
-    mass: float = Field(0.3, gt=0, le=1e3)
-    damping: float = Field(2.0, ge=0, le=1e4)
+    mass: float = Field(0.3, gt=0, le=1e3)  # of what moves
+    damping: float = Field(2.0, ge=0, le=1e4)  # of what moves
     stiffness: float = Field(0.0, ge=0, le=1e6)  # of a return spring
     friction: float = Field(0.0, ge=0, le=1e4)  # N, dry
     encoder_counts: float = Field(5461.0, gt=0, le=2**31)  # in `encoder_deg` of the lever
-    encoder_deg: float = Field(5.0, gt=0, le=360)
+    encoder_deg: float = Field(5.0, gt=0, le=360)  # see encoder_counts
     lever: float = Field(0.2286, gt=0, le=100)  # m from the pivot to the port; 1 where the port is an angle
-    start_count: int = Field(0, ge=-(2**62), le=2**62)
+    start_count: int = Field(0, ge=-(2**62), le=2**62)  # of the encoder at the beginning
     newton: float = Field(1.0, gt=0)  # N, or N m, of the actuator per unit of the effort
     saturation: float = Field(20.0, ge=0, le=1e5)  # N; 0: none
     bandwidth_hz: float = Field(0.0, ge=0, le=1e5)  # of the actuator, a lag of first order; 0: none
     dead_time_ms: float = Field(0.0, ge=0, le=100)  # until an effort acts
-    hand: Hand | None = Hand()
-    effort: EffortSettings | None = None
+    hand: Hand | None = Hand()  # false: nobody holds it
+    effort: EffortSettings | None = None  # [source.effort]: what comes back
 
     @field_validator("hand", mode="before")
     @classmethod
@@ -88,7 +89,7 @@ class Axis(Section):
 class _Analogue(Section):
     """A sensor with a converter of its own."""
 
-    volts_per_count: float = Field(1.5e-4, gt=0, le=1e3)
+    volts_per_count: float = Field(1.5e-4, gt=0, le=1e3)  # of its converter
     noise: float = Field(5e-4, ge=0, le=1e3)  # V, of one reading
 
 
@@ -96,17 +97,17 @@ class Hall(_Analogue):
     """A pair of Hall sensors, their magnets on both sides of the pivot: one comes nearer as the other goes away."""
 
     front: str  # the channel of the sensor whose magnet comes nearer as the port moves its positive way
-    rear: str
+    rear: str  # the channel of the other one
     volts: float = Field(4.0, gt=0, le=1e3)  # where magnet and sensor touch
     reach: float = Field(0.03, gt=0, le=10)  # m, in which the field falls to a quarter
     front_gap: float = Field(0.0175, ge=0, le=10)  # m, at position 0
-    rear_gap: float = Field(0.008, ge=0, le=10)
+    rear_gap: float = Field(0.008, ge=0, le=10)  # m, likewise
 
 
 class Coil(_Analogue):
     """A coil in which a magnet on the port moves."""
 
-    channel: str
+    channel: str  # of its voltage
     kappa: float = Field(12.0, gt=0, le=1e6)  # V s/m
 
 
@@ -114,11 +115,11 @@ class Settings(Axis, DeviceSettings):
     kind: str
     position: str = ""  # the channel of the encoder; "": the first one
     force_sensor: str = ""  # the channel of a force sensor between hand and device; "": there is none
-    hall: Hall | None = None
-    coil: Coil | None = None
+    hall: Hall | None = None  # a pair of Hall sensors; none by default
+    coil: Coil | None = None  # a coil; none by default
     channels: dict[str, dict[str, float | str]] = {}  # of the others, as the source `waves` has them
-    buffer_blocks: int = Field(50_000, ge=1)
-    force_per_count: float = Field(1e-3, gt=0)
+    buffer_blocks: int = Field(50_000, ge=1)  # that it holds; older ones are lost, and counted
+    force_per_count: float = Field(1e-3, gt=0)  # N, of the force sensor
     axes: dict[str, Axis] = Field({}, max_length=len(AXIS_EFFORTS))  # further ones, by the channels of their encoders
     own_process: bool = False  # it runs as a process of its own, `tandem device CONFIG`
     watchdog_ms: float = Field(20.0, ge=5, le=5000)  # of that process: zero so long after the effort loop's last beat

@@ -15,7 +15,7 @@ INPUTS = 'an analog input, such as "ai0", or the counter of an encoder, such as 
 
 
 class _Wiring(Section):
-    input: str = Field("", validate_default=True)
+    input: str = Field("", validate_default=True)  # of the device: ai0, ctr0
 
     @field_validator("input")
     @classmethod
@@ -40,10 +40,10 @@ class _Wiring(Section):
 
 
 class AnalogInput(_Wiring):
-    min_v: float = -5.0
-    max_v: float = Field(5.0, gt=0)
+    min_v: float = -5.0  # lowest voltage
+    max_v: float = Field(5.0, gt=0)  # highest voltage
     full_counts: float = Field(32_767.0, gt=0)  # what max_v becomes
-    terminals: Literal["default", "rse", "nrse", "diff", "pseudo_diff"] = "default"
+    terminals: Literal["default", "rse", "nrse", "diff", "pseudo_diff"] = "default"  # how it is wired
 
     @model_validator(mode="after")
     def _consistent(self) -> "AnalogInput":
@@ -53,10 +53,10 @@ class AnalogInput(_Wiring):
 
 
 class EncoderInput(_Wiring):
-    decoding: Literal["x1", "x2", "x4"] = "x4"
-    pulses_per_rev: int = Field(500, ge=1)
+    decoding: Literal["x1", "x2", "x4"] = "x4"  # edges that are counted
+    pulses_per_rev: int = Field(500, ge=1)  # lines of the encoder
     a: str = ""  # input terminals where they are not the counter's usual ones, such as "/Dev1/PFI8"
-    b: str = ""
+    b: str = ""  # likewise, of B
 
 
 def _kind(wiring: Any) -> str:
@@ -74,18 +74,19 @@ class Settings(DeviceSettings):
     survives_fork = False
 
     kind: str
-    device: str = "Dev1"
+    device: str = "Dev1"  # as NI MAX or nilsdev names it
+    # HOST:PORT of an NI gRPC device server; empty: the driver of this machine
     server: str = Field("", pattern=r"^$|^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$")
     server_ca: str = ""  # PEM file beside the configuration: whom to believe that it is the server; with it, TLS
     server_certificate: str = ""  # PEM files: what we show the server, where it asks for it
-    server_key: str = ""
+    server_key: str = ""  # likewise
     server_unencrypted: bool = False  # beyond the loopback without TLS: on a cable, or a network that you trust
     channels: dict[str, Wiring] = {}  # of daq.channels, all of them
     clock_input: str = Field("", pattern=f"^$|^ai{_NUMBER}$")  # without analog channels: converted for its clock only
-    scans_per_read: int = Field(5, ge=1, le=4096)
-    buffer_s: float = Field(10.0, gt=0, le=600)
-    back_off_first_s: float = Field(0.1, gt=0, le=60)
-    back_off_most_s: float = Field(1.0, gt=0, le=60)
+    scans_per_read: int = Field(5, ge=1, le=4096)  # a read waits for so many
+    buffer_s: float = Field(10.0, gt=0, le=600)  # of scans that wait for us before the device gives up
+    back_off_first_s: float = Field(0.1, gt=0, le=60)  # between two looks for a device that is gone
+    back_off_most_s: float = Field(1.0, gt=0, le=60)  # then longer, at most so long
     effort: dict[str, Any] | None = None  # EffortSettings and `ao`
 
     @model_validator(mode="before")

@@ -44,9 +44,9 @@ class Settings(DeviceSettings):
     moves_hand = False
 
     kind: str
-    controls: Controls = {}
-    let_go_ms: float = Field(1000.0, ge=100, le=60_000)
-    buffer_blocks: int = Field(50_000, ge=1)
+    controls: Controls = {}  # by rows of [inputs]: how each is moved
+    let_go_ms: float = Field(1000.0, ge=100, le=60_000)  # a page not heard for so long has let go
+    buffer_blocks: int = Field(50_000, ge=1)  # that it holds; older ones are lost, and counted
 
 
 def decoded(data: bytes, rows: Collection[str]) -> dict[str, float]:

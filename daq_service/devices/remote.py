@@ -33,16 +33,17 @@ _RATE_FROM, _RATE_TOLERANCE = 200, 0.01
 
 class Settings(DeviceSettings):
     kind: str
-    host: str
+    host: str  # of the other DAQ, an IP address
     port: int = Field(5604, ge=1, le=65535)  # its transport.every_port
+    # of the other host: same on the loopback, else estimated; disciplined where PTP or NTP keep both
     clock: Literal["auto", "same", "estimate", "disciplined"] = "auto"
-    clock_port: int = Field(5603, ge=1, le=65535)
-    clock_bound_us: float = Field(100.0, gt=0)
-    keys: str = ""
-    own_key: str = Field("sim", pattern=_NAME)
-    their_key: str = Field("daq", pattern=_NAME)
-    buffer_blocks: int = Field(50_000, ge=1, le=1_000_000)
-    silent_ms: float = Field(500.0, gt=0, le=60_000)
+    clock_port: int = Field(5603, ge=1, le=65535)  # where it answers what time it is: its transport.clock_port
+    clock_bound_us: float = Field(100.0, gt=0)  # how well disciplined clocks agree
+    keys: str = ""  # folder of keys; empty only on the loopback
+    own_key: str = Field("sim", pattern=_NAME)  # this host's pair
+    their_key: str = Field("daq", pattern=_NAME)  # the other host's public key
+    buffer_blocks: int = Field(50_000, ge=1, le=1_000_000)  # that may wait here; older ones are lost, and counted
+    silent_ms: float = Field(500.0, gt=0, le=60_000)  # without blocks for so long: it is reported
 
     @property
     def near(self) -> bool:

@@ -26,9 +26,9 @@ class Settings(DeviceSettings):
     moves_hand = False
 
     kind: str
-    run: str
-    again: bool = False
-    buffer_blocks: int = Field(50_000, ge=1)
+    run: str  # the record: a run's folder or file
+    again: bool = False  # at its end it begins again
+    buffer_blocks: int = Field(50_000, ge=1)  # that it holds; older ones are lost, and counted
 
 
 _NEVER = 2**62

@@ -45,23 +45,24 @@ _MOST_AGE_US = 2**32 - 1
 
 
 class Taken(Section):
-    of: str = Field(min_length=1)
-    per_count: float = Field(gt=0)
-    zero_counts: float = 0.0
-    age: str = ""
+    of: str = Field(min_length=1)  # an output or an input of the other machine
+    per_count: float = Field(gt=0)  # its unit in one count
+    zero_counts: float = 0.0  # where it is 0
+    age: str = ""  # output that says how old it is, s
 
 
 class Settings(DeviceSettings):
     moves_hand = False
 
     kind: str
-    truth: str = ""
-    truth_set: list[str] = []
+    truth: str = ""  # configuration of the other run, which is started and ended with this one; or
+    truth_set: list[str] = []  # what is set in it, as --set takes it
+    # the name of a run that another terminal has started
     run: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]{0,31})?$")] = ""
-    channels: dict[str, Taken]
-    watch: list[str] = []
-    settle_s: float = Field(0.0, ge=0, le=3600)
-    buffer_blocks: int = Field(1000, ge=1, le=1_000_000)
+    channels: dict[str, Taken]  # of daq.channels: what each takes
+    watch: list[str] = []  # outputs of both machines that are compared at the end
+    settle_s: float = Field(0.0, ge=0, le=3600)  # not before so long
+    buffer_blocks: int = Field(1000, ge=1, le=1_000_000)  # that it holds; older ones are lost, and counted
 
     @model_validator(mode="after")
     def _one_run(self) -> "Settings":

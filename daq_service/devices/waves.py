@@ -35,20 +35,21 @@ _WAVE, _HZ, _AMPLITUDE, _OFFSET, _SKEW_S, _MASK, _PHASE = range(7)
 
 
 class Wave(Section):
+    # its form; `quarters`: up, zero, down, zero
     wave: Literal["constant", "sine", "triangle", "square", "quarters"] = "sine"
-    hz: float = Field(1.0, gt=0, le=1e5)
-    amplitude_counts: float = Field(0.0, ge=0, lt=2**31)
-    offset_counts: float = Field(0.0, gt=-(2**31), lt=2**31)
-    phase_turns: float = Field(0.0, ge=-1, le=1)
+    hz: float = Field(1.0, gt=0, le=1e5)  # how often a second
+    amplitude_counts: float = Field(0.0, ge=0, lt=2**31)  # from its middle
+    offset_counts: float = Field(0.0, gt=-(2**31), lt=2**31)  # its middle
+    phase_turns: float = Field(0.0, ge=-1, le=1)  # where it begins
 
 
 class Settings(DeviceSettings):
     moves_hand = False
 
     kind: str
-    channels: dict[str, Wave] = {}
-    buffer_blocks: int = Field(50_000, ge=1)
-    effort: EffortSettings | None = None
+    channels: dict[str, Wave] = {}  # a wave for each; others stand still
+    buffer_blocks: int = Field(50_000, ge=1)  # that it holds; older ones are lost, and counted
+    effort: EffortSettings | None = None  # [source.effort]: taken, and moves nothing
 
 
 @kernel()

@@ -19,28 +19,31 @@ arguments, so the same arguments give the same bits.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numba import float64, types
+from numpy.typing import NDArray
 
 from sim_service.contract.display import AS_IT_IS, Display
 from sim_service.contract.scene import Scene
 from sync.compile import parts
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR, group, read_only
+from sync.errors import UnknownName
 
 Kind = TypeVar("Kind")
+Floats = NDArray[np.float64]
 places = parts.places  # by name, of its own quantities, for its kernels
 
 
 class Tables(NamedTuple):
     """What a step reads besides its parameters; make them with `tables`."""
 
-    ints: np.ndarray  # int32
-    floats: np.ndarray
+    ints: NDArray[np.int32]
+    floats: Floats
 
 
-def tables(ints: Sequence[int] | np.ndarray = (), floats: Sequence[float] | np.ndarray = ()) -> Tables:
+def tables(ints: Sequence[int] | NDArray[np.integer] = (), floats: Sequence[float] | Floats = ()) -> Tables:
     """Copies that nothing writes into."""
     return Tables(read_only(np.array(ints, np.int32)), read_only(np.array(floats, np.float64)))
 
@@ -48,6 +51,8 @@ def tables(ints: Sequence[int] | np.ndarray = (), floats: Sequence[float] | np.n
 NO_TABLES = tables()
 TABLES = group(Tables, INDICES, CONSTANTS)
 STEP = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64)
+# the same as Python has it: state, inputs, params, tables, work, h
+Step = Callable[[Floats, Floats, Floats, Tables, Floats, float], None]
 # the state after the tables became those of another shape: state, how drawn coordinates moved, params, tables, work
 FIT = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR)
 # the same as STEP with derivatives in eight directions behind each vector, entry by entry
@@ -56,6 +61,12 @@ TANGENT = types.void(*3 * [VECTOR, VECTOR], TABLES, VECTOR, VECTOR, float64)
 
 @dataclass(frozen=True)
 class Quantity:
+    """An input, a state or an output of a machine.
+
+    >>> [(q.name, q.unit) for q in tandem.load_machine("mass_spring").states]
+    [('x', 'm'), ('v', 'm/s')]
+    """
+
     name: str
     unit: str
     text: str
@@ -65,6 +76,12 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Parameter:
+    """A parameter of a machine, with its value and limits.
+
+    >>> tandem.load_machine("mass_spring").parameters.describe("mass").range_text
+    'from 0.01 to 100 kg'
+    """
+
     name: str
     unit: str
     value: float
@@ -87,13 +104,13 @@ class Parameter:
         return self.group or self.name.split("_")[0]
 
 
-def at_rest(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
+def at_rest(state: Floats, params: Floats, tables: Tables, work: Floats) -> None:
     """A machine that begins with zeros."""
     state[:] = 0.0
     work[:] = 0.0
 
 
-def still(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
+def still(state: Floats, params: Floats, out: Floats) -> None:
     """Frames that do not move."""
 
 
@@ -106,7 +123,7 @@ class Shown:
 
     display: Display = AS_IT_IS
     scene: Scene | None = None
-    frames: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = still  # (state, params, out), see scene.py
+    frames: Callable[[Floats, Floats, Floats], None] = still  # (state, params, out), see scene.py
 
 
 @dataclass(frozen=True)
@@ -141,9 +158,9 @@ class Reshape:
 
     # of all parameters: the numbers of its tables, places of which are the same, and its coordinates as drawn, rows of
     # x, y, z. Raises ConfigError where there is no such machine
-    make: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-    fit: Any  # nopython, signature FIT
-    drawn: np.ndarray  # as the machine was made
+    make: Callable[[Floats], tuple[Floats, Floats]]
+    fit: Callable[[Floats, Floats, Floats, Tables, Floats], None]  # nopython, signature FIT
+    drawn: Floats  # as the machine was made
     columns: tuple[int, ...]  # of each row of it, the first coordinate
 
 
@@ -158,7 +175,7 @@ class Tangent:
 class Rates:
     """How fast its states change: for those who integrate themselves (docs/fmu.md)."""
 
-    of_states: Any  # nopython, signature STEP: leaves outputs and, behind them, a rate of every state in `work`
+    of_states: Step  # nopython, signature STEP: leaves outputs and, behind them, a rate of every state in `work`
     # a module whose `tangent_of_rates`, signature STEP, leaves a row for every output and rate, a column for every
     # state and input; "": they have no derivatives
     tangent: str = ""
@@ -171,21 +188,21 @@ class Moving:
 
     given: tuple[str, ...]  # by which quantities, outputs of it; what is left out it finds itself
     # (state, params, tables, work, inputs of the first step, values by their names): puts state and outputs
-    begin: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray, np.ndarray, Mapping[str, float]], None]
+    begin: Callable[[Floats, Floats, Tables, Floats, Floats, Mapping[str, float]], None]
 
 
 @dataclass(frozen=True)
 class Prediction:
     """What a look ahead asks of it."""
 
-    make: Callable[[np.ndarray], Any]  # of its parameters: a StabilityMonitor (contract/stability.py), when asked for
+    make: Callable[[Floats], object]  # of its parameters: a StabilityMonitor (stability.py), when asked for
 
 
 @dataclass(frozen=True)
 class DeviceCode:
     """What steps it on a GPU, where that is not its `step`."""
 
-    make: Callable[[], Any]  # a DeviceSource (tandem/multibody/code/source.py)
+    make: Callable[[], object]  # a DeviceSource (tandem/multibody/code/source.py)
 
 
 @dataclass(frozen=True)
@@ -203,7 +220,7 @@ class Unrolled:
     shape is a number before them."""
 
     count: int
-    follow: Callable[[np.ndarray], None]  # keep these, the last of a copy of the floats, as they are
+    follow: Callable[[Floats], None]  # keep these, the last of a copy of the floats, as they are
 
 
 @dataclass(frozen=True)
@@ -213,11 +230,11 @@ class Machine:
     states: tuple[Quantity, ...]
     outputs: tuple[Quantity, ...]
     parameters: tuple[Parameter, ...]
-    step: Any  # nopython, signature STEP
-    initial: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray], None] = at_rest  # state and work at the start
+    step: Step  # nopython, signature STEP
+    initial: Callable[[Floats, Floats, Tables, Floats], None] = at_rest  # state and work at the start
     tables: Tables = NO_TABLES
     work_size: int = 0  # at least that of the outputs
-    capabilities: tuple[Any, ...] = ()  # at most one of each class; those above, or others' own
+    capabilities: tuple[object, ...] = ()  # at most one of each class; those above, or others' own
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "work_size", max(self.work_size, len(self.outputs)))
@@ -231,7 +248,7 @@ class Machine:
         """Its capability of that class, if it has one."""
         return next((each for each in self.capabilities if type(each) is kind), None)
 
-    def having(self, *capabilities: Any) -> "Machine":
+    def having(self, *capabilities: object) -> "Machine":
         """The same machine with these in the place of those of their classes."""
         kinds = {type(each) for each in capabilities}
         others = (each for each in self.capabilities if type(each) not in kinds)
@@ -270,4 +287,4 @@ def index(quantities: tuple[Quantity, ...], name: str) -> int:
     for position, quantity in enumerate(quantities):
         if quantity.name == name:
             return position
-    raise KeyError(f"{name}: not one of {', '.join(q.name for q in quantities)}")
+    raise UnknownName.among((q.name for q in quantities), name, "quantity of this machine")

@@ -59,5 +59,6 @@ def stability_monitor(machine: Machine, params: np.ndarray, file: str) -> Stabil
             f"{file}: look_ahead.enabled = true: {machine.name} does not say when control of it is lost (its"
             " `Prediction`, docs/look_ahead.md); it must be false, or the machine another one"
         )
-    made: StabilityMonitor = own.make(params)
+    made = own.make(params)
+    assert isinstance(made, StabilityMonitor)
     return made

@@ -44,8 +44,8 @@ RingSize = Annotated[int, Field(ge=16, le=1 << 22)]
 class ArtificialClock(Section):
     """A DAQ clock that is deliberately wrong on the wire: two hosts, tried out on one."""
 
-    offset_ms: float = 0.0
-    ppm: float = Field(0.0, ge=-1000, le=1000)
+    offset_ms: float = 0.0  # by how much it is ahead
+    ppm: float = Field(0.0, ge=-1000, le=1000)  # by how much it is too quick
 
 
 BEYOND_LOOPBACK = "is not the loopback: give both hosts keys (`tandem keys`, then keys = the folder; docs/remote.md)"
@@ -55,12 +55,12 @@ class Transport(Section):
     kind: Literal["shm", "ipc", "tcp"] = "ipc"
     daq_host: str = "127.0.0.1"
     sim_host: str = "127.0.0.1"
-    daq_port: int = Field(5601, ge=1, le=65535)
-    sim_port: int = Field(5602, ge=1, le=65535)
+    daq_port: int = Field(5601, ge=1, le=65535)  # of the DAQ's blocks (tcp)
+    sim_port: int = Field(5602, ge=1, le=65535)  # of the simulator's steps (tcp)
     every_port: int = Field(0, ge=0, le=65535)  # where the DAQ publishes every block; 0: nowhere
     keys: str = ""  # folder of keys, see sync/transport/keys.py; empty: none
     daq_key: str = Field("daq", pattern=_NAME)
-    sim_key: str = Field("sim", pattern=_NAME)
+    sim_key: str = Field("sim", pattern=_NAME)  # the simulator's pair of keys
     clock: Literal["auto", "same", "estimate", "disciplined"] = "auto"
     clock_port: int = Field(5603, ge=1, le=65535)
     clock_bound_us: float = Field(100.0, gt=0)  # of disciplined clocks, as their keeper promises it
@@ -117,16 +117,16 @@ class Realtime(Section):
     sim_priority: int = Field(80, ge=1, le=98)
     daq_core: Core = "auto"
     sim_core: Core = "auto"
-    lock_memory: bool = True
+    lock_memory: bool = True  # so that no page of it is ever fetched from the disk
 
 
 class ChannelConfig(Section):
-    name: str = Field(pattern=_NAME)
-    type: Literal["i2", "u2", "i4", "u4"]
-    unit: str = "count"
-    skew_us: float = Field(0.0, le=0.0, ge=-1e6)
-    counter_bits: int | None = Field(None, ge=8, le=32)
-    max_counts_per_s: float | None = Field(None, gt=0)
+    name: str = Field(pattern=_NAME)  # by which rows, records and pages know it
+    type: Literal["i2", "u2", "i4", "u4"]  # of the register: signed or unsigned, in bytes
+    unit: str = "count"  # of the register; for people
+    skew_us: float = Field(0.0, le=0.0, ge=-1e6)  # when it was sampled, against the block's instant
+    counter_bits: int | None = Field(None, ge=8, le=32)  # of a counter that wraps; it is unwrapped
+    max_counts_per_s: float | None = Field(None, gt=0)  # of a counter: what is faster is counted as implausible
 
     @field_validator("name")
     @classmethod
@@ -145,11 +145,11 @@ class ChannelConfig(Section):
 
 
 class Daq(Section):
-    rate_hz: float = Field(1000.0, ge=0.1, le=10_000)
+    rate_hz: float = Field(1000.0, ge=0.1, le=10_000)  # of blocks
     ring_blocks: RingSize = 16384
     read_wait_ms: float = Field(5.0, gt=0, le=1000)
     idle_repeat_ms: float = Field(20.0, ge=1, le=1000)
-    channels: Annotated[list[ChannelConfig], Field(min_length=1, max_length=64)]
+    channels: Annotated[list[ChannelConfig], Field(min_length=1, max_length=64)]  # what a block holds, widest last
 
     _sizes = field_validator("ring_blocks")(_power_of_two)
 
@@ -179,14 +179,14 @@ class Stale(Section):
 
 
 class Sim(Section):
-    step_ms: float = Field(5.0, ge=0.1, le=20.0)
+    step_ms: float = Field(5.0, ge=0.1, le=20.0)  # of the machine
     machine: str = Field(min_length=1)  # its file (*.toml), which names it; or, of one that needs no file, its name
     files: dict[str, str] = {}  # further ones it reads, by the names it gives them
     parameters: dict[str, float] = {}  # of the machine, where they differ from its file
     # of a step that index tables drive: by these, or by straight code made of them; auto: that where steps are many
     code: Literal["auto", "tables", "unrolled"] = "auto"
     start: dict[str, float] = {}  # in motion: quantities of the machine; what is left out it finds itself. {}: at rest
-    ring_blocks: RingSize = 4096
+    ring_blocks: RingSize = 4096  # steps that the ring holds, a power of two
     stale_after_ms: float = Field(100.0, gt=0, le=10_000)
     stale: Stale = Stale()
     overload: Literal["catch_up", "skip"] = "catch_up"
@@ -228,7 +228,7 @@ class Supervision(Section):
 
     restart: bool = True  # false: the run ends with the DAQ or the simulator
     restarts: int = Field(10, ge=0, le=1000)  # of one process within the time below; then it is given up
-    within_s: float = Field(60.0, gt=0, le=3600)
+    within_s: float = Field(60.0, gt=0, le=3600)  # see restarts
 
 
 def _port(value: Any) -> Any:
@@ -284,7 +284,7 @@ class AheadPath(Section):
     """A path that is followed in a third future, with a hand that aims at a place on it some time ahead."""
 
     points: Annotated[list[WayPoint], Field(max_length=2000)] = []  # m; straight between them; none: no such future
-    closed: bool = False
+    closed: bool = False  # its end is joined to its beginning
     preview_s: float = Field(0.7, gt=0, le=10)  # so far ahead is the place it aims at,
     preview_m: float = Field(5.0, gt=0, le=1000)  # and at least so far
     hand_rate: float = Field(10.0, gt=0, le=1e6)  # of the input that guides, in its unit a second, at most
@@ -300,8 +300,8 @@ class AheadPath(Section):
 class LookAhead(Section):
     """A process that steps a copy of the machine ahead of it, see sim_service/look_ahead/."""
 
-    enabled: bool = False
-    horizon_s: float = Field(2.0, ge=0.1, le=10)
+    enabled: bool = False  # whether it runs
+    horizon_s: float = Field(2.0, ge=0.1, le=10)  # how far it steps ahead
     rate_hz: float = Field(20.0, ge=0.1, le=100)  # of the future in which all inputs are held; others between
     step_ms: float = Field(20.0, ge=0.1, le=50)  # of the copy
     moving_s: float = Field(0.5, ge=0, le=10)  # so long a hand that moves goes on as it does, in the second future

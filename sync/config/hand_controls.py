@@ -29,8 +29,8 @@ _Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _-]{0,31}$")]
 class Move(Section):
     """What a key or a button does to a control: to a value, or further by some."""
 
-    to: float | None = None
-    by: float | None = None
+    to: float | None = None  # value that the control gets
+    by: float | None = None  # step that it makes
 
     @model_validator(mode="after")
     def _one(self) -> "Move":
@@ -40,14 +40,15 @@ class Move(Section):
 
 
 class Control(Section):
-    least: float | None = None
-    most: float | None = None
+    least: float | None = None  # in the row's unit; by default the row's own
+    most: float | None = None  # likewise
     at_rest: float | None = None  # before anybody moves it, and where it springs back to; by default 0, or the end next
+    # a slider jumps, a hand does not; without it the value is there at once
     rate_per_s: float | None = Field(None, gt=0)
-    springs_back: bool = True
+    springs_back: bool = True  # released, it returns to at_rest
     reversed: bool = False  # the slider has its most on the left, and shows the value with the other sign
-    keys: dict[_Key, Move] = {}
-    buttons: dict[_Label, Move] = {}
+    keys: dict[_Key, Move] = {}  # what a letter, a digit or `space` does
+    buttons: dict[_Label, Move] = {}  # what a button of that name does
 
 
 Controls = dict[Annotated[str, Field(pattern=NAME)], Control]

@@ -38,10 +38,10 @@ class Stale(Section):
     """What becomes of a result once it is stale: held so long, extrapolated so long, then brought to its safe value
     within `ramp_ms` (0: it stays where it is)."""
 
-    hold_ms: float = Field(100.0, ge=0, le=60_000)
+    hold_ms: float = Field(100.0, ge=0, le=60_000)  # so long its last value holds
     extrapolate_ms: float = Field(0.0, ge=0, le=1000)  # after the hold the last rate goes on for so long
-    ramp_ms: float = Field(0.0, ge=0, le=60_000)
-    safe: float = 0.0
+    ramp_ms: float = Field(0.0, ge=0, le=60_000)  # then it is brought to `safe` within so long; 0: it stays
+    safe: float = 0.0  # value in the end, in the row's unit
 
 
 class _Row(Section):
@@ -57,12 +57,12 @@ class _Row(Section):
 
     # "": that result goes nowhere, such as a rate that another row measures
     to: Annotated[list[_NameOrNone], Field(max_length=3)] = []
-    unit: str = Field("1", max_length=32)
+    unit: str = Field("1", max_length=32)  # of the result; in deg or deg/s the machine has it in rad
     least: float | None = None  # beyond these the result is clipped, flagged and counted
-    most: float | None = None
+    most: float | None = None  # likewise above
     tolerance_below: float = Field(0.0, ge=0)  # noise of the sensor: so far beyond it is clipped and no more
-    tolerance_above: float = Field(0.0, ge=0)
-    stale: Stale = Stale()
+    tolerance_above: float = Field(0.0, ge=0)  # likewise above `most`
+    stale: Stale = Stale()  # what becomes of it once it is stale
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         """That its conversion reads, of steps and blocks so long."""
@@ -106,8 +106,8 @@ class _Row(Section):
 class _OneDevice(_Row):
     """Reads one channel, or the result of one row."""
 
-    channel: _NameOrNone = ""
-    row: _NameOrNone = ""
+    channel: _NameOrNone = ""  # that it reads, of daq.channels; or
+    row: _NameOrNone = ""  # whose result it reads
 
     @model_validator(mode="after")
     def _one(self) -> Any:
@@ -131,11 +131,11 @@ class Affine(_OneDevice):
     """full (x - zero_counts) / full_counts; of a row, its result stands for the counts."""
 
     kind: Literal["affine"]
-    zero_counts: float = 0.0
-    full_counts: FullScale
-    full: float = Field(1.0, gt=0)
+    zero_counts: float = 0.0  # where the result is 0
+    full_counts: FullScale  # from there to `full`; negative where the counts fall
+    full: float = Field(1.0, gt=0)  # result at zero_counts + full_counts
     zero_is: str = Field("at rest", max_length=80)  # what a person does to calibrate it
-    full_is: str = Field("at its other end", max_length=80)
+    full_is: str = Field("at its other end", max_length=80)  # and then, to calibrate it
 
     def counts(self, value: float) -> float:
         """That would read so; in the row's unit."""
@@ -159,16 +159,16 @@ class Encoder(_Row):
     """Counts of an encoder, whose rate and acceleration are estimated (sync/signals/estimators.py)."""
 
     kind: Literal["encoder"]
-    channel: str = Field(pattern=NAME)
-    estimator: ESTIMATORS = "kalman"
+    channel: str = Field(pattern=NAME)  # that it reads, of daq.channels
+    estimator: ESTIMATORS = "kalman"  # of rate and acceleration
     differentiator: int = Field(4, ge=2, le=10)  # window of source and full_rate
-    per_count: float = Field(gt=0)
-    sign: Literal[1, -1] = 1
-    zero_counts: float = 0.0
+    per_count: float = Field(gt=0)  # the row's unit in one count
+    sign: Literal[1, -1] = 1  # -1 if it counts the other way
+    zero_counts: float = 0.0  # where the result is 0; `tandem calibrate` finds it
     # how large its motions are, against those of a hand on a handle in rad, on which kalman and edges were tuned
     motion: float = Field(1.0, gt=0)
     zero_is: str = Field("at its zero", max_length=80)  # what a person does to calibrate it
-    full_is: str = Field("the way that counts as positive", max_length=80)
+    full_is: str = Field("the way that counts as positive", max_length=80)  # and then, to calibrate it
 
     @property
     def channels(self) -> list[str]:
@@ -201,7 +201,7 @@ class Polynomial(_OneDevice):
     """c0 + c1 x + c2 x² + …"""
 
     kind: Literal["polynomial"]
-    coefficients: Annotated[list[float], Field(min_length=1, max_length=8)]
+    coefficients: Annotated[list[float], Field(min_length=1, max_length=8)]  # of 1, x, x², … of what it reads
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [float(len(self.coefficients)), *(self.in_si(c) for c in self.coefficients)]
@@ -222,11 +222,11 @@ class HallPair(_Row):
 
     kind: Literal["hall_pair"]
     pair: Annotated[list[_Name], Field(min_length=2, max_length=2)]  # the channels of U1 and U2
-    volts_per_count: float = Field(gt=0)
-    gain: float
-    offset: float = 0.0
+    volts_per_count: float = Field(gt=0)  # of both sensors
+    gain: float  # of the difference of squares, in the row's unit per V²
+    offset: float = 0.0  # then added
     zero_is: str = Field("at rest", max_length=80)  # what a person does to calibrate it
-    full_is: str = Field("at its other end", max_length=80)
+    full_is: str = Field("at its other end", max_length=80)  # and then, to calibrate it
 
     @property
     def channels(self) -> list[str]:
@@ -245,9 +245,9 @@ class Arctangent(_Row):
     """The angle of a lever whose end is at `row`: atan(slope x + offset), in rad."""
 
     kind: Literal["arctangent"]
-    row: str = Field(pattern=NAME)
-    slope: float
-    offset: float = 0.0
+    row: str = Field(pattern=NAME)  # whose result it reads
+    slope: float  # of the tangent, by that result
+    offset: float = 0.0  # then added to the tangent
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [self.slope, self.offset]
@@ -276,13 +276,13 @@ class VoiceCoil(_Row):
     """The rate of a joint from a coil that moves in a field: U / kappa is its velocity, over the lever arm a rate."""
 
     kind: Literal["voice_coil"]
-    channel: str = Field(pattern=NAME)
-    zero_counts: float = 0.0
-    volts_per_count: float = Field(gt=0)
-    kappa_v_s_per_m: FullScale
-    lever_arm_m: FullScale
+    channel: str = Field(pattern=NAME)  # that it reads, of daq.channels
+    zero_counts: float = 0.0  # where the coil stands still
+    volts_per_count: float = Field(gt=0)  # of its converter
+    kappa_v_s_per_m: FullScale  # voltage by velocity of the coil
+    lever_arm_m: FullScale  # of the coil about the joint
     zero_is: str = Field("at rest", max_length=80)  # what a person does to calibrate it
-    full_is: str = Field("moved the way that counts as positive", max_length=80)
+    full_is: str = Field("moved the way that counts as positive", max_length=80)  # and then, to calibrate it
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [self.zero_counts, self.volts_per_count / (self.kappa_v_s_per_m * self.lever_arm_m)]
@@ -298,9 +298,9 @@ class Fused(_Row):
     """A position that drifts nowhere with a velocity that is quick: below the crossover the one, above it the other."""
 
     kind: Literal["fused"]
-    position: str = Field(pattern=NAME)
-    velocity: str = Field(pattern=NAME)
-    crossover_hz: float = Field(gt=0, le=1e4)
+    position: str = Field(pattern=NAME)  # the row that drifts nowhere
+    velocity: str = Field(pattern=NAME)  # the row that is quick
+    crossover_hz: float = Field(gt=0, le=1e4)  # below it the one counts, above it the other
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [1.0 - math.exp(-2.0 * math.pi * self.crossover_hz * step_s)]
@@ -320,10 +320,10 @@ class Measurement(_Row):
     """
 
     kind: Literal["measurement"]
-    channel: str = Field(pattern=NAME)
-    per_count: float = Field(gt=0)
-    sign: Literal[1, -1] = 1
-    zero_counts: float = 0.0
+    channel: str = Field(pattern=NAME)  # that it reads, of daq.channels
+    per_count: float = Field(gt=0)  # the row's unit in one count
+    sign: Literal[1, -1] = 1  # -1 if it counts the other way
+    zero_counts: float = 0.0  # where the reading is 0
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [self.zero_counts, self.in_si(self.per_count) * self.sign]
@@ -348,8 +348,8 @@ class Sum(_Row):
     """Two rows added, each times its weight: an angle that a bus has in a coarse and a fine signal."""
 
     kind: Literal["sum"]
-    of: Annotated[list[_Name], Field(min_length=2, max_length=2)]
-    weights: Annotated[list[float], Field(min_length=2, max_length=2)] = [1.0, 1.0]
+    of: Annotated[list[_Name], Field(min_length=2, max_length=2)]  # the two rows
+    weights: Annotated[list[float], Field(min_length=2, max_length=2)] = [1.0, 1.0]  # of each of them
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return list(self.weights)
@@ -366,7 +366,7 @@ class Constant(_Row):
     """The same at every step, whatever the channels say: an input that nothing measures."""
 
     kind: Literal["constant"]
-    value: float
+    value: float  # that it always has, in the row's unit
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [self.in_si(self.value)]

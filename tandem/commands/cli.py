@@ -1,11 +1,4 @@
-"""A real-time model beside the machine it models: run it, watch it, record it, replay it. Begin with `tandem drive`.
-
-Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 a configuration or a file is wrong; 3 the model
-diverged; 6 a clean run, but its record is not whole; 7 a device or its driver is missing or refuses; 8 input
-was lost for longer than allowed; 9 less was simulated than was due, because a process crashed and was not back at the
-end; 10 a record was read, but a part of it is damaged; 11 the code of an FMU would run without consent; 70 a service
-failed unexpectedly; 130 Ctrl-C before the first step, or during a command that was not finished.
-"""
+"""A real-time model beside the machine it models: run it, watch it, record it, replay it. Begin with `tandem demo`."""
 
 import itertools
 import json
@@ -26,8 +19,10 @@ from tandem import brought
 from tandem.commands.calibrate import calibrate
 from tandem.commands.completion import answer_shells, completion
 from tandem.commands.ensembles import fleet, identify, sweep, validate
+from tandem.commands.first import copy, demo, show_first
 from tandem.commands.foxglove import foxglove
 from tandem.commands.keys import keys
+from tandem.commands.manual import man
 from tandem.commands.mechanism import mechanism
 from tandem.commands.ros2 import ros2
 from tandem.commands.run import run
@@ -35,7 +30,7 @@ from tandem.commands.runs import runs as list_runs
 from tandem.commands.view import view
 from tandem.commands.xcp import xcp
 from tandem.console.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
-from tandem.console.help_text import HERE, MACHINES, PARTS, RECORDS, RUN, Brought, Commands, flowing
+from tandem.console.help_text import HERE, MACHINES, PARTS, RECORDS, RUN, Brought, Commands
 from tandem.console.present import give
 from tandem.console.terminal import (
     AsJson,
@@ -52,31 +47,29 @@ from tandem.console.terminal import (
     status,
 )
 from tandem.live.run import checked_config, compile_ahead
-from tandem.reports.outcome import DAMAGED, FAILED, INTERRUPTED
+from tandem.reports.outcome import DAMAGED, EXIT_CODES, FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
     from sync.config.config import Config
 
-_WHAT, _CODES = (flowing(part) for part in (__doc__ or "\n\n").split("\n\n", 1))
-app = Commands(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_WHAT, epilog=_CODES)
+_CODES = "Exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()) + "."
+app = Commands(
+    invoke_without_command=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__, epilog=_CODES
+)
 TRANSPORTS = ("shm", "ipc", "tcp")
 
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import PackageNotFoundError, version
+        from sync.config.extras import installed_version
 
-        from sync.config.extras import DISTRIBUTION
-
-        try:
-            print(f"tandem {version(DISTRIBUTION)}")
-        except PackageNotFoundError:
-            print("tandem, not installed: run from its sources")
+        print(f"tandem {installed_version()}")
         raise typer.Exit
 
 
 @app.callback()
 def options(
+    context: typer.Context,
     decode_limit_mb: Annotated[
         int | None,
         typer.Option(
@@ -90,6 +83,8 @@ def options(
 ) -> None:  # fmt: skip
     if decode_limit_mb is not None:
         os.environ[ENVIRONMENT] = str(decode_limit_mb)  # also for the processes that a command starts
+    if context.invoked_subcommand is None:
+        show_first()
 
 
 vehicle = Commands(no_args_is_help=True, help="What a vehicle file makes.")
@@ -120,6 +115,8 @@ def _bring(machine: str) -> None:
         where.command(word, **panel)(command.function)
 
 
+app.command(rich_help_panel=RUN, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(demo)
+app.command(rich_help_panel=RUN)(copy)
 app.command(rich_help_panel=RUN)(run)
 for _machine in brought.COMMANDS:
     _bring(_machine)
@@ -432,7 +429,8 @@ def plot(
     as_json: AsJson = False,
 ) -> None:
     """Draw inputs, motion and age of a record."""
-    from tandem.records.inspect.plot import panels, write_page, write_png
+    from tandem.records.inspect.plot import panels
+    from tandem.reports.panels import write_page, write_png
 
     with errors():
         writers = {"html": write_page, "png": write_png}
@@ -517,6 +515,7 @@ def latency(
 app.command("runs", rich_help_panel=RECORDS)(list_runs)
 app.command(rich_help_panel=HERE)(calibrate)
 app.command(rich_help_panel=HERE)(completion)
+app.command(rich_help_panel=HERE)(man)
 app.command(rich_help_panel=RUN)(view)
 app.command(rich_help_panel=MACHINES)(mechanism)
 app.command(rich_help_panel=HERE)(keys)

@@ -42,13 +42,13 @@ ToS = Annotated[
 ]
 
 
-def _refuse_early(what: str, *modules: str, file: Path | None = None) -> None:
+def _refuse_early(what: str, extra: str, *modules: str, file: Path | None = None) -> None:
     """Report what is missing before a minute of compiling, not after it."""
     from sync.config.toml import read_toml
     from tandem.ensembles.extras import needs
 
     for module in modules:
-        needs(module, "sweep", what)
+        needs(module, extra, what)
     if file is not None:
         read_toml(file)
 
@@ -92,7 +92,7 @@ def sweep(
 
     with errors():
         study = find_config(study, "studies")
-        _refuse_early("tandem sweep", "pyarrow", file=study)
+        _refuse_early("tandem sweep", "sweep", "pyarrow", file=study)
         check(Study, read_toml(study), str(study))
         with compiled("sweep", "tandem.ensembles.sweep"):
             from tandem.ensembles import report as pages
@@ -131,7 +131,7 @@ def fleet(
     """
 
     with errors():
-        _refuse_early("tandem fleet", "pyarrow")
+        _refuse_early("tandem fleet", "sweep", "pyarrow")
         if not folder.is_dir():  # before anything is compiled for it
             raise ConfigError(f"{folder}: no such folder; one with runs below it is expected")
         with compiled("fleet", "tandem.ensembles.fleet"):
@@ -171,7 +171,7 @@ def identify(
 
     with errors():
         study = find_config(study, "studies")
-        _refuse_early("tandem identify", "scipy", file=study)
+        _refuse_early("tandem identify", "fit", "scipy", file=study)
         with compiled("identify", "tandem.ensembles.identify"):
             from tandem.ensembles import identify as pages
             from tandem.ensembles.identification import Narrowed
@@ -209,7 +209,7 @@ def validate(
 
     with errors():
         study = find_config(study, "studies")
-        _refuse_early("tandem validate", "scipy", file=study)
+        _refuse_early("tandem validate", "fit", "scipy", file=study)
         with compiled("validate", "tandem.ensembles.validate"):
             from tandem.ensembles import validate as pages
             from tandem.ensembles.identification import Narrowed

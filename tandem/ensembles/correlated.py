@@ -162,7 +162,7 @@ def scatter(
     jacobian: np.ndarray, residual: np.ndarray, windows: list[list[Part]], noises: dict[str, Noise], known: np.ndarray
 ) -> Scatter:
     """`known`: what priors add to J'J; their errors are independent of everything. All of full rank."""
-    stats = needs("scipy.stats", "sweep", "tandem identify")
+    stats = needs("scipy.stats", "fit", "tandem identify")
     n = jacobian.shape[1]
     inverse = np.linalg.pinv(jacobian.T @ jacobian + known, rcond=1e-14, hermitian=True)
     parts = [part for window in windows for part in window]
@@ -208,7 +208,7 @@ def halves(
     jacobian: np.ndarray, residual: np.ndarray, windows: list[list[Part]], noises: dict[str, Noise],
 ) -> Halves | None:  # fmt: skip
     """By the scores of both at the common answer; None where there is too little to halve."""
-    stats = needs("scipy.stats", "sweep", "tandem identify")
+    stats = needs("scipy.stats", "fit", "tandem identify")
     blocks = blocks_of(windows, noises)
     n = jacobian.shape[1]
     if len(blocks) < LEAST_TO_HALVE:

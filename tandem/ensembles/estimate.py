@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.contract.machine import Floats
 from sync.errors import ConfigError, TandemError
 from sync.files.consent import ConsentMissing
 from tandem.ensembles.correlated import LEAST_TO_HALVE, Halves, Noise, Part, halves, noise_of, scatter
@@ -65,9 +66,9 @@ class Combination:
 @dataclass(frozen=True)
 class Estimate:
     problem: Problem
-    values: np.ndarray
-    deviations: np.ndarray  # standard; NaN where the data do not tell
-    correlation: np.ndarray
+    values: Floats
+    deviations: Floats  # standard; NaN where the data do not tell
+    correlation: Floats
     combinations: list[Combination]
     at_bounds: tuple[str, ...]
     sigmas: dict[str, float]  # of the noise
@@ -86,12 +87,22 @@ class Estimate:
     diverged: tuple[str, ...] = ()  # windows that were not fitted, in which the answer does not run
 
     @property
-    def low(self) -> np.ndarray:
+    def low(self) -> Floats:
         return np.asarray(self.values - _NORMAL_95 * self.deviations)
 
     @property
-    def high(self) -> np.ndarray:
+    def high(self) -> Floats:
         return np.asarray(self.values + _NORMAL_95 * self.deviations)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """What was found, by name."""
+        return dict(zip(self.problem.names, self.values.tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        rows = zip(self.problem.names, self.values, self.low, self.high, strict=True)
+        lines = [f"  {name} = {value:.6g}, 95 % from {low:.6g} to {high:.6g}" for name, value, low, high in rows]
+        return "\n".join([f"<tandem.Estimate of {self.problem.machine.name}>", *lines])
 
     @property
     def identifiable(self) -> np.ndarray:
@@ -116,7 +127,7 @@ class Estimate:
     @property
     def ellipsoid_factor(self) -> float:
         """How many deviations the ellipsoid reaches, within which all lie together with 95 %."""
-        chi2 = needs("scipy.stats", "sweep", "tandem identify").chi2
+        chi2 = needs("scipy.stats", "fit", "tandem identify").chi2
         return float(np.sqrt(chi2.ppf(0.95, max(int(self.identifiable.sum()), 1))))
 
     @property
@@ -291,7 +302,7 @@ def estimate(
     problem: Problem, only_sensitivity: bool = False, workers: int = 0, progress: Progress = lambda *_: None
 ) -> Estimate:
     model = _Model(problem, workers or cores())
-    optimize: Any = needs("scipy.optimize", "sweep", "tandem identify")
+    optimize: Any = needs("scipy.optimize", "fit", "tandem identify")
     try:
         before = model.predict_once(problem.start)
     except ConsentMissing:

@@ -13,4 +13,6 @@ def needs(module: str, extra: str, what: str) -> Any:
         return import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise ConfigError(f"{what}: needs {package}, which is not installed: {install_extra(extra)}") from None
+        raise ConfigError(
+            f"{what}: needs {package}, which is not installed (the extra `{extra}`): {install_extra(extra)}"
+        ) from None

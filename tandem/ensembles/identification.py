@@ -1,5 +1,6 @@
 """An identification study as its file has it, and its measurements: what was put in, and what was measured."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -137,11 +138,13 @@ class Narrowed:
     set: dict[str, float] = field(default_factory=dict)
 
 
-def load_problem(source: str | Path | dict[str, Any], narrowed: Narrowed | None = None, fit: bool = True) -> Problem:
+def load_problem(
+    source: str | Path | Mapping[str, object], narrowed: Narrowed | None = None, fit: bool = True
+) -> Problem:
     """Raises ConfigError that names what is wrong, before anything runs. Not to `fit`: without parameters."""
     narrowed = narrowed or Narrowed()
-    if isinstance(source, dict):
-        study, folder, where = check(Identification, source, "study"), Path(), "study"
+    if isinstance(source, Mapping):
+        study, folder, where = check(Identification, dict(source), "study"), Path(), "study"
     else:
         path = Path(source)
         study, folder, where = check(Identification, read_toml(path), str(path)), path.parent, str(path)

@@ -1,6 +1,6 @@
 """Identification as one call, and its answer as a report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ _WORSE = 1.5  # times the error in fitted windows
 
 
 def identify(
-    study: str | Path | dict[str, Any],
+    study: str | Path | Mapping[str, object],
     only_sensitivity: bool = False,
     workers: int = 0,
     progress: Callable[[str, float], None] = lambda *_: None,
@@ -32,6 +32,18 @@ def identify(
     """Parameters of a machine from records: a study's file, or what would stand in it (docs/ensembles.md).
 
     Raises ConfigError where the study is wrong, NotEstimated where the machine does not run.
+
+    >>> t, handle = 0.005 * np.arange(401), 0.03 * np.sin(np.linspace(0.0, 30.0, 401))
+    >>> made = tandem.load_machine("mass_spring", {"stiffness": 260.0}).run({"handle": handle[:-1]})
+    >>> position = np.append(0.0, made["position"]) + 1e-5 * np.cos(1e4 * t)  # with some noise
+    >>> rows = np.column_stack([t, handle, position])
+    >>> np.savetxt("pull.csv", rows, delimiter=",", header="t,handle,position", comments="")
+    >>> found = tandem.identify({
+    ...     "name": "pull", "machine": "mass_spring", "step_ms": 5.0, "records": ["pull.csv"],
+    ...     "measured": {"position": {"sigma": 1e-5}}, "parameters": {"stiffness": {"low": 100.0, "high": 400.0}},
+    ... })
+    >>> round(float(found.values[0]))
+    260
     """
     return estimate(load_problem(study, narrowed), only_sensitivity, workers, progress)
 

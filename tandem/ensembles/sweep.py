@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,7 +49,8 @@ class Swept:
     folder: Path
     made_now: int  # the others were done before
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
+        """What `tandem sweep --json` prints."""
         return {
             "study": self.study.name,
             "machine": self.machine.name,
@@ -83,7 +84,7 @@ class Prepared:
         return digest.hexdigest()[:24], case, values
 
 
-def load_study(study: str | Path | Mapping[str, Any]) -> tuple[Study, Path, str]:
+def load_study(study: str | Path | Mapping[str, object]) -> tuple[Study, Path, str]:
     """From its file, or as it stands; the folder that its paths are relative to, and its name in messages."""
     if isinstance(study, Mapping):
         return check(Study, dict(study), "study"), Path(), "study"
@@ -91,7 +92,7 @@ def load_study(study: str | Path | Mapping[str, Any]) -> tuple[Study, Path, str]
     return check(Study, read_toml(path), str(path)), path.parent, str(path)
 
 
-def prepare(study: str | Path | Mapping[str, Any], channel_folder: str = "") -> Prepared:
+def prepare(study: str | Path | Mapping[str, object], channel_folder: str = "") -> Prepared:
     """Everything that can be wrong is said here, before anything runs."""
     checked, folder, where = load_study(study)
     of_all = checked.set
@@ -198,10 +199,10 @@ def _base(study: Study, sources: MachineFiles, gathered: Gathered, references: d
 
 
 def sweep(
-    study: str | Path | Mapping[str, Any],
+    study: str | Path | Mapping[str, object],
     out: str | Path | None = None,
     workers: int = 0,
-    engine: str = "auto",
+    engine: Literal["auto", "threads", "processes"] = "auto",
     cluster: str = "",
     progress: Progress = lambda *_: None,
     gpu: bool = False,
@@ -214,6 +215,18 @@ def sweep(
     kept apart from those of a CPU. `warn` is called where other users could use the cluster.
 
     Raises ConfigError where the study is wrong, Interrupted on Ctrl-C: the same call then goes on.
+
+    >>> study = {
+    ...     "name": "pull", "machine": "mass_spring", "step_ms": 5.0,
+    ...     "manoeuvre": {"kind": "inputs", "seconds": 1.0, "inputs": {"handle": {"value": 0.05}}},
+    ...     "parameters": {"stiffness": {"values": [100.0, 200.0]}},
+    ...     "figures": {"last": {"kind": "last", "channel": "position"}},
+    ... }
+    >>> tandem.sweep(study, "runs/pull").table
+    <tandem.Table: 2 rows, 6 columns>
+    run (1)  stiffness (N/m)  status  error  steps (1)   last (m)
+          0              100      ok               200  0.0480772
+          1              200      ok               200  0.0459368
     """
     if engine not in ENGINES:
         raise ConfigError(f"engine = {engine!r}: must be one of {', '.join(ENGINES)}")

@@ -7,7 +7,7 @@ tolerance, the simulated curve inside or not.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,12 @@ class Validated:
     diverged: tuple[str, ...]  # in which windows it did
     found: str = ""  # where parameters came from
 
+    def __repr__(self) -> str:
+        return f"<tandem.Validated {headline(self)}>"
+
     @property
     def unused(self) -> dict[str, Agreement]:
+        """How well each channel agrees in windows that nothing was fitted to."""
         return channels(self.problem, self.made, False)
 
     @property
@@ -106,14 +110,31 @@ class Validated:
 
 
 def validate(
-    study: str | Path | dict[str, Any],
+    study: str | Path | Mapping[str, object],
     found: Path | None = None,
-    settings: dict[str, float] | None = None,
+    settings: Mapping[str, float] | None = None,
     narrowed: Narrowed | None = None,
     workers: int = 0,
     progress: Callable[[str, float], None] = lambda *_: None,
 ) -> Validated:
-    """`found`: a report of `tandem identify`, whose parameters are taken. Raises ConfigError."""
+    """A machine beside what was measured, in windows it was not fitted to, and a verdict (docs/validation.md).
+
+    `found` is a report of `tandem identify`, whose parameters are taken; `settings` are parameters themselves. Raises
+    ConfigError where the study is wrong.
+
+    >>> handle = 0.03 * np.sin(np.linspace(0.0, 30.0, 401))
+    >>> made = tandem.load_machine("mass_spring").run({"handle": handle[:-1]})
+    >>> rows = np.column_stack([0.005 * np.arange(401), handle, np.append(0.0, made["position"])])
+    >>> np.savetxt("pull.csv", rows, delimiter=",", header="t,handle,position", comments="")
+    >>> study = {
+    ...     "name": "pull", "machine": "mass_spring", "step_ms": 5.0, "records": ["pull.csv"],
+    ...     "measured": {"position": {"tolerance": 0.001}}, "windows": {"unused": [[0.0, 2.0]]},
+    ... }
+    >>> tandem.validate(study)
+    <tandem.Validated VALID: mass_spring in 1 unused windows; explained: position 100.0%.>
+    >>> tandem.validate(study, settings={"stiffness": 100.0}).code
+    1
+    """
     narrowed = narrowed or Narrowed()
     given = {**(_found(found) if found is not None else {}), **(settings or {})}
     problem = load_problem(study, Narrowed(narrowed.begin, narrowed.end, given), fit=False)

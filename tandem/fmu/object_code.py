@@ -39,7 +39,8 @@ def object_file(machine: Machine, params: int, triple: str = "", kernel: Any = N
     six pointers and a number, with the kernel inside it: handed on as numba flattens its arguments they are 45 words,
     which took longer than a small step itself.
     """
-    compiled = next(iter((kernel or machine.step).overloads.values()))
+    step: Any = kernel or machine.step
+    compiled = next(iter(step.overloads.values()))
     return _emitted(machine.name, compiled, name, triple, lambda step: _entrance(machine, params, step, name))
 
 

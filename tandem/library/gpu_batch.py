@@ -11,45 +11,51 @@ state, and counted in `by_cpu`: a machine that needs many is slow so. A step wai
 begins, and has ended when it returns.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sim_service.contract.machine import Floats
 from sim_service.many_steps import step_copies
 from sync.errors import ConfigError
 from tandem.ensembles.gpu import device
 from tandem.ensembles.gpu_runs import THREADS, program_of
-from tandem.library.described import Described, live_place
+from tandem.library.described import Described, Which, live_place
 from tandem.offline.model import Model, machine_files
 
 
 class Shared:
     """[copy, entry] on the device, for libraries that take DLPack; `numpy()` fetches it, `put` writes it."""
 
-    def __init__(self, vector: Any):
+    def __init__(self, vector: device.Vector):
         self._vector = vector
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Copies, entries."""
         return tuple(self._vector.shape[::-1])
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self) -> Floats:
+        """A copy on this side."""
         return np.ascontiguousarray(self._vector.get().T)
 
-    def put(self, values: np.ndarray) -> None:
+    def put(self, values: Floats) -> None:
+        """Write all of it."""
         if np.shape(values) != self.shape:
             raise ConfigError(f"shape {np.shape(values)}; {self.shape} is expected")
         self._vector.put(np.asarray(values).T)
 
-    def put_column(self, column: int, values: float | np.ndarray) -> None:
+    def put_column(self, column: int, values: ArrayLike) -> None:
+        """Write an entry of every copy: one number, or one for each."""
         self._vector.put_row(column, np.broadcast_to(values, self.shape[:1]))
 
     def __dlpack__(
         self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None, copy: bool | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> object:  # fmt: skip
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("this memory is lent where it is; numpy() makes a copy")
         return self._vector.capsule(stream, max_version is not None and max_version >= (1, 0))
@@ -60,21 +66,29 @@ class Shared:
 
 
 class GpuBatch(Described):
-    """As Batch, on a GPU. Tensors made of its memory live on after `close`."""
+    """As Batch, on a GPU. Tensors made of its memory live on after `close`.
 
-    def __init__(self, model: Model, copies: int, step_s: float, gpu: Any, program: Any):
+    Needs a GPU of NVIDIA and the extra `gpu`: `tandem.batch("mass_spring", 100_000, gpu=True)`.
+    """
+
+    def __init__(self, model: Model, copies: int, step_s: float, gpu: device.Device, program: device.Program):
         super().__init__(model, copies, step_s)
         machine = self.machine
-        self.by_cpu = 0  # steps that a GPU does not make, all in all
-        self._gpu, self._program = gpu, program
+        self.by_cpu: int = 0  # steps that a GPU does not make, all in all
+        self._gpu = gpu
+        self._program: device.Program | None = program
         states, params = np.zeros((copies, len(machine.states))), np.tile(model.params, (copies, 1))
         self._copies = device.Copies(
             gpu, states, self._no_inputs(), params, len(machine.outputs), machine.stepping.bound
         )
-        self.states, self.inputs, self.params, self.outputs = (Shared(v) for v in self._copies.vectors[:4])
+        shared = [Shared(vector) for vector in self._copies.vectors[:4]]
+        self.states: Shared = shared[0]
+        self.inputs: Shared = shared[1]
+        self.params: Shared = shared[2]
+        self.outputs: Shared = shared[3]
         self.reset()
 
-    def reset(self, which: Iterable[int] | np.ndarray | None = None) -> None:
+    def reset(self, which: Which | None = None) -> None:
         """All copies, or these (indices, or True and False for each), to the start of the machine, with the parameters
         that each has."""
         self._gpu.use()
@@ -83,19 +97,19 @@ class GpuBatch(Described):
         self.states.put(states)
         self.outputs.put(outputs)
 
-    def set(self, **values: float | np.ndarray) -> None:
+    def set(self, **values: ArrayLike) -> None:
         """Inputs by name: a number for all, or an array with one for each."""
         self._gpu.use()
         for name, value in values.items():
-            self.inputs.put_column(self._input(name), value)
+            self.inputs.put_column(self.input_index[name], value)
 
-    def set_parameters(self, **values: float | np.ndarray) -> None:
+    def set_parameters(self, **values: ArrayLike) -> None:
         """Live parameters by name, as inputs are set, within their limits."""
         self._gpu.use()
         for name, value in values.items():
             self.params.put_column(live_place(self.machine, name, value), value)
 
-    def step(self, inputs: Mapping[str, Any] | np.ndarray | None = None, steps: int = 1) -> Shared:
+    def step(self, inputs: Mapping[str, ArrayLike] | Floats | None = None, steps: int = 1) -> Shared:
         """All copies on by so many steps with their inputs: by name, as an array of numpy, or as they stand in `inputs`
         (where tensors write them). Returns `outputs`."""
         self._gpu.use()
@@ -109,6 +123,9 @@ class GpuBatch(Described):
                 " from_dlpack(batch.inputs), without a copy"
             )
         self._gpu.wait()  # until inputs have been written, in whatever stream
+        if self._program is None:
+            raise ConfigError("this batch is closed")
+        self.steps_made += steps
         self._copies.step(self._program, self.step_s, steps, THREADS)
         made = self._copies.made()
         self.diverged[:] = 0

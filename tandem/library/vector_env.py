@@ -5,15 +5,19 @@ diverges ends its episode. Ended copies are reset with the next step, as gymnasi
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sync.errors import ConfigError
 from tandem.ensembles.extras import needs
 from tandem.library.batch import Batch
 
-OfBatch = Callable[[Batch], np.ndarray]
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+OfBatch = Callable[[Batch], NDArray[np.generic]]
 
 
 def vector_env(
@@ -24,27 +28,24 @@ def vector_env(
     ended: OfBatch | None = None,
     most_steps: int | None = None,
     steps_each: int = 1,
-) -> Any:
+) -> "VectorEnv":
     """A gymnasium.vector.VectorEnv over a batch.
 
     `actions`: inputs by name with their least and largest value. `observations`: outputs by name, or all of them: then
     an observation is the batch's own array, without a copy. An episode has at most `most_steps` actions of
     `steps_each` steps of the machine.
+
+    >>> copies = tandem.batch("mass_spring", 8)
+    >>> position = copies.output_index["position"]
+    >>> env = tandem.vector_env(copies, {"handle": (-0.1, 0.1)}, lambda batch: -abs(batch.outputs[:, position]))
+    >>> observations, _ = env.reset(seed=1)
+    >>> observations.shape
+    (8, 4)
     """
     gym = needs("gymnasium", "learning", "vector_env")
     if not isinstance(batch, Batch):
         raise ConfigError("batch: must be one of the CPU; one of a GPU is stepped itself, its arrays are tensors")
-    for name in actions:
-        if name not in batch.input_index:
-            raise ConfigError(
-                f"actions: {name}: no input of {batch.machine.name}; it has {', '.join(batch.input_index)}"
-            )
     chosen = list(observations) if observations is not None else list(batch.output_index)
-    for name in chosen:
-        if name not in batch.output_index:
-            raise ConfigError(
-                f"observations: {name}: no output of {batch.machine.name}; it has {', '.join(batch.output_index)}"
-            )
     places = [batch.output_index[name] for name in chosen]
     columns = [batch.input_index[name] for name in actions]
     low, high = np.array(list(actions.values()), np.float64).T

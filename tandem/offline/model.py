@@ -4,58 +4,79 @@ It is the very step that the loop and a replay make (sim_service/step_kernel.py 
 and parameters give the same bits.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sim_service.bounds import RAISED_WORDS
 from sim_service.commands import fault_of
-from sim_service.contract.machine import Machine, Parameter, Quantity, nothing_given
+from sim_service.contract.machine import Floats, Machine, Parameter, Quantity, nothing_given
 from sim_service.contract.scene import poses
 from sim_service.many_steps import MANY, for_many_steps
 from sim_service.registry import MachineFiles, configured, gather, is_machine, known_machines, make_machine, recorded
 from sync.compile.jit import compiling
 from sync.config.config import Config, load
 from sync.config.toml import check, read_toml
-from sync.errors import ConfigError, Diverged
+from sync.errors import ConfigError, Diverged, UnknownName
 from sync.record import open_run
 from sync.ring.memory import refuse_too_many
 from tandem.console.compiled import compile_machine, machine_names, recorded_names
 from tandem.console.shipped_configs import CONFIGS, find_config, shipped_file
+from tandem.offline.shown import figure, heading, html_table, names
 from tandem.offline.table import Table
 
 _SMALL = 6e-6  # of the size of a state or an input: where errors of rounding and of the formula are equal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Linear:
     """x[k+1] = a x[k] + b u[k], y[k] = c x[k] + d u[k], about one state and one set of inputs; y are the outputs of the
-    step that begins with x[k]."""
+    step that begins with x[k].
 
-    a: np.ndarray
-    b: np.ndarray
-    c: np.ndarray
-    d: np.ndarray
+    >>> linear = tandem.load_machine("mass_spring").linearise(step_s=0.01)
+    >>> linear.a.shape, linear.b.shape, linear.outputs
+    ((2, 2), (2, 1), ('position', 'velocity', 'stretch', 'hand_force'))
+    """
+
+    a: Floats
+    b: Floats
+    c: Floats
+    d: Floats
     states: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     step_s: float
 
+    def __repr__(self) -> str:
+        groups = (("states", self.states), ("inputs", self.inputs), ("outputs", self.outputs))
+        sizes = ", ".join(f"{len(group)} {title}" for title, group in groups)
+        return "\n".join(
+            [f"<tandem.Linear: {sizes}, a step of {1e3 * self.step_s:g} ms>", *(names(*group) for group in groups)]
+        )
+
 
 class Parameters(MutableMapping[str, float]):
-    """By name; a change holds from the next step on, within the limits of the machine."""
+    """Parameters by name; a change holds from the next step on, within the limits of the machine.
 
-    def __init__(self, machine: Machine, values: np.ndarray):
+    >>> mass = tandem.load_machine("mass_spring")
+    >>> mass.parameters["stiffness"] = 300.0
+    >>> mass.parameters.describe("stiffness").unit
+    'N/m'
+    >>> mass.parameters["stifness"]
+    Traceback (most recent call last):
+    sync.errors.UnknownName: stifness: no parameter of mass_spring; did you mean stiffness?
+    """
+
+    def __init__(self, machine: Machine, values: Floats):
         self._machine, self._described, self._values = machine, machine.parameters, values
         self._places = {p.name: i for i, p in enumerate(machine.parameters)}
 
     def _place(self, name: str) -> int:
         if name not in self._places:
-            raise KeyError(_unknown("parameter", name, self._places))
+            raise UnknownName.among(self._places, name, f"parameter of {self._machine.name}")
         return self._places[name]
 
     def __getitem__(self, name: str) -> float:
@@ -63,7 +84,7 @@ class Parameters(MutableMapping[str, float]):
 
     def __setitem__(self, name: str, value: float) -> None:
         place = self._place(name)
-        value = value.item() if isinstance(value, np.generic) else value
+        value = float(value) if isinstance(value, np.generic) else value
         again = f"load it again: load_machine(…, {{{name!r}: {value!r}}})"
         if fault := fault_of(self._machine, self._places, name, value, False, again):
             raise ConfigError(fault)
@@ -82,19 +103,30 @@ class Parameters(MutableMapping[str, float]):
         """Unit, limits, meaning."""
         return self._described[self._place(name)]
 
+    def __repr__(self) -> str:
+        rows = [f"  {p.name} = {figure(self[p.name])} {p.unit}" for p in self._described]
+        return "\n".join([f"<parameters of {self._machine.name}: {len(self)}>", *rows])
 
-def _unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, known, 3) or sorted(known)[:8]
-    return f"{name}: no {what} of this machine; there are {', '.join(near)}"
+    def _repr_html_(self) -> str:
+        rows = [(p.name, self[p.name], p.unit, f"{p.low:g} … {p.high:g}", p.text) for p in self._described]
+        return html_table(("parameter", "value", "unit", "limits", "what"), rows)
 
 
 class Model:
-    """One machine and its state. For one thread; `copy` gives another."""
+    """One machine and its state. For one thread; `copy` gives another.
 
-    def __init__(self, machine: Machine, params: np.ndarray):
+    >>> mass = tandem.load_machine("mass_spring", {"damping": 4.0})
+    >>> mass
+    <tandem.Model mass_spring>
+      inputs: handle (m)
+      outputs: position (m), velocity (m/s), stretch (m), hand_force (N)
+      parameters: mass = 0.5 kg, stiffness = 200 N/m, damping = 4 N s/m
+    """
+
+    def __init__(self, machine: Machine, params: Floats):
         self._machine, self._params = machine, params
         self._tables, self._steps = machine.tables, 0  # how many were made
-        self.parameters = Parameters(machine, params)
+        self.parameters: Parameters = Parameters(machine, params)
         self._state = np.zeros(len(machine.states))
         self._inputs = np.zeros(len(machine.inputs))
         self._work = np.zeros(machine.work_size)
@@ -106,6 +138,7 @@ class Model:
 
     @property
     def name(self) -> str:
+        """Of the machine."""
         return self._machine.name
 
     @property
@@ -114,35 +147,53 @@ class Model:
         return self._machine
 
     @property
-    def params(self) -> np.ndarray:
+    def params(self) -> Floats:
         """A copy of the vector of parameters, as a step takes it."""
         return self._params.copy()
 
     @property
     def inputs(self) -> tuple[Quantity, ...]:
+        """What it is given at every step, with units."""
         return self._machine.inputs
 
     @property
     def states(self) -> tuple[Quantity, ...]:
+        """What it goes on with from step to step."""
         return self._machine.states
 
     @property
     def outputs(self) -> tuple[Quantity, ...]:
+        """What a step tells."""
         return self._machine.outputs
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.inputs)} inputs, {len(self.states)} states, {len(self.outputs)} outputs"
-        return f"<tandem.Model {self.name}: {sizes}, {len(self.parameters)} parameters>"
+        inputs, outputs = ([heading(q.name, q.unit) for q in group] for group in (self.inputs, self.outputs))
+        values = zip(self._machine.parameters, self._params.tolist(), strict=False)
+        parameters = [f"{p.name} = {figure(value)} {p.unit}" for p, value in values]
+        lines = (names("inputs", inputs), names("outputs", outputs), names("parameters", parameters))
+        return "\n".join([f"<tandem.Model {self.name}>", *lines])
+
+    def _repr_html_(self) -> str:
+        groups = (("input", self.inputs), ("state", self.states), ("output", self.outputs))
+        rows = [(kind, q.name, q.unit, q.text) for kind, group in groups for q in group]
+        about = html_table(("", "name", "unit", "what"), rows, f"{self.name}")
+        return f"{about}{self.parameters._repr_html_()}"
 
     # ---- where it stands
 
     @property
-    def state(self) -> np.ndarray:
-        """A copy; assign one to go there."""
+    def state(self) -> Floats:
+        """A copy; assign one to go there.
+
+        >>> mass = tandem.load_machine("mass_spring")
+        >>> there = mass.state
+        >>> there[0] = 0.1
+        >>> mass.state = there
+        """
         return self._state.copy()
 
     @state.setter
-    def state(self, values: np.ndarray) -> None:
+    def state(self, values: ArrayLike) -> None:
         given = np.asarray(values, np.float64)
         if given.shape != self._state.shape or not np.isfinite(given).all():
             raise ConfigError(f"state: {len(self._state)} finite numbers are expected, one for each of `states`")
@@ -154,15 +205,16 @@ class Model:
         self._machine.initial(self._state, self._params, self._machine.tables, self._work)
 
     def copy(self) -> "Model":
+        """Another one in the same state."""
         other = Model(self._machine, self._params.copy())
         other._state[:], other._work[:] = self._state, self._work
         return other
 
-    def description(self) -> tuple[Machine, np.ndarray]:
+    def description(self) -> tuple[Machine, Floats]:
         """The machine, and the values of its parameters as they are now; for those who make something of it."""
         return self._machine, self._params.copy()
 
-    def frames(self) -> dict[str, np.ndarray]:
+    def frames(self) -> dict[str, Floats]:
         """Where its solids are: origin, and the directions ahead, left and up, four rows; {} if it has no looks."""
         scene = self._machine.shown.scene
         if scene is None:
@@ -175,16 +227,26 @@ class Model:
 
     def step(self, inputs: Mapping[str, float] | None = None, step_s: float = 0.005) -> dict[str, float]:
         """On by one step; what is not given is 0, or computed by the machine where that is its way. Returns the
-        outputs. Raises Diverged where it left its bounds, and stays where it stood."""
+        outputs. Raises Diverged where it left its bounds, and stays where it stood.
+
+        >>> mass = tandem.load_machine("mass_spring")
+        >>> round(mass.step({"handle": 0.05}, step_s=0.01)["hand_force"], 2)
+        9.81
+        """
         self._take(inputs or {})
         self._advance(step_s)
         return dict(zip((q.name for q in self.outputs), self._work.tolist(), strict=False))
 
     def run(
-        self, inputs: Mapping[str, np.ndarray | float] | None = None, steps: int | None = None, step_s: float = 0.005
+        self, inputs: Mapping[str, ArrayLike] | None = None, steps: int | None = None, step_s: float = 0.005
     ) -> Table:
         """So many steps; an input is one number for all of them, or an array with one for each. Columns: `t` (s, the
-        end of each step), the inputs as they were used, the outputs."""
+        end of each step), the inputs as they were used, the outputs.
+
+        >>> made = tandem.load_machine("mass_spring").run({"handle": np.linspace(0.0, 0.05, 200)})
+        >>> made.rows, round(float(made["position"][-1]), 4)
+        (200, 0.0494)
+        """
         given = {name: np.asarray(value, np.float64) for name, value in (inputs or {}).items()}
         lengths = {name: len(value) for name, value in given.items() if value.ndim == 1}
         wrong = [name for name, value in given.items() if value.ndim > 1]
@@ -217,7 +279,12 @@ class Model:
         )
 
     def linearise(self, inputs: Mapping[str, float] | None = None, step_s: float = 0.005) -> Linear:
-        """The step about the present state and these inputs, by central differences of it; the model does not move."""
+        """The step about the present state and these inputs, by central differences of it; the model does not move.
+
+        >>> linear = tandem.load_machine("mass_spring").linearise(step_s=0.01)
+        >>> round(float(np.abs(np.linalg.eigvals(linear.a)).max()), 3)
+        0.98
+        """
         self._take(inputs or {})
         here, work = self._state.copy(), self._work.copy()
         n, p, m = len(here), len(self._given), len(self.outputs)
@@ -241,11 +308,11 @@ class Model:
         states, inputs_, outputs = (tuple(q.name for q in group) for group in (self.states, self.inputs, self.outputs))
         return Linear(both[:n, :n], both[:n, n:], both[n:, :n], both[n:, n:], states, inputs_, outputs, step_s)
 
-    def _take(self, given: Mapping[str, Any]) -> None:
+    def _take(self, given: Mapping[str, float]) -> None:
         self._given[:] = [np.nan if q.optional else 0.0 for q in self.inputs]
         for name, value in given.items():
             if name not in self._at:
-                raise KeyError(_unknown("input", name, self._at))
+                raise UnknownName.among(self._at, name, f"input of {self.name}")
             self._given[self._at[name]] = value
         self._inputs[:] = self._given
 
@@ -274,27 +341,42 @@ class Model:
                 raise Diverged(f"{self.name}: {first} became {value:g}; it stands where it stood before this step")
 
 
-def load_machine(machine: str | Path, parameters: Mapping[str, float] | None = None) -> Model:
+def load_machine(
+    machine: str | Path,
+    parameters: Mapping[str, float] | None = None,
+    files: Mapping[str, str | Path] | None = None,
+) -> Model:
     """A machine by its name ("mass_spring"; of a car, the one that tandem ships), by its file
     ("configs/omni/bench.toml"), or as a configuration has it ("configs/wall.toml"), or as a recorded run has it
-    ("runs/…"); files are also found among those that tandem ships. `parameters` differ from the file.
+    ("runs/…"); files are also found among those that tandem ships. `parameters` differ from the file; `files` are
+    further ones that the machine reads, as `sim.files` of a configuration names them.
 
     Raises TandemError that names what is wrong. The first time it compiles, which takes up to a minute.
+
+    >>> car = tandem.load_machine("single_track", {"friction": 0.8})
+    >>> on_a_track = tandem.load_machine("vehicles/buggy", files={"road": "roads/demo_track"})
     """
     changed = {name: float(value) for name, value in (parameters or {}).items()}
     with compiling("library"):
-        sources, configured_values = machine_files(machine)
+        sources, configured_values = machine_files(machine, files=files)
         return Model(*make_machine(sources, {**configured_values, **changed}))
 
 
-def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFiles, dict[str, float]]:
+def machine_files(
+    machine: str | Path, folder: Path = Path(), files: Mapping[str, str | Path] | None = None
+) -> tuple[MachineFiles, dict[str, float]]:
     """What a machine is made from, by its name, its file, a configuration or a recorded run, and the parameters that
-    the configuration gives. Files are looked for in `folder` first."""
+    the configuration gives. Files are looked for in `folder` first; `files` go over those of a configuration."""
+    given = {name: found_file(Path(file), folder, data=True) for name, file in (files or {}).items()}
     if isinstance(machine, str) and is_machine(machine):
         compile_machine(machine)
         file = shipped_file(machine)
-        return gather(machine if file is None else file), {}
+        return gather(machine if file is None else file, given), {}
     if (folder / machine).suffix == ".mcap" or (folder / machine).is_dir():
+        if given:
+            raise ConfigError(
+                f"files: {', '.join(given)}: {machine} is a record, which has its own; give a configuration"
+            )
         run = open_run(folder / machine)
         settings = check(Config, run.json("config.json"), f"{run.path} (config.json)")
         sources = recorded(run.attachments, str(run.path))
@@ -303,21 +385,24 @@ def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFi
     path = found_file(Path(machine), folder)
     if "machine" in read_toml(path):
         compile_machine(*machine_names(path.name, path.parent))
-        return gather(path), {}
+        return gather(path, given), {}
     config = load(path)
+    if given:
+        over = {**config.sim.files, **{name: str(file.absolute()) for name, file in given.items()}}
+        config = config.model_copy(update={"sim": config.sim.model_copy(update={"files": over})})
     compile_machine(*machine_names(config.sim.machine, path.parent))
     return configured(config, path.parent), dict(config.sim.parameters)
 
 
-def found_file(path: Path, first: Path = Path()) -> Path:
-    """As it is, from this folder, or among the shipped ones, with or without its suffix."""
+def found_file(path: Path, first: Path = Path(), data: bool = False) -> Path:
+    """As it is, from this folder, or among the shipped ones, with or without its suffix; `data`: of a machine, which
+    is no machine itself."""
     try:
         found = next((p for p in (first / path, first / f"{path}.toml") if p.is_file()), None) or find_config(path)
     except ConfigError:
         found = path
     if found.is_file():
         return found
-    raise ConfigError(
-        f"{path}: no such file, here or in {CONFIGS}, and no machine of that name; machines:"
-        f" {', '.join(known_machines())}"
-    )
+    if data:
+        raise ConfigError(f"{path}: no such file, here or in {CONFIGS}")
+    raise UnknownName.among(known_machines(), path, f"file, here or in {CONFIGS}, and no machine")

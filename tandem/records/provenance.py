@@ -15,7 +15,7 @@ import numpy as np
 from sync.clock import now_ns
 from sync.compile import dependencies
 from sync.config.config import Config, View
-from sync.config.extras import DISTRIBUTION
+from sync.config.extras import installed_version
 from sync.files.token import without_tokens
 from sync.process.realtime import permitted
 from sync.record import Run
@@ -47,7 +47,7 @@ def machine_facts() -> dict[str, str]:
     return {
         "utc": wall_clock(),
         "utc_offset_ns": str(utc_offset_ns()),
-        "software": f"tandem {_version(DISTRIBUTION)}",
+        "software": f"tandem {installed_version()}",
         "sources": dependencies.fingerprint(),  # the same sources on the same machine type give the same bits
         "machine": platform.machine(),
         "system": platform.platform(),

@@ -18,6 +18,23 @@ SHORT = 9  # less was simulated than was due
 DAMAGED = 10  # a record was read, but a part of it is damaged
 INTERRUPTED = 130  # by Ctrl-C before the first step, as a shell reports it
 
+EXIT_CODES = {
+    CLEAN: "a clean run: it ended as asked, and the balance closes",
+    FAILED: "something failed",
+    2: "a configuration or a file is wrong",
+    3: "the model diverged",
+    4: "only `tandem doctor`: it runs, but steps may come late",
+    5: "only `tandem doctor`: a check failed",
+    RECORD_INCOMPLETE: "a clean run, but its record is not whole: deleted, disk full, or a failed sync",
+    7: "a device or its driver is missing or refuses",
+    8: "input was lost for longer than allowed",
+    SHORT: "less was simulated than was due: a process crashed and was not back at the end",
+    DAMAGED: "a record was read, but a part of it is damaged",
+    11: "the code of an FMU would run without consent",
+    70: "a service failed unexpectedly",
+    INTERRUPTED: "Ctrl-C before the first step, or during a command that was not finished",
+}
+
 TITLES = {
     "daq": "the DAQ", "sim": "the simulator", "view": "the view", "look_ahead": "the look ahead",
     "record": "the recorder",

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from sync.config.config import View
-from sync.config.extras import install
+from sync.config.extras import install_extra
 from sync.errors import TandemError
 from tandem.view.messages import MOST_BYTES, Rejected, checked
 from tandem.view.page_access import PageAccess, Scripts
@@ -277,7 +277,9 @@ def open_page(view: View, title: str, token: str) -> tuple[Any, PageAccess, str]
     try:
         import viser
     except ImportError:
-        raise NoView(f"the view needs viser: {install('viser')}, or set view.enabled = false") from None
+        raise NoView(
+            f"the page needs viser (the extra `page`): {install_extra('page')}, or set view.enabled = false"
+        ) from None
     client = Path(viser.__file__).parent / "client" / "build" / "index.html"
     scripts = scripts_of(client.read_bytes())
     listening = bound(view)

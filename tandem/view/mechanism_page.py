@@ -8,11 +8,11 @@ import contextlib
 import math
 import threading
 import time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Quantity, Shown
+from sim_service.contract.machine import Machine, Quantity, Shown, Step
 from tandem.multibody.natural.drawn import scene_of, upright
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
 from tandem.reports.html.markup import markup, paragraphs, show
@@ -40,7 +40,7 @@ class MechanismData:
             states,
             (),
             (),
-            None,
+            cast(Step, None),  # it is not stepped
             capabilities=(Shown(scene=scene, frames=frames),),
         )
         self.params = np.zeros(0)

@@ -19,7 +19,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def car(kind: str) -> tuple[dict[str, Any], Any]:
 
 def chain(rods: int) -> tuple[dict[str, Any], Any]:
     """The same of a chain, as a machine without inputs whose outputs are its coordinates."""
-    from sim_service.contract.machine import DeviceCode, Machine, Quantity, tables
+    from sim_service.contract.machine import DeviceCode, Machine, Quantity, Step, tables
     from sync.compile.jit import inner
     from tandem.multibody.natural.augmented import step
     from tandem.multibody.natural.run import TOTALS, run_steps
@@ -121,7 +121,7 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
         tuple(named[: len(starts[0])]),
         tuple(named[:count]),
         (),
-        None,
+        cast(Step, None),
         tables=constants,
         work_size=count + room,
         capabilities=(DeviceCode(lambda: DeviceSource(advance, constants.ints, constants.floats)),),
@@ -138,7 +138,7 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
     """The same of links by the articulated-body recursion, in steps of Runge and Kutta's method of order 4."""
     import numba
 
-    from sim_service.contract.machine import DeviceCode, Machine, Quantity, tables
+    from sim_service.contract.machine import DeviceCode, Machine, Quantity, Step, tables
     from sync.compile.jit import inner
     from tandem.multibody.code.source import DeviceSource
     from tandem.multibody.natural.views import view
@@ -198,7 +198,7 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
         tuple(named),
         tuple(named),
         (),
-        None,
+        cast(Step, None),
         tables=constants,
         work_size=4 * n + room,
         capabilities=(

@@ -50,7 +50,8 @@ class Ended:
 
 def allowed() -> dict[str, str]:
     """The bounds of each package, as pyproject.toml has them."""
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [*project["dependencies"], *project["optional-dependencies"]["page"]]
     split = (re.match(r"([\w-]+)(.*)", each) for each in listed)
     return {found[1]: found[2] for found in split if found is not None}
 

@@ -31,7 +31,8 @@ def sizes_of(machine: Machine) -> dict[str, int]:
 def source_of(machine: Machine) -> DeviceSource:
     """What the machine gives for a GPU; its own step where that is all."""
     if (own := machine.of(DeviceCode)) is not None:
-        found: DeviceSource = own.make()
+        found = own.make()
+        assert isinstance(found, DeviceSource)
         return found
     step = machine.step
 

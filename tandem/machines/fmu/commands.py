@@ -69,6 +69,7 @@ def fmu(
             return
         changed = parameters(settings)
         with status("compiling"):
+            from sync.config.extras import installed_version
             from tandem.fmu.build import write_fmu
             from tandem.fmu.platforms import HOST
             from tandem.fmu.sources import load_source
@@ -77,7 +78,7 @@ def fmu(
             loaded, exchange, step_s = load_source(machine, changed)
             file = out or by_default(Path(f"{name}.fmu"))
             step_s = step_s if step_ms is None else 1e-3 * step_ms
-            made = write_fmu(loaded, name, step_s, file, _tool(), platform or [HOST], exchange)
+            made = write_fmu(loaded, name, step_s, file, f"tandem {installed_version()}", platform or [HOST], exchange)
     if as_json:
         print(json.dumps(made), flush=True)
         return
@@ -113,10 +114,11 @@ def ssp(
                 raise ConfigError(f"{word}: expected NAME=MACHINE, such as car=buggy, each name once")
             machines[name] = machine
         with status("compiling"):
+            from sync.config.extras import installed_version
             from tandem.fmu.ssp import write_ssp
 
             file = out or by_default(Path("system.ssp"))
-            made = write_ssp(file.stem, machines, 1e-3 * step_ms, file, _tool())
+            made = write_ssp(file.stem, machines, 1e-3 * step_ms, file, f"tandem {installed_version()}")
     if as_json:
         print(json.dumps(made), flush=True)
         return
@@ -124,17 +126,6 @@ def ssp(
     output().print(f"{made['ssp']}: {parts}", markup=False, soft_wrap=True)
     for each in made["connections"]:
         output().print(f"  {each}", markup=False, soft_wrap=True)
-
-
-def _tool() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    from sync.config.extras import DISTRIBUTION
-
-    try:
-        return f"tandem {version(DISTRIBUTION)}"
-    except PackageNotFoundError:
-        return "tandem"
 
 
 def _consent(name: str, allow: bool, revoke: bool, yes: bool, as_json: bool) -> None:

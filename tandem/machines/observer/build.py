@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.composite import Own, around, own_room_at
-from sim_service.contract.machine import Machine, Prediction, Quantity, Reshape, Tables
+from sim_service.contract.machine import Floats, Machine, Prediction, Quantity, Reshape, Tables
 from sync.compile.parts import joined, lay_out, places_in, span
 from sync.config.toml import Section, check
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, Observed
@@ -123,7 +123,12 @@ def _prediction(base: Machine) -> tuple[Prediction, ...]:
     own = base.of(Prediction)
     if own is None:
         return ()
-    return (Prediction(lambda params: replace(own.make(params), of=base, params_at=len(base.states))),)
+
+    def make(params: Floats) -> object:
+        monitor: Any = own.make(params)
+        return replace(monitor, of=base, params_at=len(base.states))
+
+    return (Prediction(make),)
 
 
 def _inputs(own: Observed, sensors: Sensors) -> tuple[Quantity, ...]:

@@ -1,39 +1,16 @@
 """`tandem plot`: inputs, motion and age of one run, or of several over each other, as a page or a PNG.
 
-What is drawn is decided once, as panels; the page needs nothing (tandem/reports/html/chart.py draws it), the PNG needs
-matplotlib, the extra `plot`.
+What is drawn is decided here, as panels; tandem/reports/panels.py draws them.
 """
-
-import io
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sync.config.extras import install_extra
-from sync.errors import ConfigError, TandemError
-from sync.files.private import rewrite
+from sync.errors import UnknownName
 from sync.record import Run, measured
 from sync.record.settings import recorded_tiles
-from tandem.reports.html.chart import COLOURS, Series, curves, paths
-from tandem.reports.html.page import document
-from tandem.reports.html.words import Raw, e
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_HEIGHT = 170
+from tandem.reports.panels import Panel
 
 _AGE = ("input_age_ns", "age at use", "us", 1e-3)
-
-
-@dataclass
-class Panel:
-    title: str
-    unit: str
-    curves: list[tuple[str, np.ndarray, np.ndarray]] = field(default_factory=list)  # label, x, y
-    path: bool = False  # y over x, on equal scales
 
 
 def panels(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[Panel]:
@@ -45,7 +22,13 @@ def panels(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[Pane
         for (label, run), readings in zip(runs, of_sensors, strict=True):
             if (sensor := readings.get(name)) is not None:
                 seconds = (sensor.t_ns - _zero(run)) * 1e-9
-                panel.curves.append((f"{label}, measured", seconds, sensor.values * factor))
+                panel.curves.append(
+                    (
+                        f"{label}, measured",
+                        np.asarray(seconds, np.float64),
+                        np.asarray(sensor.values * factor, np.float64),
+                    )
+                )
             for topic_name in ("/step", run.source_topic):
                 topic = run.topics.get(topic_name)
                 if topic is not None and len(topic) and name in topic.layout.names:
@@ -98,61 +81,7 @@ def _chosen(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[tup
         has_steps = any(len(run.topics.get("/step", ())) for _, run in runs)
         everything = [(name, name, unit, 1.0) for name, unit in units.items() if name != "step"]
         return usual if has_steps and len(usual) > 1 else everything
-    unknown = [name for name in channels if name not in units]
-    if unknown:
-        raise ConfigError(f"--channels {', '.join(unknown)}: not in the record; it has {', '.join(units)}")
+    for name in channels:
+        if name not in units:
+            raise UnknownName.among(units, name, "channel of the record")
     return [(name, name, units[name], 1.0) for name in channels]
-
-
-# ---- a page ----------------------------------------------------------------------------------------------------------
-
-
-def write_page(file: Path, title: str, found: list[Panel]) -> None:
-    header = f"<header><h1>{e(title)}</h1></header>"
-    rewrite(file, document(title, [header, *(_picture(panel) for panel in found)]).encode())
-
-
-def _picture(panel: Panel) -> Raw:
-    title = f"{panel.title}, {panel.unit}"
-    series = [Series(*curve) for curve in panel.curves]
-    return paths(title, series) if panel.path else curves(title, series, height=_HEIGHT)
-
-
-# ---- a PNG -----------------------------------------------------------------------------------------------------------
-
-
-class NoMatplotlib(TandemError):
-    """A PNG was asked for without the package that draws it."""
-
-
-def write_png(file: Path, title: str, found: list[Panel]) -> None:
-    try:
-        import matplotlib
-    except ImportError:
-        raise NoMatplotlib(f"a PNG needs matplotlib: {install_extra('plot')}; --to html needs nothing") from None
-    drawn = io.BytesIO()
-    with matplotlib.rc_context():
-        # not those of a `matplotlibrc` in the working folder, which may be somebody else's: they can start LaTeX
-        matplotlib.rcdefaults()
-        _figure(title, found).savefig(drawn, dpi=120, format="png")
-    rewrite(file, drawn.getvalue())
-
-
-def _figure(title: str, found: list[Panel]) -> "Figure":
-    from matplotlib.figure import Figure
-
-    heights = [2.8 if panel.path else 1.0 for panel in found]
-    figure = Figure(figsize=(11, 1.4 * sum(heights) + 0.6), layout="constrained")
-    figure.suptitle(title)
-    axes = np.atleast_1d(figure.subplots(len(found), 1, height_ratios=heights))
-    for axis, panel in zip(axes, found, strict=True):
-        for k, (label, x, y) in enumerate(panel.curves):
-            axis.plot(x, y, label=label, color=COLOURS[k % len(COLOURS)], linewidth=0.9)
-        axis.set_ylabel(f"{panel.title}\n{panel.unit}")
-        axis.set_xlabel("m" if panel.path else "s")
-        axis.grid(alpha=0.3)
-        if panel.path:
-            axis.set_aspect("equal", adjustable="datalim")
-        if len(panel.curves) > 1 and panel is found[0]:
-            axis.legend(loc="best", fontsize="small")
-    return figure

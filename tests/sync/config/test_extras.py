@@ -36,7 +36,7 @@ def test_a_hint_names_exactly_the_packages_of_its_extra_and_this_interpreter(ext
 
 def test_every_extra_that_is_asked_for_exists() -> None:
     asked = {name for path in SOURCES for name in re.findall(r"""install_extra\(["'](\w+)["']\)""", path.read_text())}
-    assert {"can", "ni", "gamepad", "plot"} <= asked <= set(PROJECT["optional-dependencies"])
+    assert {"can", "ni", "gamepad", "plot", "page"} <= asked <= set(PROJECT["optional-dependencies"])
 
 
 def test_no_hint_is_written_by_hand() -> None:
@@ -44,7 +44,7 @@ def test_no_hint_is_written_by_hand() -> None:
     by_hand = [path.name for path in SOURCES if "pip install" in path.read_text()]
     assert by_hand == []
     assert shlex.split(install("viser"))[1:] == ["-m", "pip", "install", "viser"]
-    wrong = re.compile(r"pip install[^\n`#]*[\s'\"]tandem(?![-_\w…])")
+    wrong = re.compile(r"pip install[^\n`#]*[ '\"]tandem(?![-_\w…])")
     assert wrong.search("pip install 'tandem[can]'") and not wrong.search("pip install 'tandem-realtime[can]'")
     assert [path.name for path in TEXTS if wrong.search(path.read_text())] == []
 

@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests" / "golden"
 PUBLIC = {
     "Batch", "batch", "vector_env", "Diverged", "GpuBatch", "Linear", "Live", "Model", "Parameter", "Quantity",
-    "Recorded", "Table", "TandemError", "identify", "load_machine", "open_run", "run", "sweep",
+    "Recorded", "Table", "TandemError", "identify", "load_machine", "open_run", "run", "sweep", "Plot", "UnknownName",
+    "validate", "__version__",
 }  # fmt: skip
 
 

@@ -51,8 +51,8 @@ def test_frames_say_where_its_solids_are(mass: tandem.Model) -> None:
 
 
 @pytest.mark.parametrize("wrong, says", [
-    (lambda m: m.step({"handel": 1.0}), "handel: no input of this machine; there are handle"),
-    (lambda m: m.parameters.__setitem__("mas", 1.0), "mas: no parameter of this machine; there are mass"),
+    (lambda m: m.step({"handel": 1.0}), "handel: no input of mass_spring; did you mean handle?"),
+    (lambda m: m.parameters.__setitem__("mas", 1.0), "mas: no parameter of mass_spring; did you mean mass?"),
     (lambda m: m.parameters.__setitem__("mass", 0.0), "mass = 0.0: must be from 0.01 to 100 kg"),
     (lambda m: m.parameters.__setitem__("mass", float("nan")), "mass = nan: must be from 0.01 to 100 kg"),
     (lambda m: setattr(m, "state", [1.0]), "state: 2 finite numbers are expected"),
@@ -65,18 +65,18 @@ def test_frames_say_where_its_solids_are(mass: tandem.Model) -> None:
     (lambda m: m.run({}, steps=-1), "steps = -1"),
     (lambda m: m.step({"handle": float("nan")}), "x became nan; it stands where it stood"),
     (lambda m: m.step({"handle": 1e300}), "it stands where it stood"),
-    (lambda m: tandem.load_machine("mas_spring"), "mas_spring: no such file, here or in"),
+    (lambda m: tandem.load_machine("mas_spring"), "and no machine; did you mean mass_spring?"),
     (lambda m: tandem.load_machine("mass_spring", {"mass": -1.0}), "parameters.mass = -1: must be from"),
-    (lambda m: m.copy().run({"handle": 0.0}, steps=1)["positions"], "positions: no such column; there are position"),
+    (lambda m: m.copy().run({"handle": 0.0}, steps=1)["positions"], "positions: no column; did you mean position?"),
     (lambda m: tandem.open_run(GOLDEN / "nothing.mcap"), "nothing.mcap: no such run"),
-    (lambda m: tandem.open_run(GOLDEN / "town.mcap").table("/steps"), "no topic /steps; it has"),
-    (lambda m: tandem.run("configs/nothing.toml"), "no such file"),
+    (lambda m: tandem.open_run(GOLDEN / "town.mcap").table("/steps"), "/steps: no topic of"),
+    (lambda m: tandem.run("configs/nothing.toml"), "configs/nothing.toml: no file, here or in"),
     (lambda m: tandem.run("drive", settings=["sim.step_ms=-1"]), "sim.step_ms"),
 ])  # fmt: skip
 def test_what_is_wrong_is_named_and_nothing_has_moved(mass: tandem.Model, wrong, says: str) -> None:
     mass.run({"handle": 0.2}, steps=5)
     before = mass.state
-    with pytest.raises((TandemError, KeyError)) as caught:
+    with pytest.raises(TandemError) as caught:
         wrong(mass)
     assert says in str(caught.value)
     assert np.array_equal(mass.state, before)

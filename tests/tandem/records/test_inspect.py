@@ -22,8 +22,9 @@ from tandem.console.present import print_report
 from tandem.records.inspect.compare import compare
 from tandem.records.inspect.compare import report as compared
 from tandem.records.inspect.info import info, info_of, report
-from tandem.records.inspect.plot import Panel, panels, write_page, write_png
+from tandem.records.inspect.plot import panels
 from tandem.reports.deviation import deviation, off_path, sentence
+from tandem.reports.panels import Panel, write_page, write_png
 from tandem.reports.report import Report
 from tests.examples import few
 from tests.tandem.reports.test_html import Page
@@ -393,9 +394,7 @@ def test_a_record_without_steps_shows_its_raw_channels(tmp_path: Path) -> None:
 
 
 def test_an_unknown_channel_is_an_error_that_names_the_known(drive: Run) -> None:
-    with pytest.raises(
-        ConfigError, match=r"--channels speed, foo: not in the record; it has brake, throttle, steering"
-    ):
+    with pytest.raises(ConfigError, match=r"speed: no channel of the record; there are brake, throttle, steering"):
         panels([("one", drive)], ["vx", "speed", "foo"])
 
 

@@ -11,18 +11,18 @@ class Settings(DeviceSettings):
     takes_any_effort = True
 
     kind: str
-    manoeuvre: str
-    seed: int = Field(1, ge=1)
+    manoeuvre: str  # file of what the driver does
+    seed: int = Field(1, ge=1)  # of the noise
     clock_ppm: float = Field(0.0, ge=-10_000, le=10_000)  # by how much the device's crystal is off
-    start_offset_ms: float = Field(0.0, ge=0, le=10_000)
-    buffer_blocks: int = Field(50_000, ge=1)
-    encoder_deg_per_count: float = Field(0.18, gt=0)
-    encoder_bits: int = Field(16, ge=8, le=32)
+    start_offset_ms: float = Field(0.0, ge=0, le=10_000)  # so much later its first sample
+    buffer_blocks: int = Field(50_000, ge=1)  # that it holds; older ones are lost, and counted
+    encoder_deg_per_count: float = Field(0.18, gt=0)  # of the hand wheel
+    encoder_bits: int = Field(16, ge=8, le=32)  # of its register
     steering_start_count: int = 65_530  # so that every drive crosses the wrap of the register
-    throttle_start_count: int = 65_500
-    throttle_full_counts: float = Field(420.0, gt=0)
-    brake_full_bar: float = Field(40.0, gt=0)
-    brake_full_counts: float = Field(32_767.0, gt=0)
-    brake_noise_counts: float = Field(4.0, ge=0)
-    brake_offset_counts: float = -3.0
+    throttle_start_count: int = 65_500  # likewise, of the throttle
+    throttle_full_counts: float = Field(420.0, gt=0)  # from released to pressed
+    brake_full_bar: float = Field(40.0, gt=0)  # at brake_full_counts
+    brake_full_counts: float = Field(32_767.0, gt=0)  # of the converter
+    brake_noise_counts: float = Field(4.0, ge=0)  # standard deviation
+    brake_offset_counts: float = -3.0  # without pressure
     effort: EffortSettings | None = None  # to an actuator that moves nothing

@@ -140,7 +140,7 @@ def fit(
     say: Callable[[str, float], None] = lambda what, share: None,
 ) -> Fitted:  # fmt: skip
     """`by_load`: residuals count by the load to this power: 0 every newton alike, 1 every share of the load alike."""
-    optimize = needs("scipy.optimize", "sweep", "tandem tyre fit")
+    optimize = needs("scipy.optimize", "fit", "tandem tyre fit")
     remarks: list[str] = []
     if version == "6.1" and "pressure" not in rows.columns:
         remarks.append("no column of pressure: its terms stay 0")

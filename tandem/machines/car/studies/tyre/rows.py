@@ -157,7 +157,7 @@ Loaded = tuple[list[str], list[str], Callable[[list[int]], list[np.ndarray]], li
 
 
 def _mat(path: Path) -> Loaded:
-    needs("scipy.io", "sweep", f"{path}: a MAT file")
+    needs("scipy.io", "fit", f"{path}: a MAT file")
     from tandem.records.exchange import matlab
 
     try:
