@@ -1,17 +1,30 @@
 """The documentation as a site: built without a warning, every link leads somewhere, the reference is complete."""
 
+import html
+import json
 import os
 import re
 import subprocess
 import sys
+import typing
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urldefrag
 
 import pytest
 import typer
+from pydantic import BaseModel
 
+import tandem
+from sim_service.registry import MACHINES
 from sync.config.config import Config
+from sync.config.input_rows import KINDS
 from tandem.commands.cli import app
+from tandem.commands.described import described
+from tandem.library.stable import CONTRACTS
+from tandem.offline.model import load_machine
+from tandem.reports.outcome import EXIT_CODES
 
 ROOT = Path(__file__).resolve().parents[1]
 _ADDRESS = re.compile(r'(?:href|src)="([^"]*)"')
@@ -55,15 +68,68 @@ def test_every_page_of_docs_is_in_the_site(site: Path) -> None:
     assert len(pages) > 80 and absent == []
 
 
-def test_the_reference_has_every_command_every_key_and_every_bit(site: Path) -> None:
+def test_the_reference_has_every_command_every_machine_and_every_bit(site: Path) -> None:
     def text(name: str) -> str:
-        return (site / "reference" / name / "index.html").read_text()
+        return html.unescape((site / "reference" / name / "index.html").read_text())
 
     commands = text("commands")
-    for name in typer.main.get_command(app).commands:  # type: ignore[attr-defined]
-        assert f"tandem {name}" in commands, name
-    configuration = text("configuration")
-    for section in ("daq", "sim", "transport", "record", "view", "realtime", "supervision"):
-        for key in Config.model_fields[section].annotation.model_fields:  # type: ignore[union-attr]
-            assert f"<code>{key}</code>" in configuration, f"{section}.{key}"
-    assert "NEW_EPOCH" in text("channels") and "130" in text("exit_codes") and "stiffness" in text("machines")
+    for command in described(typer.main.get_command(app)):
+        for word in (f"tandem {command.name}<", *(f"<code>{option.shown}</code>" for option in command.options)):
+            assert word in commands, f"{command.name}: {word}"
+    codes, machines, library = text("exit_codes"), text("machines"), text("library")
+    assert [code for code in EXIT_CODES if f"<td>{code}</td>" not in codes] == []
+    assert [name for name in MACHINES if f">{name}<" not in machines] == []
+    for name in ("buggy", "single_track", "mass_spring", "wall"):
+        model = load_machine({"buggy": "vehicles/buggy"}.get(name, name))
+        for quantity in (*model.inputs, *model.outputs, *model.machine.parameters):
+            assert f"<code>{quantity.name}</code>" in machines, f"{name}: {quantity.name}"
+    assert [name for name in tandem.__all__ if not name.startswith("_") and f">tandem.{name}<" not in library] == []
+    contracts = text("contracts")
+    assert [name for names in CONTRACTS.values() for name in names if name not in contracts] == []
+    assert "NEW_EPOCH" in text("channels")
+
+
+def test_every_key_of_a_configuration_has_a_meaning_in_the_reference(site: Path) -> None:
+    from daq_service.effort_settings import EffortSettings
+
+    sys.path.insert(0, str(ROOT / "docs" / "site"))
+    try:
+        import keys  # type: ignore[import-not-found]
+    finally:
+        sys.path.pop(0)
+    pages = {
+        "configuration": [("", Config), *((f"inputs {kind}", row) for kind, row in KINDS.items())],
+        "sources": [("source.effort", EffortSettings), *(("source", s) for s in keys.source_settings().values())],
+    }
+    without = []
+    for page, sections in pages.items():
+        text = (site / "reference" / page / "index.html").read_text()
+        for table, section in sections:
+            without += [f"{page}: {missing}" for missing in _not_told(keys, text, table, section)]
+    assert without == []
+
+
+def _not_told(keys: Any, page: str, table: str, section: Any) -> Iterator[str]:
+    """Keys of a section, and of those inside it, that a page lacks or says nothing of."""
+    for key, field in section.model_fields.items():
+        inner = list(_sections(field.annotation))
+        name = f"{table}.{key}".lstrip(".")
+        if not inner and (
+            f"<code>{key}</code>" not in page or (key != "kind" and not keys.meaning(section, table, key))
+        ):
+            yield name
+        for each in inner if key not in ("inputs", "effort", "source") else ():
+            yield from _not_told(keys, page, name, each)
+
+
+def _sections(annotation: Any) -> Iterator[Any]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in typing.get_args(annotation):
+        yield from _sections(each)
+
+
+def test_what_is_found_says_of_which_page_it_is(site: Path) -> None:
+    found = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    headings = [entry["title"] for entry in found if "#" in entry["location"]]
+    assert len(headings) > 300 and sum(": " in title for title in headings) > 0.9 * len(headings)

@@ -4,6 +4,7 @@ A link that leads out of docs/ leads to a copy of that file in the site; one tha
 `strict` an error.
 """
 
+import json
 import posixpath
 import re
 import sys
@@ -36,6 +37,18 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if page.file.generated_by is not None and page.file.abs_src_path is None:
         return markdown
     return _relinked(markdown, Path("docs", page.file.src_uri).parent, files, config)
+
+
+def on_post_build(config: Any) -> None:
+    """A heading that is found says which page it is of: many pages have one called `Parameters`."""
+    index = Path(config["site_dir"], "search", "search_index.json")
+    found = json.loads(index.read_text())
+    titles = {entry["location"]: entry["title"] for entry in found["docs"] if "#" not in entry["location"]}
+    for entry in found["docs"]:
+        page, anchor, _ = entry["location"].partition("#")
+        if anchor and entry["title"] != titles.get(page):
+            entry["title"] = f"{titles.get(page, page)}: {entry['title']}"
+    index.write_text(json.dumps(found))
 
 
 def _relinked(markdown: str, folder: Path, files: Files, config: Any) -> str:
