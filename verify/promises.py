@@ -215,6 +215,8 @@ _TREE = (
             "tree.golden:golden", 0.3, quick={}, drill={}),
     Promise("pins", "Hashes of pinned packages are those of the index (--write puts them right).",
             "tree.pins:pins", 1),
+    Promise("prose", "Sentences of a page have 20 words on average, lines 120 letters, tables their cells.",
+            "tree.prose:prose", 0.1, quick={}),
     Promise("repeat", "Tests pass however often, and beside whatever else, they run.",
             "tree.repeat:repeat", 10),
     Promise("versions", "The tests pass with the oldest and the newest packages that are allowed.",
