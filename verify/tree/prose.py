@@ -16,9 +16,9 @@ from typing import Annotated
 
 from verify import ROOT
 from verify.measure import Row, at_most, note
+from verify.tree.wrap import MOST_LETTERS, wrapped
 
 MOST_WORDS = 20.0  # of a sentence, on average, of a page
-MOST_LETTERS = 120  # of a line; a row of a table cannot be broken
 MOST_SENTENCES = 2  # of a cell
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _ENDS = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z0-9\"'(`\[*])")
@@ -118,8 +118,6 @@ def prose(
     of: Annotated[str, "a page by its name: its longest sentences, and the lines that are wrong"] = "",
     wrap: Annotated[bool, "break lines that are too long, in every page or in that one"] = False,
 ) -> Iterator[Row]:
-    from verify.tree.wrap import wrapped
-
     for path in pages():
         if of and path.stem != of:
             continue

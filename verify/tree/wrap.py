@@ -3,8 +3,7 @@
 import re
 import textwrap
 
-from verify.tree.prose import MOST_LETTERS
-
+MOST_LETTERS = 120  # of a line; a row of a table cannot be broken
 _WIDE = MOST_LETTERS - 4
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _ITEM = re.compile(r"^(\s*)([*+-]\s+|\d+\.\s+|>\s+)?")

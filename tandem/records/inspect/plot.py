@@ -32,8 +32,8 @@ def panels(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[Pane
             for topic_name in ("/step", run.source_topic):
                 topic = run.topics.get(topic_name)
                 if topic is not None and len(topic) and name in topic.layout.names:
-                    t = (topic.blocks["t_ns"].astype(np.int64) - _zero(run)) * 1e-9
-                    panel.curves.append((label, t, topic.blocks[name].astype(float) * factor))
+                    t = np.asarray((topic.blocks["t_ns"].astype(np.int64) - _zero(run)) * 1e-9, np.float64)
+                    panel.curves.append((label, t, np.asarray(topic.blocks[name] * factor, np.float64)))
                     break
         if panel.curves:
             found.append(panel)
