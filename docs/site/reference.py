@@ -105,7 +105,8 @@ def sources() -> str:
 
     lines = ["# Sources", "", "Keys of `[source]`, by its `kind`. What each is for: [devices](../devices.md).", ""]
     for kind, settings in keys.source_settings().items():
-        lines += _section(f'kind = "{kind}"', settings, "source", inner=True, leave=("effort",))
+        own = ("effort",) if "effort" in settings.model_fields and _tables(settings, "effort") else ()
+        lines += _section(f'kind = "{kind}"', settings, "source", inner=True, leave=own)
     lines += ["## [source.effort]", "", *_about(EffortSettings), *_keys(EffortSettings, "source.effort")]
     lines += ["## [source.effort.port]", "", *_about(PortSettings), *_keys(PortSettings, "source.effort.port")]
     return "\n".join(lines)
