@@ -80,7 +80,7 @@ def test_a_record_is_read_with_its_units_and_replayed(monkeypatch: pytest.Monkey
 def test_what_the_page_shows_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "library.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, "docs/library.md", "exec"), {})
     assert capsys.readouterr().out.endswith("True\n")  # the replay is identical
