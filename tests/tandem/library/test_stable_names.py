@@ -3,13 +3,14 @@
 python -m tests.tandem.library.test_stable_names     write stable_names.txt again, where a change is wanted
 """
 
-import dataclasses
+import ast
 from pathlib import Path
 
 import pytest
 
 import tandem
 from tandem.library import answers, stable
+from tandem.live.figures import HISTOGRAMS
 
 KEPT = Path(__file__).with_name("stable_names.txt")
 
@@ -69,9 +70,17 @@ def _changed_copy(place: Path, file: str, one: str, other: str) -> None:
     (place / file).write_text(text.replace(one, other))
 
 
-def test_answers_are_described_key_by_key() -> None:
-    assert not dataclasses.is_dataclass(answers.RunResult)
-    assert {"exit_code", "balance", "age_us"} <= set(answers.RunResult.__annotations__)
+def test_answers_have_the_keys_that_they_are_typed_with() -> None:
+    run = tandem.open_run(stable.ROOT / "tests" / "golden" / "stale.mcap")
+    assert set(run.info) == set(answers.RecordInfo.__annotations__)
+    _, figures = run.replay()
+    assert answers.ReplayFigures.__required_keys__ <= set(figures) <= set(answers.ReplayFigures.__annotations__)
+    (made,) = [
+        node for node in ast.walk(stable._find("tandem.live.figures", "figures")) if isinstance(node, ast.Return)
+    ]
+    assert isinstance(made.value, ast.Dict)
+    keys = {ast.literal_eval(key) for key in made.value.keys if key is not None} | set(HISTOGRAMS)
+    assert keys | {"truth", "exit_code"} == set(answers.RunResult.__annotations__)
 
 
 if __name__ == "__main__":
