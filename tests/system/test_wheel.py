@@ -63,7 +63,7 @@ def test_a_wheel_in_an_empty_environment_drives_outside_the_checkout(tmp_path: P
     shipped = site / "tandem" / "configs"
     assert files(shipped) == files(ROOT / "configs") and len(files(shipped)) > 30
     # what is compiled by others than numba is there too
-    assert {"tandem/fmu/interface.c", "sync/include/tandem_ring.h"} <= files(site)
+    assert {"tandem/fmu/interface.c", "sync/include/tandem_ring.h", "tandem/py.typed"} <= files(site)
     assert run(programs / "tandem", "--version", cwd=tmp_path).startswith("tandem 0.")
 
     own = ("--set", f"name={name}", "--set", "view.enabled=false", "--seconds", "1", "--json")
