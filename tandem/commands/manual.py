@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tandem.commands.first import FIRST
+from tandem.console.help_text import HERE, MACHINES, PARTS, RECORDS, RUN
 from tandem.reports.outcome import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def page(commands: "list[Described]") -> str:
         ".SH DESCRIPTION", "Five things to begin with:",
     ]  # fmt: skip
     lines += [line for typed, text in FIRST.items() for line in (".TP", rf".B {_roff(typed)}", _roff(text))]
-    for group in dict.fromkeys(command.group for command in commands):
+    usual = (RUN, RECORDS, MACHINES, PARTS, HERE)
+    for group in dict.fromkeys((*usual, *(command.group for command in commands))):
         lines += [f".SH {_roff(group.upper())}"]
         for command in (each for each in commands if each.group == group):
             lines += [f".SS {_roff(command.synopsis)}", *_paragraphs(command.text)]
