@@ -207,6 +207,10 @@ _OTHERS = (
             ("roads", "Measured roads are read as they say of themselves.", 0.3, ("real data",), {}),
             ("mf4", "Files of a CAN logger are read and decoded.", 0.3, ("real data",), {}),
             ("tyres", "Rows of a tyre rig are read with their units.", 0.1, ("real data",), {}),
+            ("bmw", "Launch and stop of an all-wheel drive car within 0.4 m/s rms, two parameters fitted.", 1,
+             ("real data", "package scipy"), {}),
+            ("piano", "A measured key makes the multibody action sound at most once a stroke; its hammer beside.", 1,
+             ("real data",), {}),
         )
     ),
 )  # fmt: skip

@@ -1,9 +1,9 @@
 """Measured beside computed: sets of others, and what tandem makes of them.
 
 Data that may not stand in the repository are found by the environment variable TANDEM_REAL_DATA: a folder of folders
-(adams_joints, rav4_can, roads, mf4, tyres), each with its licence. Limits of joints are the gates of the open code that
-ADAMS' results come with (of a revolute-spherical link until it whips round for the first time); where those results
-differ by more from ADAMS' own revolute joint, whose motion is the same, that difference is the limit.
+(adams_joints, rav4_can, roads, mf4, tyres, bmw_m8, piano), each with its licence. Limits of joints are the gates of the
+open code that ADAMS' results come with (of a revolute-spherical link until it whips round for the first time); where
+those results differ by more from ADAMS' own revolute joint, whose motion is the same, that difference is the limit.
 """
 
 import gzip
@@ -420,3 +420,93 @@ def tyres() -> Iterator[Row]:
         row("read", (now_ns() - then) * 1e-9, "s"),
         row("channels whose unit the file lists", float(sum(bool(u) for u in sheet.columns.values())), "1"),
     )
+
+
+# ---- a launch and a stop of an all-wheel drive car -------------------------------------------------------------------
+
+_BMW = ROOT / "configs" / "vehicles" / "all_wheel_drive_single_track.toml"
+_FITTED = {"torque_factor": (0.5, 1.5), "response_s": (0.0, 1.0)}
+_LAUNCH = 0.4  # m/s rms, of speed
+
+
+def bmw() -> Iterator[Row]:
+    from tandem.ensembles.agreement import channels
+    from tandem.ensembles.identify import identify
+
+    place = folder("bmw_m8")
+    if place is None:
+        not_here("the launch and the stop of a BMW")
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / "launch.csv"
+        names, *lines = gzip.decompress((place / "braking_n9001.csv.gz").read_bytes()).decode().splitlines()
+        rises: list[str] = []  # a few samples have the stamp of the one before
+        for line in lines:
+            if not rises or float(line.split(",")[0]) > float(rises[-1].split(",")[0]):
+                rises.append(line)
+        file.write_text("\n".join([names.replace("time", "t [s]", 1), *rises]) + "\n")
+        zero = ("steering_angle", "steering_speed", "steering_acceleration", "brake_pressure_bar")
+        study = {
+            "name": "launch", "machine": str(_BMW), "step_ms": 5.0, "records": [str(file)],
+            "inputs": {"throttle": "throttle", "brake_pedal": "brake", **dict.fromkeys(zero, 0.0)},
+            "measured": {"vx": {"channel": "Velocity_X"}},
+            "parameters": {name: {"low": low, "high": high} for name, (low, high) in _FITTED.items()},
+        }  # fmt: skip
+        then = now_ns()
+        found = identify(study)
+        cost = (now_ns() - then) * 1e-9
+    before, after = (channels(found.problem, each, True)["vx"].error for each in (found.before, found.after))
+    yield row("speed in launch and stop, rms, by published figures alone", before, "m/s")
+    yield row("with two parameters fitted", after, "m/s", _LAUNCH)
+    for name, value in zip(found.problem.names, found.values, strict=True):
+        yield row(f"fitted {name}", float(value), "1", note="at its bound" if name in found.at_bounds else "")
+    yield row("fitted in", cost, "s")
+
+
+# ---- hammer and key of a grand piano ---------------------------------------------------------------------------------
+
+# offset and gain of the sensors' readings, and what these are over equal steps of the travel: with the data
+_HAMMER = (0.69, 0.29, (0, 0.015, 0.04, 0.11, 0.17, 0.28, 0.39, 0.57, 0.75, 0.9, 1.0), (*np.arange(10) / 10, 0.95))
+_KEY = (0.3, 0.58, (
+    0, 0.0015, 0.0035, 0.0064, 0.0115, 0.0165, 0.026, 0.0365, 0.057, 0.081, 0.145, 0.225, 0.365, 0.57, 0.81, 1.0,
+), np.arange(16) / 15)  # fmt: skip
+_RATE, _SMOOTH = 2000.0, 9  # Hz; samples of a window that takes the sensors' noise away
+_GESTURES = {"a medium stroke": (24.5, 26.9), "a very slow press": (16.0, 23.2)}  # s, of the list in the data
+_DIP = 9.5e-3  # m, of the front of the key
+_MODELS = ("piano_multibody", "piano_phases")
+
+
+def _share(raw: np.ndarray, offset: float, gain: float, read: tuple[float, ...], steps: Any) -> np.ndarray:
+    """Of the whole travel."""
+    window = np.hanning(_SMOOTH + 2)[1:-1]
+    smooth = np.convolve(np.pad(raw, _SMOOTH // 2, "edge"), window / window.sum(), "valid")
+    return np.asarray(np.interp((smooth - offset) / gain, read, steps))
+
+
+def piano() -> Iterator[Row]:
+    from tandem.machines.piano.studies.study import H, move
+
+    place = folder("piano")
+    if place is None:
+        not_here("hammer and key of a piano")
+    raw = np.loadtxt(gzip.decompress((place / "hammer_damper_2K_17b.txt.gz").read_bytes()).decode().splitlines())
+    seconds = np.arange(len(raw)) / _RATE
+    hammer, key = _share(raw[:, 0], *_HAMMER), _share(raw[:, 1], *_KEY)
+    for gesture, (begin, end) in _GESTURES.items():
+        t = np.arange(begin, end, H)
+        x = _DIP * np.interp(t, seconds, key)
+        measured_way = np.interp(t[1:], seconds, hammer)
+        for name in _MODELS:
+            made = move(name, x[:-1], np.diff(x) / H)
+            angle, quiet = made.of("hammer"), round(0.2 / H)
+            rest = float(np.median(angle[quiet // 2 : quiet]))
+            way = (angle - rest) / max(float(angle.max()) - rest, 1e-6)
+            # the hammer's highest place, which the sensor sees a little lower than the string
+            theirs = measured_way - np.median(measured_way[:quiet])
+            apart = 100.0 * float(np.sqrt(np.mean((way - theirs / theirs.max())[quiet:] ** 2)))
+            yield row(f"{name}, {gesture}: hammer, rms of its way", apart, "%")
+            up = slice(quiet, int(np.argmax(way)))
+            rising = 100.0 * float(np.sqrt(np.mean((way - theirs / theirs.max())[up] ** 2)))
+            yield row(f"{name}, {gesture}: until its highest place", rising, "%")
+            most = 1.0 if name == _MODELS[0] else None  # a stroke sounds once, a very slow press at most once
+            yield row(f"{name}, {gesture}: blows on the string", float(made.blows), "1", most)
+            yield row(f"{name}, {gesture}: contacts with the string", float(len(made.strikes)), "1")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import Efforts, Machine, Moving, Shown, Tangent
-from sim_service.contract.parameters import make_plain
+from sim_service.contract.parameters import checked, make_plain
 from tandem.machines.car.display import car_display
 from tandem.machines.car.single_track.description import INPUTS, OUTPUTS, PARAMETERS, STATES
 from tandem.machines.car.single_track.dynamics import initial, step
@@ -34,5 +34,14 @@ MACHINE = Machine(
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
-    machine, params = make_plain(MACHINE, data, sources, changed)
-    return machine.having(replace(machine.shown, scene=scene(params))), params
+    if "powertrain" not in data:
+        machine, params = make_plain(MACHINE, data, sources, changed)
+        return machine.having(replace(machine.shown, scene=scene(params))), params
+    from tandem.machines.car.powertrain.make import powered, split
+
+    plain = {key: value for key, value in data.items() if key != "powertrain"}
+    of_car, own = split(changed)
+    car, params = make(plain, sources, of_car)
+    whole = powered(car, data["powertrain"], sources.name())
+    added = checked(whole.name, whole.parameters[len(car.parameters) :], {}, own, sources.name())
+    return whole, np.concatenate([params, added])

@@ -8,7 +8,11 @@ names the source of every figure.
 from sim_service.contract.machine import Parameter, Quantity, places
 from tandem.machines.car.vehicle import PRESCRIBED_INPUTS, VEHICLE_INPUTS
 
-INPUTS = (*VEHICLE_INPUTS, *PRESCRIBED_INPUTS)
+INPUTS = (
+    *VEHICLE_INPUTS,
+    *PRESCRIBED_INPUTS,
+    Quantity("front_drive_torque", "N m", "sum of the torques the driveline puts on both front wheels", optional=True),
+)
 
 STATES = (
     Quantity("x", "m", "centre of gravity on the ground"),

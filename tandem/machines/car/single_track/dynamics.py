@@ -160,6 +160,7 @@ def step(state, inputs, params, tables, work, h):
         ratio = params[P.gear_ratio] * params[P.final_ratio]
         inputs[I.drive_torque] = drive_torque(inputs[I.throttle], state[S.wheel_speed_rear], ratio)
     drive = inputs[I.drive_torque]
+    drive_f = 0.0 if isnan(inputs[I.front_drive_torque]) else inputs[I.front_drive_torque]
     pressure = max(inputs[I.brake_pressure_bar], 0.0)
     brake_f = 2.0 * params[P.brake_front] * pressure
     brake_r = 2.0 * params[P.brake_rear] * pressure
@@ -224,7 +225,7 @@ def step(state, inputs, params, tables, work, h):
         vy1 = still((py - turn * px) / (1.0 + turn * turn), STILL_SPEED)
 
         # wheels: torques first, then the friction that can only stop them
-        wf = friction(wf - dt * r * Fxf / Jf, dt * (brake_f + roll * Zf) / Jf)
+        wf = friction(wf - dt * r * Fxf / Jf + dt * drive_f / Jf, dt * (brake_f + roll * Zf) / Jf)
         wr = friction(wr + dt * (drive - r * Fxr) / Jr, dt * (brake_r + roll * Zr) / Jr)
         wf = still(wf, STILL_SPEED)
         wr = still(wr, STILL_SPEED)
@@ -274,12 +275,8 @@ def step(state, inputs, params, tables, work, h):
     work[W.drive_force] = force if driven else Fxf + Fxr
 
 
-def nothing_given() -> np.ndarray:
-    return np.array([np.nan if q.optional else 0.0 for q in INPUTS])
-
-
 def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
     """The car at rest at the origin; a step of no length makes the outputs."""
     state[:] = 0.0
     work[:] = 0.0
-    step(state, nothing_given(), params, tables, work, 0.0)
+    step(state, np.array([np.nan if q.optional else 0.0 for q in INPUTS]), params, tables, work, 0.0)

@@ -19,10 +19,11 @@ import numpy as np
 from sim_service.contract.machine import Machine, Quantity
 from sync.compile.array_copy import copy
 from sync.compile.jit import inner, kernel
+from sync.errors import ConfigError
 from tandem.estimation.contract import CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
 from tandem.estimation.rows import R
 from tandem.machines.car.single_track.description import INPUTS, OUTPUTS, PARAMETERS, STATES, I, P, S, W
-from tandem.machines.car.single_track.dynamics import GRAVITY, SUBSTEP
+from tandem.machines.car.single_track.dynamics import GRAVITY, SUBSTEP, step
 from tandem.machines.car.single_track.tangent import tangent
 from tandem.multibody.natural.views import view
 from tandem.multibody.relative.dual import LANES
@@ -192,6 +193,8 @@ def _difference(state: np.ndarray, other: np.ndarray, of: Machine) -> np.ndarray
 
 
 def observed(machine: Machine, params: np.ndarray) -> Observed:
+    if machine.step is not step:
+        raise ConfigError("a car with a [powertrain] has no derivatives; observe it without, by its measured speed")
     return Observed(
         machine=machine,
         coordinates=STATES,

@@ -1,5 +1,7 @@
 """The observer of the single-track car: exact slopes, and a log of somebody's car from a table to side-slip."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tandem.machines.car.single_track import MACHINE
 from tandem.machines.car.single_track.description import I, P, S
 from tandem.machines.car.single_track.observed import ESTIMABLE, SIGNALS, observed
 from tandem.machines.observer.studies.recorded import (
+    AS_RECORDED,
     add_smoothed,
     figures,
     measured_truth,
@@ -17,6 +20,8 @@ from tandem.machines.observer.studies.recorded import (
     smooth_all,
 )
 from tandem.records.exchange.importer import Asked, import_file
+from tandem.records.replay import Asked as AskedReplay
+from tandem.records.replay import replay_run
 
 CAR = CONFIGS / "vehicles" / "measured" / "race_car_single_track.toml"
 OBSERVER = CONFIGS / "observers" / "race_car.toml"
@@ -78,7 +83,7 @@ def test_slopes_of_step_and_sensors_are_those_of_differences(inputs: list[float]
             assert found == pytest.approx(slopes[place], rel=1e-5, abs=1e-5 * np.abs(slopes).max()), SIGNALS[k].name
 
 
-def driven(tmp_path, steer: float, friction: float, gap: bool = False):
+def driven(tmp_path, steer: float, friction: float, gap: bool = False, overrides: tuple[str, ...] = ()):
     """A run imported from a table: 30 s of the car itself on a road of that friction, with noise on its readings."""
     _, params = load_machine(CAR, {"friction": friction})
     state, work, random = np.zeros(N), np.zeros(MACHINE.work_size), np.random.default_rng(1)
@@ -104,8 +109,8 @@ def driven(tmp_path, steer: float, friction: float, gap: bool = False):
     file = tmp_path / "log.csv"
     file.write_text("t [s],v,delta,r,a,beta\n" + "\n".join(",".join(repr(float(v)) for v in row) for row in table))
     maps = ["speed=v:m/s", "road_wheel_angle=delta:rad", "yaw_rate=r:rad/s", "ay=a:m/s2"]
-    asked = Asked(file, CONFIGS / "race_car.toml", True, maps, ["sideslip=beta:rad"], runs=tmp_path / "runs")
-    return import_file(asked)["run"]
+    more = {"overrides": list(overrides), "runs": tmp_path / "runs"}
+    return import_file(Asked(file, CONFIGS / "race_car.toml", True, maps, ["sideslip=beta:rad"], **more))["run"]
 
 
 def tuning(tmp_path, quantity: str = ""):
@@ -121,8 +126,6 @@ def tuning(tmp_path, quantity: str = ""):
 
 
 def observed_in(run, file, *span: float):
-    from pathlib import Path
-
     found = observe_record(Path(run), [file], lambda *_: None, *span)
     shown = figures(found)
     truth = measured_truth(found)
@@ -167,6 +170,16 @@ def test_a_gap_begins_the_filter_anew_and_a_span_is_observed_alone(tmp_path) -> 
     assert shown["errors"]["sideslip"] < 0.003
     found, shown = observed_in(run, tuning(tmp_path), 15.0, 20.0)
     assert shown["steps"] == 500 and shown["errors"]["sideslip"] < 0.003
+
+
+def test_the_live_loop_steps_the_same_observer_by_the_same_rows(tmp_path) -> None:
+    """A replay makes its steps with the kernel and the rows of the live loop: the same bits where both begin alike."""
+    run = Path(driven(tmp_path, 0.05, 1.1, overrides=("sim.start={vx=20.0, yaw_rate=0.0}",)))
+    seen = observe_record(run, [], lambda *_: None)[AS_RECORDED].columns()
+    live = replay_run(run, AskedReplay("ideal")).columns()
+    assert len(live["sideslip"]) == len(seen["sideslip"]) == 3000 and live["readings_used"][-1] > 5000
+    for name in ("measured_yaw_rate", "age_ay", "prescribed_speed", "sideslip", "yaw_rate", "readings_used"):
+        np.testing.assert_array_equal(live[name], seen[name])
 
 
 def test_parameters_are_those_of_the_description() -> None:

@@ -1,0 +1,253 @@
+"""Engine, coupling, gears, axles, motor and brakes around the single-track car, in substeps of the car's own.
+
+In each substep, with the wheel speeds as they are (front, rear), s the front axle's share of the torque, t the speed of
+the gearbox's input and p that of the engine,
+
+    t = i (s w_f + (1 - s) w_r),      J dp/dt = T(pedal, p) - T_p,      T_axle = i T_t, less the loss of gears
+
+T is the map, linear between its points, with a governor at idle speed and a limiter. T_p and T_t are a converter's,
+
+    T_p = L p^2 (1 - (t/p)^6),   T_t = R(t/p) T_p for t < p,      -L t^2 (1 - (p/t)^6) both for t > p
+
+R falls in a straight line from its stall ratio to 1 at the coupling point; locked, or of a clutch, a viscous torque
+k (p - t) up to the most it can carry is added, or is all. Axles: front s T - b, rear (1 - s) T + b, b by the lock and
+plates between them. A motor gives its torque at its share of the axles, up to its power; released pedals make it
+brake, less below 2 m/s.
+
+Shifts are decided once a step: up and down by the speed of the gearbox's input, which rises with the square of the
+pedal. The ratio goes over smoothly; meanwhile the engine has no pedal, and its coupling carries what it gave before:
+the car is pulled on, and the engine comes to its new speed. The ABS is the buggy's (brakes.py), one valve an axle, and
+the lower of their pressures at both: the car has one line.
+"""
+
+from math import ceil, exp, isnan, pi, sqrt
+
+from sim_service.composite import OWN_INTS, Head, inside, pass_outputs
+from sim_service.contract.machine import STEP
+from sync.compile.array_copy import copy
+from sync.compile.jit import inner, kernel
+from tandem.machines.car.buggy import brakes
+from tandem.machines.car.buggy.brake_parameters import P as BRAKE_P
+from tandem.machines.car.powertrain.layout import A, I, N, P, S, W
+from tandem.machines.car.single_track.description import I as CAR_I
+from tandem.machines.car.single_track.description import P as CAR_P
+from tandem.machines.car.single_track.description import S as CAR_S
+from tandem.machines.car.single_track.dynamics import SUBSTEP
+from tandem.machines.car.single_track.dynamics import step as step_car
+from tandem.multibody.natural.views import part, view
+
+COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+
+RPM = 30.0 / pi  # rpm per rad/s
+_BAND = 60.0  # rpm in which governor and limiter act
+_STIFF = 0.5  # of what an explicit substep of engine or wheels bears, half of which is the limit
+_PLATES_CREEP = 0.5  # rad/s
+_FADE = 2.0  # m/s below which regeneration fades
+_LIGHT = 2.0  # N m
+_TURN = 5.0  # rad/s of the gears, from which their friction is whole
+
+
+@inner
+def ramp(x):
+    x = min(max(x, 0.0), 1.0)
+    return x * x * (3.0 - 2.0 * x)
+
+
+@kernel(error_model="numpy")
+def place_in(grid, x):
+    """Which interval of a rising grid, and how far in it."""
+    last = len(grid) - 2
+    k = 0
+    while k < last and x > grid[k + 1]:
+        k += 1
+    return k, min(max((x - grid[k]) / (grid[k + 1] - grid[k]), 0.0), 1.0)
+
+
+@kernel(error_model="numpy")
+def map_torque(rpm_grid, pedal_grid, torque, pedal, rpm):
+    k, x = place_in(rpm_grid, rpm)
+    j, y = place_in(pedal_grid, pedal)
+    n = len(rpm_grid)
+    low = torque[j * n + k] + x * (torque[j * n + k + 1] - torque[j * n + k])
+    high = torque[(j + 1) * n + k] + x * (torque[(j + 1) * n + k + 1] - torque[(j + 1) * n + k])
+    return low + y * (high - low)
+
+
+@inner
+def converter(L, stall, coupling, p, t):
+    """Torque that the pump takes and that the turbine gives."""
+    if t > p:
+        x = p / t
+        T = -L * t * t * (1.0 - x * x * x * x * x * x)
+        return T, T
+    nu = t / max(p, 1e-9)
+    n = max(nu, 0.0)
+    T = L * p * p * (1.0 - n * n * n * n * n * n)
+    return T, T * (1.0 + (stall - 1.0) * max(1.0 - nu / coupling, 0.0))
+
+
+@inner
+def shift(ratios, up, down, numbers, own, pedal, speed, h):
+    """Gear and ratio of a step of length h."""
+    own[S.shift_clock] += h
+    gear, last = int(own[S.gear]), len(ratios)
+    x = pedal * pedal
+    if own[S.shift_clock] >= numbers[N.shift_s] + numbers[N.pause_s]:
+        wanted = gear
+        rpm = RPM * speed * ratios[gear - 1] * numbers[N.final]
+        if gear < last and rpm > up[2 * gear - 2] + x * (up[2 * gear - 1] - up[2 * gear - 2]):
+            wanted = gear + 1
+        elif gear > 1:
+            lower = RPM * speed * ratios[gear - 2] * numbers[N.final]
+            if lower < down[2 * gear - 4] + x * (down[2 * gear - 3] - down[2 * gear - 4]):
+                wanted = gear - 1
+        if wanted != gear:
+            own[S.gear] = float(wanted)
+            own[S.ratio_before] = own[S.ratio]
+            own[S.shift_clock] = 0.0
+            gear = wanted
+    done = ramp(own[S.shift_clock] / numbers[N.shift_s])
+    target = ratios[gear - 1] * numbers[N.final]
+    own[S.ratio] = own[S.ratio_before] + done * (target - own[S.ratio_before])
+    return 1.0 if done >= 1.0 else 0.0
+
+
+@inner
+def engine_and_gears(numbers, rpm_grid, pedal_grid, torque, own, params, pedal, engaged, t, wheels, dt):
+    """Torque of the engine and at the end of the gears, and the engine a substep on. `engaged` is 0 in a shift;
+    `wheels` is the inertia that the gears turn."""
+    p = own[S.engine_speed]
+    rpm = RPM * p
+    governed = ramp(0.5 + (numbers[N.idle_rpm] - rpm) / (2.0 * _BAND))
+    cut = ramp((rpm - numbers[N.limit_rpm]) / _BAND)
+    asked = params[P.torque_factor] * map_torque(rpm_grid, pedal_grid, torque, pedal * (1.0 - cut), rpm)
+    T = params[P.torque_factor] * map_torque(rpm_grid, pedal_grid, torque, engaged * pedal * (1.0 - cut), rpm)
+    T += governed * max(0.3 * torque[len(torque) - len(rpm_grid)] - min(T, 0.0), 0.0)
+    J = numbers[N.inertia]
+    stiff, most = _STIFF * min(J, wheels / max(own[S.ratio] * own[S.ratio], 1e-3)) / dt, numbers[N.most]
+    if engaged < 1.0:
+        most = min(most, abs(asked))
+    slip = min(max(stiff * (p - t), -most), most)
+    if numbers[N.clutch] > 0.5:
+        most *= ramp((rpm - numbers[N.idle_rpm] + _BAND) / numbers[N.engages_rpm])
+        taken = min(max(slip, -most), most)
+        given = taken
+    else:
+        taken, given = converter(numbers[N.capacity], numbers[N.stall_ratio], numbers[N.coupling], p, t)
+        if own[S.gear] >= numbers[N.locks_from_gear] and t > numbers[N.locks_at] * p and rpm > numbers[N.idle_rpm]:
+            taken, given = taken + slip, given + slip
+    own[S.engine_speed] = max(p + dt * (T - taken) / J, 0.0)
+    loss = 1.0 - params[P.driveline_efficiency]
+    lost = loss * given * given / sqrt(given * given + _LIGHT * _LIGHT) * t / sqrt(t * t + _TURN * _TURN)
+    return T, own[S.ratio] * (given - lost)
+
+
+@inner
+def motor_torque(numbers, params, pedal, brake, speed, vx):
+    """Of the motor at its shaft."""
+    most = min(numbers[N.motor_torque], numbers[N.motor_power] / max(abs(speed), 1e-3))
+    back = params[P.regeneration] * (1.0 - pedal) + numbers[N.regeneration_pedal] * brake
+    fade = min(max(vx / _FADE, 0.0), 1.0)
+    return pedal * most - fade * min(back * (1.0 if pedal < 0.05 else max(1.0 - pedal, 0.0)), most)
+
+
+@inner
+def brake_bar(numbers, own, params, inputs, pedal, abs_values, front, rear, vx, h):
+    """Pressure at the wheels: pedal or line, lag, anti-lock control."""
+    asked = max(inputs[CAR_I.brake_pressure_bar], 0.0)
+    if not isnan(pedal):
+        x, knee = min(max(pedal, 0.0), 1.0), numbers[N.booster_knee]
+        asked = params[P.pedal_bar] * (min(x, knee) + numbers[N.booster_rest] * max(x - knee, 0.0))
+    if numbers[N.lag_s] > 0.0:
+        asked = own[S.line_bar] + (asked - own[S.line_bar]) * (1.0 - exp(-h / numbers[N.lag_s]))
+    own[S.line_bar] = asked
+    abs_values[BRAKE_P.abs] = params[P.abs]
+    first = brakes.control(abs_values, own, S.front_valve_bar, asked, front, vx, h)
+    second = brakes.control(abs_values, own, S.rear_valve_bar, asked, rear, vx, h)
+    return min(first, second)
+
+
+# long: one step, in the order of the torque from the pedal to the wheels
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, tables, work, h):
+    head = tables.ints
+    ints, reals, outputs = view(head, OWN_INTS, len(head)), tables.floats, head[Head.OUTPUTS]
+    car, car_params, of_car, room = inside(state, params, tables, work)
+    own, own_params = view(state, head[Head.STATES], len(state)), view(params, head[Head.PARAMETERS], len(params))
+    out, given = view(work, outputs, head[Head.WORK_AT]), head[Head.INPUTS]
+    spare = head[Head.WORK_AT] + head[Head.WORK]
+    behind = spare + given + (head[OWN_INTS + 2 * A.ABS + 1] - head[OWN_INTS + 2 * A.ABS])
+    moved, abs_values = view(work, spare, spare + given), view(work, spare + given, behind)
+    numbers, ratios = part(ints, reals, A.NUMBERS), part(ints, reals, A.RATIOS)
+    rpm_grid, pedal_grid, torque = part(ints, reals, A.RPM), part(ints, reals, A.PEDAL), part(ints, reals, A.TORQUE)
+    copy(abs_values, part(ints, reals, A.ABS))
+    r, share = car_params[CAR_P.wheel_radius], own_params[P.front_share]
+    J_f = 2.0 * car_params[CAR_P.wheel_inertia]
+    wheels = 1.0 / (share * share / J_f + (1.0 - share) * (1.0 - share) / (J_f + car_params[CAR_P.driveline_inertia]))
+    pedal = min(max(inputs[CAR_I.throttle], 0.0), 1.0)
+    braking = inputs[given + I.brake_pedal]
+    foot = 0.0 if isnan(braking) else min(max(braking, 0.0), 1.0)
+    copy(moved, view(inputs, 0, given))
+    has_engine, has_motor = numbers[N.engine] > 0.5, numbers[N.motor] > 0.5
+    free = isnan(inputs[CAR_I.prescribed_speed]) and isnan(inputs[CAR_I.drive_torque])
+    count = max(ceil(h / SUBSTEP - 1e-9), 1) if free else 1
+    dt, engaged = h / count, 1.0
+    if h > 0.0:
+        front, rear = r * car[CAR_S.wheel_speed_front], r * car[CAR_S.wheel_speed_rear]
+        ends = part(ints, reals, A.UP), part(ints, reals, A.DOWN)
+        if free:
+            moved[CAR_I.brake_pressure_bar] = brake_bar(
+                numbers, own, own_params, inputs, braking, abs_values, front, rear, car[CAR_S.vx], h
+            )
+        if has_engine and free:
+            speed = (share * front + (1.0 - share) * rear) / r
+            engaged = shift(ratios, ends[0], ends[1], numbers, own, pedal, speed, h)
+            lag = own_params[P.response_s]
+            own[S.response] += (pedal - own[S.response]) * (1.0 - exp(-h / lag) if lag > 0.0 else 1.0)
+    T = axle = at_front = at_rear = electric = power = 0.0
+    for _ in range(count):
+        wf, wr = car[CAR_S.wheel_speed_front], car[CAR_S.wheel_speed_rear]
+        if free:
+            if has_engine:
+                t = own[S.ratio] * (share * wf + (1.0 - share) * wr)
+                T, axle = engine_and_gears(
+                    numbers,
+                    rpm_grid,
+                    pedal_grid,
+                    torque,
+                    own,
+                    own_params,
+                    own[S.response],
+                    engaged,
+                    t,
+                    wheels,
+                    max(dt, 1e-6),
+                )
+            apart = wf - wr
+            between = own_params[P.centre_lock] * apart
+            between += (
+                0.5
+                * own_params[P.centre_bias]
+                * abs(axle)
+                * apart
+                / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
+            )
+            at_front, at_rear = share * axle - between, (1.0 - share) * axle + between
+            if has_motor:
+                split, ratio = numbers[N.motor_front], numbers[N.motor_ratio]
+                speed = ratio * (split * wf + (1.0 - split) * wr)
+                electric = motor_torque(numbers, own_params, pedal, foot, speed, car[CAR_S.vx])
+                at_front += split * ratio * electric
+                at_rear += (1.0 - split) * ratio * electric
+                power = electric * speed
+                power = power / numbers[N.motor_efficiency] if power > 0.0 else power * numbers[N.motor_efficiency]
+                own[S.motor_energy] += dt * power
+            moved[CAR_I.drive_torque], moved[CAR_I.front_drive_torque] = at_rear, at_front
+        step_car(car, moved, car_params, of_car, room, dt)
+    pass_outputs(tables, room, work)
+    if not free:
+        copy(view(inputs, 0, given), moved)
+    out[W.engine_speed], out[W.gear] = own[S.engine_speed], own[S.gear]
+    out[W.engine_torque], out[W.axle_torque_front], out[W.axle_torque_rear] = T, at_front, at_rear
+    out[W.motor_torque], out[W.motor_power], out[W.motor_energy] = electric, power, own[S.motor_energy]
+    out[W.brake_bar] = moved[CAR_I.brake_pressure_bar]
