@@ -44,6 +44,8 @@ _STIFF = 0.5  # of what an explicit substep of engine or wheels bears, half of w
 _PLATES_CREEP = 0.5  # rad/s
 _FADE = 2.0  # m/s below which regeneration fades
 _LIGHT = 2.0  # N m
+_ALIKE = 0.1  # difference of the speeds of engine and gears, at which a shift has ended
+_MOST_SHIFTS = 3.0  # times the length of a shift, after which it has ended anyhow
 _TURN = 5.0  # rad/s of the gears, from which their friction is whole
 
 
@@ -88,7 +90,7 @@ def converter(L, stall, coupling, p, t):
 
 @inner
 def shift(ratios, up, down, numbers, own, pedal, speed, h):
-    """Gear and ratio of a step of length h."""
+    """Gear and ratio of a step of length h; whether no shift goes on, until engine and gears turn alike."""
     own[S.shift_clock] += h
     gear, last = int(own[S.gear]), len(ratios)
     x = pedal * pedal
@@ -109,7 +111,9 @@ def shift(ratios, up, down, numbers, own, pedal, speed, h):
     done = ramp(own[S.shift_clock] / numbers[N.shift_s])
     target = ratios[gear - 1] * numbers[N.final]
     own[S.ratio] = own[S.ratio_before] + done * (target - own[S.ratio_before])
-    return 1.0 if done >= 1.0 else 0.0
+    t, clock = own[S.ratio] * speed, own[S.shift_clock]
+    alike = abs(own[S.engine_speed] - t) <= _ALIKE * max(t, 1.0) or clock > _MOST_SHIFTS * numbers[N.shift_s]
+    return 1.0 if done >= 1.0 and alike else 0.0
 
 
 @inner
@@ -134,7 +138,9 @@ def engine_and_gears(numbers, rpm_grid, pedal_grid, torque, own, params, pedal, 
         given = taken
     else:
         taken, given = converter(numbers[N.capacity], numbers[N.stall_ratio], numbers[N.coupling], p, t)
-        if own[S.gear] >= numbers[N.locks_from_gear] and t > numbers[N.locks_at] * p and rpm > numbers[N.idle_rpm]:
+        if engaged < 1.0:
+            taken, given = min(max(taken, -most), most), min(max(given, -most), most)
+        elif own[S.gear] >= numbers[N.locks_from_gear] and t > numbers[N.locks_at] * p and rpm > numbers[N.idle_rpm]:
             taken, given = taken + slip, given + slip
     own[S.engine_speed] = max(p + dt * (T - taken) / J, 0.0)
     loss = 1.0 - params[P.driveline_efficiency]

@@ -114,9 +114,8 @@ def test_the_anti_lock_control_keeps_wheels_turning() -> None:
 
 
 def test_the_booster_gives_less_beyond_its_knee(tmp_path: Path) -> None:
-    file = made(
-        tmp_path, {"lag_s = 0.1 ": "booster_knee = 0.5\nbooster_rest = 0.2\nlag_s = 0.0 ", "abs = true": "abs = false"}
-    )
+    booster = "booster_knee = 0.5\nbooster_rest = 0.2\nlag_s = 0.0 "
+    file = made(tmp_path, {"lag_s = 0.1 ": booster, "abs = true": "abs = false"})
     for pedal, bar in ((0.25, 25.0), (0.5, 50.0), (1.0, 60.0)):
         assert Car(file, {"vx": 10.0}).drive(0.05, brake_pedal=pedal)["brake_bar"] == pytest.approx(bar)
 
