@@ -94,7 +94,7 @@ class Gearbox(Section):
         given: list[list[float]] = getattr(self, name)
         if isinstance(given[0], list):
             return given
-        return [given] * max(len(self.ratios) - 1, 1)  # type: ignore[list-item]
+        return [given] * max(len(self.ratios) - 1, 1)
 
 
 class Axles(Section):
