@@ -885,7 +885,7 @@ def mat(folder: Path) -> Target:
             folder / "seed.mat", {**columns, "run": {"angle": np.arange(9.0)}, "channel": listed}, do_compression=packed
         )
         seeds.append((folder / "seed.mat").read_bytes())
-    return _opened(folder, "mat", seeds, lambda _: ".mat", None, 500)
+    return _opened(folder, "mat", seeds, lambda _: ".mat", None, 300)
 
 
 def bus_log(folder: Path) -> Target:
@@ -906,7 +906,7 @@ def bus_log(folder: Path) -> Target:
         known = {b"LOGG": ".blf", b"date": ".asc", b";$FI": ".trc"}
         return known.get(data[:4], ".log")
 
-    return _opened(folder, "bus_log", seeds, ending, real / "toyota_2017_opendbc.dbc", 10_000)
+    return _opened(folder, "bus_log", seeds, ending, real / "toyota_2017_opendbc.dbc", 2_000)
 
 
 def bag(folder: Path) -> Target:
@@ -929,7 +929,7 @@ def bag(folder: Path) -> Target:
                 serialize = store.serialize_cdr if two else store.serialize_ros1
                 out.write(topic, 1_700_000_000_000_000_000 + 10_000_000 * k, serialize(message, Vector.__msgtype__))
         seeds.append(next(place.glob("*.mcap")).read_bytes() if two else place.read_bytes())
-    return _opened(folder, "bag", seeds, lambda data: ".bag" if data[:4] == b"#ROS" else ".mcap", None, 5_000)
+    return _opened(folder, "bag", seeds, lambda data: ".bag" if data[:4] == b"#ROS" else ".mcap", None, 2_000)
 
 
 # ---- records ---------------------------------------------------------------------------------------------------------
