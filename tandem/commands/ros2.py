@@ -54,7 +54,9 @@ def ros2(
         finally:
             bridge.close()
     if as_json:
-        print(json.dumps({"sent": bridge.sent}), flush=True)
+        print(json.dumps({"sent": bridge.sent, "lost": bridge.lost}), flush=True)
     else:
         sent = ", ".join(f"{count} {topic}" for topic, count in sorted(bridge.sent.items()))
         output().print(f"messages sent: {sent or 'none, nobody subscribed'}", markup=False)
+        if bridge.lost:
+            output().print(f"blocks that the bridge was too slow for: {bridge.lost}", markup=False)

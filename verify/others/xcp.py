@@ -6,7 +6,6 @@ without it again, as many rounds as asked for. A phase with it measures so many 
 has decoded is compared with the steps of the record, bit by bit.
 """
 
-import contextlib
 import importlib.util
 import json
 import os
@@ -22,18 +21,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from sync.clock import now_ns
-from sync.config.config import load
-from sync.errors import RingError
 from sync.record import open_run
-from sync.ring.ring import RingReader
 from tandem.records.replay import Asked, replay_run
 from tests.ports import free_port
 from verify import ROOT
-from verify.measure import NotHere, Row, at_least, equal, figure, holds, note
+from verify.measure import NotHere, Row, at_least, equal, holds, note
+from verify.others.beside import CONFIG, END_S, Span, cost, driving, ended, settings, slept
 
-CONFIG = ROOT / "configs" / "drive.toml"
 _SETTLE_S = 3.0
-_END_S = 60.0
 
 
 def xcp(
@@ -51,30 +46,21 @@ def xcp(
 
 def _measure(seconds: float, rounds: int, channels: int, protocol: str, folder: Path) -> Iterator[Row]:
     name = f"xcp_{os.getpid()}"
-    words = ["--set", f"name={name}", "--set", "view.enabled=false"]
-    driving = [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", "0", "--json"]
-    drive = subprocess.Popen([*driving, "--runs", str(folder), *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    spans: dict[str, list[tuple[int, int]]] = {"without": [], "with": []}
+    spans: dict[str, list[Span]] = {"without": [], "with": []}
     masters: list[dict[str, Any]] = []
     slaves: list[dict[str, Any]] = []
-    try:
-        _wait_for_steps(name, drive)
+    with driving(name, folder) as drive:
         for number in range(rounds):
             time.sleep(_SETTLE_S)
-            spans["without"].append(_slept(seconds / 2))
+            spans["without"].append(slept(seconds / 2))
             note(f"round {number + 1}: {protocol}, {channels} channels")
-            span, master, slave = _phase(name, words, seconds, channels, protocol, folder, number)
+            span, master, slave = _phase(name, seconds, channels, protocol, folder, number)
             spans["with"].append(span)
             masters.append(master)
             slaves.append(slave)
             time.sleep(_SETTLE_S)
-            spans["without"].append(_slept(seconds / 2))
-        drive.send_signal(signal.SIGINT)
-        result = json.loads(drive.communicate(timeout=_END_S)[0])
-    finally:
-        if drive.poll() is None:
-            drive.send_signal(signal.SIGINT)
-            drive.wait(_END_S)
+            spans["without"].append(slept(seconds / 2))
+        result = ended(drive)
     run = open_run(Path(result["record"]["file"]))
     steps = run.topics["/step"].blocks
     for number, (master, slave) in enumerate(zip(masters, slaves, strict=True)):
@@ -84,21 +70,15 @@ def _measure(seconds: float, rounds: int, channels: int, protocol: str, folder: 
     yield holds("what the first master wrote stands in it", commands["value"][0] == masters[0]["written"])
     replayed = replay_run(run.path, Asked("exact"))
     yield holds("the record replays to the bit, written parameters and all", replayed.figures["identical"])
-    yield from _cost(steps, spans)
+    yield from cost(steps, spans, "the slave")
     yield holds("the record is whole", result["record"]["whole"])
 
 
-def _slept(seconds: float) -> tuple[int, int]:
-    begun = now_ns()
-    time.sleep(seconds)
-    return begun, now_ns()
-
-
 def _phase(
-    name: str, words: list[str], seconds: float, channels: int, protocol: str, folder: Path, number: int
-) -> tuple[tuple[int, int], dict[str, Any], dict[str, Any]]:
+    name: str, seconds: float, channels: int, protocol: str, folder: Path, number: int
+) -> tuple[Span, dict[str, Any], dict[str, Any]]:
     a2l, port = folder / f"{number}.a2l", str(free_port())
-    slave_words = [sys.executable, "-m", "tandem", "xcp", str(CONFIG), *words, "--port", port]
+    slave_words = [sys.executable, "-m", "tandem", "xcp", str(CONFIG), *settings(name), "--port", port]
     subprocess.run([*slave_words, "--a2l", str(a2l)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     slave = subprocess.Popen(
         [*slave_words, "--json"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -118,7 +98,7 @@ def _phase(
             raise SystemExit(f"{name}: the master ended with exit code {done.returncode}")
         span = begun, now_ns()
         slave.send_signal(signal.SIGINT)
-        report = json.loads(slave.communicate(timeout=_END_S)[0])
+        report = json.loads(slave.communicate(timeout=END_S)[0])
     finally:
         if slave.poll() is None:
             slave.kill()
@@ -148,32 +128,3 @@ def _compared(
 def _lacking(steps: np.ndarray, instants: np.ndarray) -> int:
     between = (steps["t_ns"] >= instants[0]) & (steps["t_ns"] <= instants[-1])
     return int(np.setdiff1d(steps["t_ns"][between], instants).size)
-
-
-def _cost(steps: np.ndarray, spans: dict[str, list[tuple[int, int]]]) -> Iterator[Row]:
-    """How late steps start, and what they take, with the slave and without."""
-    values = {
-        "started late": (steps["started_ns"] - steps["t_ns"]) * 1e-3,
-        "step": (steps["pushed_ns"] - steps["taken_ns"].astype(np.int64)) * 1e-3,
-    }
-    for what, column in values.items():
-        for phase, parts in spans.items():
-            inside = np.zeros(len(steps), bool)
-            for begin, end in parts:
-                inside |= (steps["t_ns"] >= begin) & (steps["t_ns"] < end)
-            for label, q in (("p50", 50), ("p99", 99), ("p99.9", 99.9)):
-                yield figure(f"{phase} the slave: {what}, {label}", np.percentile(column[inside], q), "us")
-
-
-def _wait_for_steps(name: str, drive: "subprocess.Popen[str]") -> None:
-    ring = load(CONFIG, [f"name={name}"]).ring("sim")
-    while True:
-        if drive.poll() is not None:
-            raise SystemExit(f"the drive ended with exit code {drive.returncode}")
-        with contextlib.suppress(RingError):
-            reader = RingReader(ring)
-            head = reader.head
-            reader.close()
-            if head > 0:
-                return
-        time.sleep(0.1)

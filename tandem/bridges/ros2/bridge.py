@@ -112,6 +112,11 @@ class Bridge:
     def sent(self) -> dict[str, int]:
         return {name: each.sent for name, each in self._published.items() if each.sent}
 
+    @property
+    def lost(self) -> int:
+        """Blocks that were overwritten before the bridge had its turn."""
+        return sum(follower.lost for follower in self._followers.values())
+
     def look(self) -> None:
         """Everything that is new since the last look."""
         for stream, follower in self._followers.items():
@@ -150,10 +155,8 @@ class Bridge:
         at_ns = int(frame.step["pushed_ns"]) + self._offset
         if turning.watched and self._joints:
             turning.send(joint_state(at_ns, self._joints, frame.step), at_ns)
-        if moving.watched:
-            for topic, data in self._scene.at(frame, at_ns):
-                if topic == TF:
-                    moving.send(data, at_ns)
+        if moving.watched and (moved := self._scene.moved(frame, at_ns)) is not None:
+            moving.send(moved, at_ns)
 
     def _diagnose(self) -> None:
         now = time.monotonic()
@@ -164,8 +167,7 @@ class Bridge:
         if not published.watched:
             return
         name = f"tandem: {self._config.name}"
-        lost = sum(follower.lost for follower in self._followers.values())
-        values = [("steps per second", f"{steps / passed:.1f}"), ("blocks not seen by the bridge", str(lost))]
+        values = [("steps per second", f"{steps / passed:.1f}"), ("blocks not seen by the bridge", str(self.lost))]
         found = of_steps(name, status, values) if steps else Status(STALE, name, "no steps", values)
         at_ns = time.monotonic_ns() + self._offset
         published.send(diagnostics(at_ns, [found]), at_ns)

@@ -57,9 +57,10 @@ class SceneMessages:
 
     def at(self, frame: Frame, at_ns: int) -> Iterator[tuple[str, bytes]]:
         """Topics and messages of one look; `at_ns` is UTC."""
-        if frame.state is None or not self._motion.move(frame.state, frame.step):
+        moved = self.moved(frame, at_ns)
+        if moved is None:
             return
-        yield TF, transforms(at_ns, self._transforms(frame))
+        yield TF, moved
         if not self._begun:
             self._begun = True
             yield SCENE, markers(at_ns, [*self._fixed(), *self._course()])
@@ -68,6 +69,12 @@ class SceneMessages:
         origin = self._motion.machine()[0]
         if self._must_renew(origin):
             yield GROUND, markers(at_ns, self._surface(origin))
+
+    def moved(self, frame: Frame, at_ns: int) -> bytes | None:
+        """The message of transforms alone; None where the state cannot be drawn."""
+        if frame.state is None or not self._motion.move(frame.state, frame.step):
+            return None
+        return transforms(at_ns, self._transforms(frame))
 
     # ---- what moves
 

@@ -1,6 +1,7 @@
 """The slave, as a master meets it: what it reads, writes and measures, and what becomes of one that misbehaves."""
 
 import contextlib
+import json
 import re
 import socket
 import struct
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from sync.config.config import Config
 from tandem.bridges.xcp import protocol as xcp
@@ -23,9 +25,11 @@ from tandem.bridges.xcp.calibration import ECU, REFERENCE, WORKING, XCP, Calibra
 from tandem.bridges.xcp.memory import PARAMETERS, Memory, memory_of
 from tandem.bridges.xcp.server import Server, XcpServerError
 from tandem.bridges.xcp.slave import OPTIONAL, Slave
+from tandem.commands.cli import app
 from tests.examples import few
 from tests.sim_service.test_commands import Commanded
 from tests.tandem.bridges.masters import Master, Refused
+from tests.tandem.runs import CONFIGS
 
 SECRET = b"a secret of the test, and long enough"
 
@@ -535,3 +539,22 @@ def test_a_parser_of_others_reads_the_description(slaved: Slaved, tmp_path: Path
         assert len(segment["XCP"][0]["SEGMENT"][-1]["PAGE"]) == 2
     finally:
         session.close()
+
+
+def test_the_command_writes_the_description_and_ends(tmp_path: Path) -> None:
+    file = tmp_path / "run.a2l"
+    words = [
+        "xcp",
+        str(CONFIGS / "drive.toml"),
+        "--set",
+        "sim.machine=vehicles/buggy_single_track.toml",
+        "--a2l",
+        str(file),
+    ]
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout.splitlines()[-1])
+    text = file.read_text()
+    assert f'EPK "{found["epk"]}"' in text and text.count("/begin CHARACTERISTIC") == found["characteristics"]
+    assert text.count("/begin MEASUREMENT") == found["measurements"]
+    assert "SEED_AND_KEY" not in text.partition("/end A2ML")[2]
