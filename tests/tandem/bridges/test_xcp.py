@@ -28,7 +28,7 @@ from tandem.bridges.xcp.slave import OPTIONAL, Slave
 from tandem.commands.cli import app
 from tests.examples import few
 from tests.sim_service.test_commands import Commanded
-from tests.tandem.bridges.masters import Master, Refused
+from tests.tandem.bridges.masters import PATIENCE_S, Master, Refused
 from tests.tandem.runs import CONFIGS
 
 SECRET = b"a secret of the test, and long enough"
@@ -74,14 +74,16 @@ class Slaved:
 
 
 @pytest.fixture
-def slaved() -> Iterator[Slaved]:
+def slaved(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slaved]:
+    monkeypatch.setattr(server_module, "_TIMEOUT_S", PATIENCE_S)  # no test is about how fast a simulator answers
     made = Slaved()
     yield made
     made.close()
 
 
 @pytest.fixture
-def locked() -> Iterator[Slaved]:
+def locked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slaved]:
+    monkeypatch.setattr(server_module, "_TIMEOUT_S", PATIENCE_S)
     made = Slaved(SECRET)
     yield made
     made.close()
