@@ -9,6 +9,7 @@ import math
 
 from sim_service.contract.display import Display, Tile
 from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Shown, places
+from sim_service.contract.scene import Camera, Scene, box
 from sync.compile.jit import kernel
 
 INPUTS = (
@@ -65,6 +66,19 @@ def step(state, inputs, params, tables, work, h):
     work[W.beside] = math.sqrt(x * x + (y - radius) * (y - radius)) - radius
 
 
+def frames(state, params, out):
+    """The hand wheel turns about the axis that points at him."""
+    c, s = math.cos(state[S.hands]), math.sin(state[S.hands])
+    out[1, 2], out[1, 3] = (0.0, c, s), (0.0, -s, c)
+
+
+_FIGURES = (Tile("beside", "beside", "m", 1.0, 2), Tile("throttle", "throttle", "%", 100.0))
+_SCENE = Scene(
+    frames=2,
+    solids=(box("hand wheel", 1, (-0.02, -0.18, -0.02), (0.02, 0.18, 0.02)),),
+    size=0.5,
+    cameras=(Camera("behind", (-1.0, 0.0, 0.2), (0.0, 0.0, 0.0), "world"),),
+)
 MACHINE = Machine(
     name="driver",
     inputs=INPUTS,
@@ -72,9 +86,5 @@ MACHINE = Machine(
     outputs=OUTPUTS,
     parameters=PARAMETERS,
     step=step,
-    capabilities=(
-        Shown(
-            display=Display(figures=(Tile("beside", "beside", "m", 1.0, 2), Tile("throttle", "throttle", "%", 100.0)))
-        ),
-    ),
+    capabilities=(Shown(Display(figures=_FIGURES), _SCENE, frames),),
 )

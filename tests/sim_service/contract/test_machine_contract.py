@@ -27,6 +27,7 @@ FILES: dict[str, str | Path] = {
     "piano_phases": "piano_phases",
     "piano_octave": "piano_octave",
     "tilting": "tilting",
+    "driver": "driver",
     "observer": CONFIGS / "observers" / "tilting_live.toml",
     "sensed": CONFIGS / "observers" / "buggy_truth.toml",
     "fmu": "",  # made by a fixture
