@@ -56,7 +56,7 @@ def main() -> None:
         with session.declare_subscriber("0/**", hear):
             print("listening", flush=True)
             stop.wait()
-        tokens = [str(reply.ok.key_expr) for reply in session.liveliness().get("@ros2_lv/0/**")]
+        tokens = [str(each.ok.key_expr) for each in session.liveliness().get("@ros2_lv/0/**") if each.ok]
     chosen.out.write_bytes(b"".join(steps))
     gaps = {topic: sum(b - a != 1 for a, b in itertools.pairwise(each)) for topic, each in numbers.items()}
     print(json.dumps({"counts": counts, "wrong": wrong, "gaps": gaps, "tokens": tokens}), flush=True)
