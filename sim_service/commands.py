@@ -14,7 +14,7 @@ or {} to ask only. All of it is applied or nothing; the answer always has all pa
 paused, except to a malformed request.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from sim_service.command_record import (
     STEPS_LEFT,
 )
 from sim_service.contract.machine import Machine, Reshape
+from sim_service.contract.parameters import fault_of
 from sim_service.shapes import SLOTS, Shaping, change_shape
 from sync.clock import now_ns
 from sync.compile.array_copy import copy
@@ -102,26 +103,6 @@ def obey_all(ring, cursor, block, fit, machine):
             obey(block, fit, machine)
         cursor += 1
     return cursor
-
-
-def fault_of(
-    model: Machine, places: Mapping[str, int], name: Any, value: Any, reshapes: bool, instead: str = ""
-) -> str | None:
-    """Why a parameter cannot be changed to that value while the machine runs; None if it can. Every change passes here:
-    from the page, `tandem tune`, a record, the library.
-
-    `places`: of the parameters by name. `reshapes`: parameters that shape the machine can change, too; otherwise what
-    can be done `instead`.
-    """
-    if name not in places:
-        return f"{name}: no parameter of {model.name}"
-    p = model.parameters[places[name]]
-    if not p.live and not (p.shapes and reshapes and model.of(Reshape) is not None):
-        return f"{name}: shapes the model; {instead or f'set sim.parameters.{name} and start again'}"
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not p.low <= value <= p.high:  # NaN is not within
-        return f"{name} = {value!r}: must be {p.range_text}"
-    return None
 
 
 def checked_commands(commands: np.ndarray, names: Sequence[str], model: Machine, other: bool) -> tuple[np.ndarray, int]:

@@ -1,11 +1,12 @@
 """Parameters as a machine's file and `sim.parameters` give them, checked against a model's description as a whole."""
 
 import difflib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Parameter
+from sim_service.contract.machine import Machine, Parameter, Reshape
 from sim_service.contract.recorded_parameters import made_vector
 from sync.config.toml import Section, check
 from sync.errors import ConfigError
@@ -69,3 +70,23 @@ def _shown(model: Machine) -> list[dict[str, Any]]:
     plotted = {channel for pair in model.shown.display.plots for channel in pair}
     tiles = [*model.shown.display.hands, *(tile for tile in model.shown.display.figures if tile.channel in plotted)]
     return [{"channel": t.channel, "title": t.label, "unit": t.unit or "1", "factor": t.factor} for t in tiles]
+
+
+def fault_of(
+    model: Machine, places: Mapping[str, int], name: Any, value: Any, reshapes: bool, instead: str = ""
+) -> str | None:
+    """Why a parameter cannot be changed to that value while the machine runs; None if it can. Every change passes here:
+    from the page, `tandem tune`, a record, the library.
+
+    `places`: of the parameters by name. `reshapes`: parameters that shape the machine can change, too; otherwise what
+    can be done `instead`.
+    """
+    if name not in places:
+        return f"{name}: no parameter of {model.name}"
+    p = model.parameters[places[name]]
+    if not p.live and not (p.shapes and reshapes and model.of(Reshape) is not None):
+        return f"{name}: shapes the model; {instead or f'set sim.parameters.{name} and start again'}"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not p.low <= value <= p.high:  # NaN is not within
+        return f"{name} = {value!r}: must be {p.range_text}"
+    return None

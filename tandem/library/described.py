@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sim_service.commands import fault_of
 from sim_service.contract.machine import Floats, Machine
+from sim_service.contract.parameters import fault_of
 from sync.errors import ConfigError, UnknownName
 from tandem.offline.model import Model
 from tandem.offline.shown import heading, html_table, names

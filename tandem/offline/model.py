@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sim_service.bounds import RAISED_WORDS
-from sim_service.commands import fault_of
 from sim_service.contract.machine import Floats, Machine, Parameter, Quantity, nothing_given
+from sim_service.contract.parameters import fault_of
 from sim_service.contract.scene import poses
 from sim_service.many_steps import MANY, for_many_steps
 from sim_service.registry import MachineFiles, configured, gather, is_machine, known_machines, make_machine, recorded

@@ -6,6 +6,7 @@ the real DAQ's and mean nothing for the file.
 """
 
 import functools
+import importlib
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,7 +29,6 @@ from sync.ring.streams import BLOCK_TOPICS
 from tandem.records.exchange import can_frames, csv
 from tandem.records.exchange.counts import to_counts
 from tandem.records.exchange.errors import ExchangeError
-from tandem.records.exchange.exporter import kind_of_file
 from tandem.records.exchange.mapping import Mapped, mapped, mapped_outputs, samples
 from tandem.records.exchange.measured import measured_series, measured_topics
 from tandem.records.exchange.resample import Series, onto_blocks
@@ -144,7 +144,7 @@ def _bus_names(asked: Asked) -> BusNames:
 
 
 def _reader(kind: str) -> Callable[..., Measurement]:
-    read: Callable[..., Measurement] = kind_of_file(kind).read
+    read: Callable[..., Measurement] = importlib.import_module(f"tandem.records.exchange.{kind}").read
     return read
 
 

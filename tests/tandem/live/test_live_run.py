@@ -139,4 +139,7 @@ def test_commands_compile_what_they_need_and_not_everything(asked: dict[str, tup
     for modules in named:
         build.ensure_for(*modules)
     assert len(named) >= 14 and {"tandem.records.replay"} <= {name for modules in named for name in modules}
+    (sweep,) = (modules for name, modules in asked.items() if "tandem.ensembles.sweep" in name)
+    assert "sim_service.many_steps" in sweep and len(sweep) < 12
+    assert not {"sim_service.loop", "daq_service.effort", "sync.transport.wire", "tandem.records.replay"} & {*sweep}
     assert not any("tandem.machines.wall.machine" in modules for name, modules in asked.items() if "wall" not in name)
