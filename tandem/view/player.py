@@ -182,12 +182,16 @@ class _Comparison:
         gui = server.gui
         with gui.add_folder("comparison", order=-99) as place:
             text = markup("{} and {}, {}{}", one.title, other.title, how, _furthest(self._seconds, self._apart))
-            show(gui.add_html("", order=0), paragraphs([text]))
+            words = gui.add_html("")
+            show(words, paragraphs([text]))
             self._choice = gui.add_dropdown(
-                "compared channel", tuple(self._there) or ("",), initial_value=self._channel or None, order=2
+                "compared channel",
+                tuple(self._there) or ("",),
+                initial_value=self._channel or None,
+                order=words.order + 0.2,
             )
-        self._distance = _Chart(gui, place, ("distance",), 1)
-        self._curves = _Chart(gui, place, (one.title, other.title), 3)
+        self._distance = _Chart(gui, place, ("distance",), words.order + 0.1)
+        self._curves = _Chart(gui, place, (one.title, other.title), words.order + 0.3)
         self._choice.on_update(lambda event: self._choose(event.target.value))
 
     def _choose(self, name: str) -> None:
@@ -213,7 +217,7 @@ class _Comparison:
 class _Chart:
     """Curves of one unit over the whole of a record, and a line where the page is in it."""
 
-    def __init__(self, gui: Any, place: Any, labels: tuple[str, ...], order: int):
+    def __init__(self, gui: Any, place: Any, labels: tuple[str, ...], order: float):
         self._labels = labels
         self._drawn = plots.Drawn(gui, place, 190, order, "record")
 

@@ -36,7 +36,7 @@ _STRIDE = 0.8  # m between points of the path
 _CHUNK, _CHUNKS = 48, 20  # points of the path in a node, and nodes: some 750 m
 _FASTEST, _UNSEEN_S = 100.0, 1.5  # m/s and s; what moves faster, or was not seen for longer, was put there
 _ABOVE = 0.02  # m, lines over the ground
-_NO_SCENE = "This machine describes no scene: its figures and plots are in the tabs"
+_NO_SCENE = markup("This machine describes no scene (<code>Shown(scene=…)</code>): its figures are in the other tabs.")
 _BELOW = 0.02  # sizes of the machine, below the floor
 
 
@@ -301,7 +301,6 @@ class SceneView:
         self._grid: Any = None
         self._floor = scene.add_frame(self._name("floor"), show_axes=False)
         if self._feed.model.shown.scene is None:
-            scene.add_label(self._name("none"), _NO_SCENE, anchor="center-center")
             return
         if not self.ground.flat:
             return
@@ -372,6 +371,9 @@ class SceneView:
 
     def _make_toggles(self) -> None:
         gui = self._server.gui
+        if self._feed.model.shown.scene is None:
+            show(gui.add_html(""), paragraphs([_NO_SCENE]))
+            return
         forces = [h for h in (self._loads, self._forces) if h is not None]
         things = {
             "floor": [self._floor],

@@ -127,7 +127,7 @@ class Gui:
         return self._add(f"key {hotkey}", text=label)
 
     def add_html(self, content: str, **_: Any) -> Handle:
-        return self._add(f"html {len(self.by_label)}", content=content)
+        return self._add(f"html {len(self.by_label)}", content=content, order=0.0)
 
     def add_uplot(self, data: Any, series: Any, **_: Any) -> Handle:
         return self._add(f"plot {len(self.by_label)}", data=data, series=series)

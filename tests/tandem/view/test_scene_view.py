@@ -267,7 +267,7 @@ def test_a_machine_without_a_scene_has_a_page_too(server: Any) -> None:
     feed.model = feed.model.having(replace(feed.model.shown, scene=None))
     page = Seen(server)
     SceneView(server, feed).show(feed.look())
-    assert page.node("/floor/grid") is None and "no scene" in page.node("/none").text
+    assert page.node("/floor/grid") is None and "describes no scene" in page.text
 
 
 # ---- the ground and the way ------------------------------------------------------------------------------------------
