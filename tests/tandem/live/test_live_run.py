@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from daq_service.devices import refuse_early, settings_class
-from sim_service.checked import effort_fault
+from sim_service.checked import check_effort_channels, effort_fault
 from sim_service.registry import load_machine
 from sync.compile import build
 from sync.config import plugins
@@ -117,6 +117,17 @@ def test_only_an_effort_of_the_machine_goes_back_to_a_device() -> None:
     assert re.fullmatch(expected, effort_fault(asked, made, "x.toml"))
     assert settings_class(asked).takes_any_effort  # to try it
     assert effort_fault(load(DRIVE, ["source.effort.channel=force_y_front"]), made, "x.toml") == ""
+
+
+@pytest.mark.parametrize("key, value, meant", [
+    ("channel", "hand_forse", r"did you mean hand_force\?"), ("displacement", "handel", r"did you mean handle\?"),
+    ("displacement", "q", "there are handle, position, "),
+])  # fmt: skip
+def test_an_effort_from_a_channel_that_is_none_is_named_with_its_key(key: str, value: str, meant: str) -> None:
+    config, (made, _) = load(MASS_SPRING, [f"source.effort.{key}={value}"]), load_machine("mass_spring")
+    with pytest.raises(ConfigError, match=rf"x\.toml: source\.effort\.{key} = '{value}': is no channel .*; {meant}"):
+        check_effort_channels(config, made, "x.toml")
+    check_effort_channels(load(MASS_SPRING), made, "x.toml")
 
 
 def test_the_table_that_efforts_had_before_is_named_with_its_new_name_and_keys() -> None:
