@@ -27,6 +27,7 @@ from tandem.multibody.contact.felt import (
 )
 
 _LINEAR = 2  # twice the exponent
+_HARD = 5e4  # N/m: in the digest key and whippen are a slider without felt
 _RADIUS = 0.003  # m, of the knuckle
 _LIFTED = 1e-3  # m, by which k4 gives way as a hammer is lifted: where b4 of the digest and felt's damping agree
 _NUMBERS = {name: value for name, _, value, *_ in geometry.PARAMETERS}
@@ -53,6 +54,7 @@ def digest_tables() -> Tables:
         ("head", k4, _NUMBERS["jack_damping"] / (k4 * _LIFTED)),
         ("lever_felt", _NUMBERS["lever_contact"], 0.0),
         ("lever_stop", _NUMBERS["lever_bed"], 0.0),
+        ("capstan", _HARD, 1.0),
     ):
         k = CONTACTS.index(name)
         ints[FELT_INTS * k + TWICE] = _LINEAR

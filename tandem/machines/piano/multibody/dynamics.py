@@ -126,8 +126,8 @@ def phase(state, q, apart, params):
     the knuckle, from when the hammer has left it there until it is back at its stop."""
     x, z = P2[0] - A * cos(q[WHIPPEN]), P2[1] - A * sin(q[WHIPPEN])
     beyond = z - TOE * sin(q[WHIPPEN] + REST[JACK]) > params[P.let_off_button]
-    turned = q[WHIPPEN] + q[JACK]
-    x, z = x - HEAD * sin(turned) - P3[0], z + HEAD * cos(turned) - P3[1]
+    angle = q[WHIPPEN] + q[JACK]
+    x, z = x - HEAD * sin(angle) - P3[0], z + HEAD * cos(angle) - P3[1]
     along = cos(q[HAMMER]) * x + sin(q[HAMMER]) * z
     if beyond and (apart > OFF or along < params[P.knuckle_edge] - 0.5 * KNUCKLE_RADIUS):
         state[S.tripped] = 1.0
