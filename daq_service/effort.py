@@ -1,6 +1,8 @@
 """Efforts: an output of every new step goes back to the device, within limits, and to zero when steps stop coming.
 
-After a start, a silence or a restart of the simulator the limit itself rises softly, over `rise_ms`.
+After a start, a silence or a restart of the simulator the limit itself rises softly, over `rise_ms`. How stiff a wall
+may be depends on the delay of the loop: with `delay_ms` an effort that is made from older motion than that is less at
+once, and counted.
 
 The effort loop is one nopython function in a thread of its own. It takes the newest step from a ring (of the simulator,
 or of what arrived from it), and hands an effort over at once: the step's output times a gain, damped, limited, and no
@@ -112,6 +114,8 @@ class Settings(NamedTuple):
     in_loop: int  # whether `put` is the device's own hand-over
     port: int  # whether steps have a model of their port
     step_ns: int
+    delay_ns: int  # that limits hold for: efforts of older motion are lowered; 0: none
+    late_power: int  # how steeply
 
 
 class Places(NamedTuple):
@@ -165,7 +169,7 @@ class Books(NamedTuple):
     render: np.ndarray  # histogram: from the sample that a port's model was asked about to the device
 
 
-SETTINGS = group(Settings, *7 * [float64], *13 * [int64])
+SETTINGS = group(Settings, *7 * [float64], *15 * [int64])
 CURSOR_ROW = types.Array(from_dtype(CURSOR), 1, "C")
 _ARGUMENTS = (
     group(Rings, READ_ONLY, READ_ONLY, WORDS),
@@ -201,6 +205,8 @@ def settings_of(effort: EffortSettings, step_ns: int, same_clock: bool, in_loop:
         in_loop=int(in_loop),
         port=int(effort.port is not None),
         step_ns=step_ns,
+        delay_ns=round(1e6 * effort.delay_ms),
+        late_power=effort.late_power,
     )
 
 
@@ -285,6 +291,17 @@ def _follow_step(settings, at, moment, came, output, displacement, epoch, sample
 
 
 @kernel()
+def lowered(settings, age):
+    """The share of an effort of motion this old: how stiff a wall may be falls with its delay and half a step."""
+    half = settings.step_ns // 2
+    share = (half + settings.delay_ns) / (half + age)
+    found = 1.0
+    for _ in range(settings.late_power):
+        found *= share
+    return found
+
+
+@kernel()
 def _ask(settings, at, moment, output, displacement, gap, sampled, past):
     """What a step, or its port's model by now, asks for, and what of that is allowed."""
     at.asked_ns = sampled
@@ -299,6 +316,9 @@ def _ask(settings, at, moment, output, displacement, gap, sampled, past):
     at.target = min(max(at.wanted, -settings.limit), settings.limit)
     if at.target != at.wanted:
         at.step_status |= rec.LIMITED
+    if settings.delay_ns > 0 and sampled > 0 and moment - sampled > settings.delay_ns:
+        at.target *= lowered(settings, moment - sampled)
+        at.step_status |= rec.LOWERED
     if settings.damp and moved != 0.0 and at.energy + at.target * settings.per_gain * moved < 0.0:
         at.target = min(max(settings.gain * (-at.energy / moved), -settings.limit), settings.limit)
         at.step_status |= rec.DAMPED
@@ -424,6 +444,8 @@ def _count(counters, at, new, was_fresh):
         counters[rec.ACTIVES] += 1
     if new and at.status & rec.DAMPED:
         counters[rec.DAMPINGS] += 1
+    if new and at.status & rec.LOWERED:
+        counters[rec.LOWERINGS] += 1
 
 
 @kernel()

@@ -14,6 +14,7 @@ DAMPED = 8  # the passivity controller changed what was asked for
 ACTIVE = 16  # more energy was given out at the port than had been put in
 ENDED = 32  # zero at the end of the run
 RISING = 64  # the limit has not risen to its full value yet
+LOWERED = 128  # made from motion older than what limits hold for, and less for that
 STATUS = {
     LIMITED: "limited",
     SLEWED: "slewed",
@@ -22,6 +23,7 @@ STATUS = {
     ACTIVE: "port active",
     ENDED: "ended",
     RISING: "rising",
+    LOWERED: "lowered",
 }
 
 # its block; t_ns is the instant of the hand-over
@@ -64,13 +66,14 @@ LEDGER = ("round_trip", "beyond_step", "sensor", "there", "step", "back", "hand"
 # counters
 (
     HANDED, USED, SUPERSEDED, INVALID, EPOCHS, ZEROED, LIMITS, SLEWS, ACTIVES, DAMPINGS, UNDATED, SKIPPED,
-    OLD,
-) = range(13)  # fmt: skip
+    OLD, LOWERINGS,
+) = range(14)  # fmt: skip
 COUNTERS = (
     "handed_over", "steps_used", "steps_superseded", "steps_invalid", "epochs", "zeroed",
     "limited", "slewed", "active_steps", "damped_steps", "undated_steps",
     "steps_skipped",  # because the loop changed to another ring
     "steps_too_old",  # when they came, or made from motion that was
+    "lowered_steps",  # of motion older than the delay that limits hold for
 )  # fmt: skip
 
 # words that the loop and its process share

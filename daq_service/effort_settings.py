@@ -45,6 +45,8 @@ class EffortSettings(Section):
         1.0  # rad or m per unit; positive where a positive effort opposes a positive displacement
     )
     energy_at: Literal["step", "sample"] = "step"  # whether displacements count for steps, or at their sample instants
+    delay_ms: float = Field(0.0, ge=0, le=1000)  # that limits hold for: of older motion efforts are lowered; 0: not
+    late_power: int = Field(1, ge=1, le=8)  # by ((half a step + delay) / (half a step + age)) to this power
     damp: bool = False  # whether a passivity controller holds back energy that was not put in
     port: PortSettings | None = None  # what the effort does between steps, at `rate_hz`; None: it holds
 

@@ -279,6 +279,8 @@ def _effort_line(effort: dict[str, Any]) -> str:
         line += ", the last with the end of the steps"
     if effort["steps_skipped"]:
         line += f", {effort['steps_skipped']} steps skipped on a change of ring"
+    if effort.get("lowered_steps"):
+        line += f", {effort['lowered_steps']} steps lowered, for the delay was longer than limits hold for"
     if "energy" not in effort:
         return line
     steps = effort["active_steps"]

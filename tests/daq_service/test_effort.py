@@ -455,6 +455,27 @@ def bounce(damp: bool, steps: int = 1500) -> tuple[np.ndarray, np.ndarray]:
     return found[:, 0], found[:, 1]
 
 
+@pytest.mark.parametrize(("age_ms", "power", "share"), [(1.0, 1, 1.0), (2.0, 1, 1.0), (4.5, 1, 0.5), (4.5, 3, 0.125)])
+def test_an_effort_of_older_motion_than_limits_hold_for_is_less_at_once(
+    age_ms: float, power: int, share: float
+) -> None:
+    """By half a step and the delay over half a step and the age; and it says so."""
+    from daq_service.effort import advance_effort, new_cursor, new_past, settings_of
+    from daq_service.effort_record import LOWERED
+    from sync.compile.jit import kernel
+
+    @kernel(cache=False)
+    def advance(s, cursor, past, moment, sampled):
+        advance_effort(s, cursor[0], moment, True, moment, 3.0, 0.0, 1, sampled, past)
+
+    effort = configured(gain=1.0, limit=10.0, slew=1e9, delay_ms=2.0, late_power=power)
+    s, cursor = settings_of(effort, MS, True, True), new_cursor()
+    for k in range(2):
+        advance(s, cursor, new_past(), START + k * MS, START + k * MS - round(1e6 * age_ms))
+    assert cursor["given"][0] == pytest.approx(3.0 * share)
+    assert bool(cursor["status"][0] & LOWERED) == (share < 1.0)
+
+
 def test_the_controller_keeps_a_port_passive_that_a_delay_makes_active() -> None:
     plain, damped = bounce(False), bounce(True)
     assert plain[1].min() < -1.0  # it gives out ever more

@@ -305,6 +305,7 @@ _EFFORT_COUNTS = {
     "slewed": "efforts limited by the slew",
     "active_steps": "steps in which the port was active",
     "damped_steps": "steps damped by the passivity controller",
+    "lowered_steps": "steps lowered, made from motion older than limits hold for",
     "energy": "energy of the port at the end: put in minus given out",
     "least_energy": "its least energy",
 }
