@@ -63,20 +63,21 @@ def motion(strokes: Sequence[Stroke], h: float, after: float = 0.0) -> tuple[np.
 
 
 def drawn(count: int, seed: int, fastest: float, slowest: float, dip: float) -> list[Stroke]:
-    """Strokes at random: speed, depth, shape, hold, and how far and how long the key is up between them."""
+    """Strokes at random: speed (as the time of a whole dip), depth, shape, hold, and how far and how long the key is up
+    between them."""
     r = np.random.default_rng(seed)
-    return [
-        Stroke(
-            down=float(np.exp(r.uniform(np.log(fastest), np.log(slowest)))),
-            depth=float(r.uniform(0.96, 1.0) * dip),
-            shape=str(r.choice(SHAPES)),
-            rest=float(r.uniform(0.0, 0.1)),
-            hold=float(r.uniform(0.02, 0.3)),
-            up=float(r.uniform(0.03, 0.15)),
-            to=float(r.uniform(0.0, 0.35) * dip),
-        )
-        for _ in range(count)
-    ]
+    found, height = [], 0.0
+    for _ in range(count):
+        depth, seconds = float(r.uniform(0.96, 1.0) * dip), float(np.exp(r.uniform(np.log(fastest), np.log(slowest))))
+        found.append(
+            Stroke(
+                down=seconds * (depth - height) / dip, depth=depth, shape=str(r.choice(SHAPES)),
+                rest=float(r.uniform(0.0, 0.1)), hold=float(r.uniform(0.02, 0.3)), up=float(r.uniform(0.03, 0.15)),
+                to=float(r.uniform(0.0, 0.35) * dip),
+            )
+        )  # fmt: skip
+        height = found[-1].to
+    return found
 
 
 @dataclass(frozen=True)
