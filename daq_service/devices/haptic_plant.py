@@ -3,7 +3,8 @@
 Between two instants at which something changes (a sample, an effort that begins to act, a corner of the hand's intended
 motion) the device is a linear system, and its flow is the exponential of it (sync/signals/linear_flow.py). Dry friction
 makes it piecewise: it sticks, or slips to either side, and the instants between are located
-(sync/signals/piecewise.py). Saturation limits what the actuator is given. The same efforts at the same instants give
+(sync/signals/piecewise.py). A hand that only pushes leaves the device where it would have to pull, and comes back to it
+with the momentum of both. Saturation limits what the actuator is given. The same efforts at the same instants give
 the same bits.
 
 Efforts come through a queue with one writer, the effort loop, and one reader, which samples. Each has the instant at
@@ -25,17 +26,17 @@ from sync.signals.linear_flow import flow as linear_flow
 from sync.signals.piecewise import ROOM, sequence
 
 # the state: position, velocity, force of the actuator, what it was given; the hand's intended motion: the straight
-# part with its rate, sine and cosine of the rest; one
-X, V, FORCE, GIVEN, R, RATE, SINE, COSINE, ONE = range(9)
-STATES = 9
+# part with its rate, sine and cosine of the rest; one; a hand that has left the device, its position and velocity
+X, V, FORCE, GIVEN, R, RATE, SINE, COSINE, ONE, HAND_X, HAND_V = range(11)
+STATES = 11
 _MATRIX = STATES * STATES
-STICKS, FORWARD, BACKWARD, FREE, RIGID = range(5)
+STICKS, FORWARD, BACKWARD, FREE, RIGID, APART = range(6)
 
 # numbers of the plant
 (
     FRICTION, SATURATION, NEWTON, AMPLITUDE, OMEGA, HAND_MASS, HAND_DAMPING, HAND_STIFFNESS, BIAS,
-    MASS, DAMPING, STIFFNESS, DRY, LAGS,
-) = range(14)  # fmt: skip
+    MASS, DAMPING, STIFFNESS, DRY, LAGS, PUSHES,
+) = range(15)  # fmt: skip
 # words of the plant: its instant; the next effort of the queue; the submodel; the next corner and when its round began;
 # dead time; period; and what is counted
 (
@@ -94,10 +95,19 @@ def matrices(settings: Axis) -> np.ndarray:
         a[FORCE, GIVEN], a[FORCE, FORCE] = lag, -lag
     a[R, RATE] = 1.0
     a[SINE, COSINE], a[COSINE, SINE] = omega, -omega
-    every = np.repeat(a[None], 5, axis=0)
+    every = np.repeat(a[None], 6, axis=0)
     every[FORWARD, V, ONE] -= settings.friction / mass
     every[BACKWARD, V, ONE] += settings.friction / mass
     every[STICKS, [X, V]] = every[RIGID, [X, V]] = 0.0
+    if hand.pushes:
+        apart, own = every[APART], mass / hand.mass
+        apart[HAND_X, HAND_V] = 1.0
+        apart[HAND_V] = own * a[V]
+        apart[HAND_V, [X, V, FORCE, GIVEN]] = 0.0
+        apart[HAND_V, [HAND_X, HAND_V]] = -hand.stiffness / hand.mass, -hand.damping / hand.mass
+        apart[V] = 0.0
+        apart[V, [X, V]] = -settings.stiffness / settings.mass, -settings.damping / settings.mass
+        apart[V, FORCE if settings.bandwidth_hz else GIVEN] = -1.0 / settings.mass
     return every.reshape(-1)
 
 
@@ -109,6 +119,7 @@ def numbers(settings: Axis) -> np.ndarray:
             settings.friction / mass, settings.saturation, settings.newton, hand.motion.amplitude,
             2.0 * math.pi * hand.motion.hz, hand.mass, hand.damping, hand.stiffness, hand.bias,
             settings.mass, settings.damping, settings.stiffness, settings.friction, float(settings.bandwidth_hz > 0),
+            float(hand.pushes),
         ]
     )  # fmt: skip
 
@@ -133,6 +144,15 @@ def acceleration(a, mode, x):
 
 
 @kernel()
+def pushed(mode, x, a, par):
+    """Force of a hand that moves with the device on it."""
+    wants = x[R] + par[AMPLITUDE] * x[SINE]
+    rate = x[RATE] + par[AMPLITUDE] * par[OMEGA] * x[COSINE]
+    pull = par[BIAS] + par[HAND_STIFFNESS] * (wants - x[X]) + par[HAND_DAMPING] * (rate - x[V])
+    return pull - par[HAND_MASS] * acceleration(a, mode, x)
+
+
+@kernel()
 def _flow(mode, x, data, h, out):
     a, _, room = data
     linear_flow(a[mode * _MATRIX : (mode + 1) * _MATRIX], x, h, out, room)
@@ -149,12 +169,21 @@ def _indicate(mode, x, data, gaps):
         pull = acceleration(a, FREE, x)
         gaps[FORWARD] = par[FRICTION] - pull
         gaps[BACKWARD] = par[FRICTION] + pull
+    elif mode == FREE and par[PUSHES] != 0.0:
+        gaps[APART] = par[PUSHES] * pushed(mode, x, a, par)
+    elif mode == APART:
+        gaps[FREE] = par[PUSHES] * (x[X] - x[HAND_X])
 
 
 @kernel()
 def _switch(mode, to, x, data):
     if to == STICKS:
         x[V] = 0.0
+    elif to == APART:
+        x[HAND_X], x[HAND_V] = x[X], x[V]
+    elif mode == APART:  # they go on together, with the momentum of both
+        _, par, _ = data
+        x[V] = (par[MASS] * x[V] + par[HAND_MASS] * x[HAND_V]) / (par[MASS] + par[HAND_MASS])
 
 
 _advance = sequence(_flow, _indicate, _switch)
@@ -240,10 +269,7 @@ def hand_force(plant, x, a, par):
         dry = par[DRY] if x[V] > 0.0 else -par[DRY] if x[V] < 0.0 else 0.0
         actuator = x[FORCE] if par[LAGS] > 0.0 else x[GIVEN]
         return inertia + par[DAMPING] * x[V] + par[STIFFNESS] * x[X] + dry + actuator
-    wants = x[R] + par[AMPLITUDE] * x[SINE]
-    rate = x[RATE] + par[AMPLITUDE] * par[OMEGA] * x[COSINE]
-    pull = par[BIAS] + par[HAND_STIFFNESS] * (wants - x[X]) + par[HAND_DAMPING] * (rate - x[V])
-    return pull - par[HAND_MASS] * acceleration(a, plant[MODE], x)
+    return 0.0 if plant[MODE] == APART else pushed(plant[MODE], x, a, par)
 
 
 def rooms() -> np.ndarray:

@@ -6,7 +6,7 @@ something that is turned.
 
 import itertools
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -56,6 +56,13 @@ class Hand(Section):
     bias: float = Field(0.0, ge=-1e5, le=1e5)  # N, a constant force
     motion: Motion = Motion()  # where it wants to be
     rigid: bool = False  # it is where it wants to be, whatever the force
+    pushes: Literal[-1, 0, 1] = 0  # a finger that may leave the device: it only pushes, that way; 0: fixed to it
+
+    @model_validator(mode="after")
+    def _leaves(self) -> "Hand":
+        if self.pushes and (self.rigid or not self.mass):
+            raise ValueError("pushes: a hand that may leave the device has mass and is not rigid")
+        return self
 
 
 class Axis(Section):
@@ -80,6 +87,12 @@ class Axis(Section):
     @classmethod
     def _no_hand(cls, hand: object) -> object:
         return None if hand is False else hand  # hand = false: nobody holds it
+
+    @model_validator(mode="after")
+    def _smooth(self) -> "Axis":
+        if self.hand is not None and self.hand.pushes and self.friction:
+            raise ValueError("hand.pushes: a hand that may leave the device needs friction = 0")
+        return self
 
     @property
     def per_count(self) -> float:
