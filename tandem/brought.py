@@ -29,6 +29,9 @@ COMMANDS = {
 }
 # of `tandem doctor`: ROWS, a `Rows` (tandem/doctor/findings.py)
 DOCTOR = {"car": "tandem.machines.car.doctor"}
+# by the machine that runs, where a hand is in its loop and another law than the standard one: how stiff it may be then,
+# `held_down` (tandem/doctor/haptics.py)
+HAPTIC = {"wall": "tandem.machines.wall.studies.held"}
 # by the machine that runs, of its report: REPORT, an `Own` (tandem/live/reported.py)
 REPORTS = dict.fromkeys(("buggy", "single_track", "swerve"), "tandem.machines.car.report")
 # by manoeuvre.kind of a study: gather(...) and prepare(context) (tandem/ensembles/manoeuvres.py)

@@ -94,6 +94,8 @@ _PHYSICS = (
             "physics.haptics:kills", 3, quick={"kills": 1}),
     Promise("haptics-limit", "At the doctor's limits the device comes to rest, far beyond them it does not.",
             "physics.haptics:limit", 2, needs=_ALONE),
+    Promise("haptics-predicting", "At the limit computed for the predicting law a wall rests under the worst hand, at "
+            "twice that it does not.", "physics.haptics:predicting", 1),
     Promise("haptics-hands-off", "A wheel that nobody holds comes to rest, up to 150 km/h.",
             "physics.haptics:hands_off", 1.3, needs=_ALONE),
     Promise("haptics-port", "The car's port model at 5 kHz is the car at 1 ms.",
@@ -102,6 +104,8 @@ _PHYSICS = (
             "physics.piano:one_key", 1.3, needs=_ALONE, preset={"action": "piano"}, quick={"seconds": 5.0}),
     Promise("piano-multibody", "The same with the grand action of six bodies, at most 150 us a step.",
             "physics.piano:one_key", 1.3, needs=_ALONE, preset={"action": "piano_multibody"}, quick={"seconds": 5.0}),
+    Promise("piano-strokes", "A thousand strokes at random have one note each, and no energy is made.",
+            "physics.piano:strokes", 3, quick={"count": 50}),
     Promise("piano-octave", "Thirteen keys at 1 kHz lose nothing and replay exactly.",
             "physics.piano:octave", 1.3, needs=_ALONE, quick={"seconds": 5.0}),
     Promise("multibody-bench", "Every multibody formulation on mechanisms with a known answer, beside other codes.",

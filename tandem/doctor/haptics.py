@@ -7,6 +7,7 @@ What stays passive under any hand is Colgate's bound with that delay: b > K (T/2
 damping as the configuration states it (`sim.parameters.device_damping`); not stated, no wall is passive.
 """
 
+import importlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from daq_service.devices import felt
 from sync.config.config import Config
 from sync.errors import ConfigError
+from tandem import brought
 from tandem.doctor.findings import Case, Check, Finding, Rows, failed, passed, warned
 from tandem.doctor.trial_run import trial_run
 
@@ -30,6 +32,7 @@ class Loop:
     delay: float  # s
     typical: float  # s, the median
     passive: float  # N/m
+    round_trip: float = 0.0  # s: of the delay, without what the device adds
 
 
 def is_haptic(config: Config, file: Path, limit: str = LIMIT) -> bool:
@@ -54,7 +57,7 @@ def measured(config: Config, file: Path, overrides: list[str], seconds: float = 
     parameters = config.sim.parameters
     own, of_wall = parameters.get("device_damping", 0.0), parameters.get("damping", 0.0)
     stiffest = passive(own, of_wall, max(config.period_ns, config.step_ns) * 1e-9, delay) * shown_share(config)
-    return Loop(found["steps"] / seconds, delay, 1e-6 * trip["p50"] + dead, min(stiffest, 1e6))
+    return Loop(found["steps"] / seconds, delay, 1e-6 * trip["p50"] + dead, min(stiffest, 1e6), 1e-6 * trip["p99"])
 
 
 def device_delay(config: Config, axis: dict[str, Any] | None = None) -> float:
@@ -115,20 +118,38 @@ def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[st
     own = config.sim.parameters
     if LIMIT in own or not is_haptic(config, file):
         return [], ""
-    if aside := [f"sim.parameters.{name} = {own[name]:g}" for name in ASIDE if own.get(name)]:
-        raise ConfigError(
-            f"{file}: {', '.join(aside)}: how stiff stays passive is known of impedance control with the standard law"
-            f" (all of them 0); set sim.parameters.{LIMIT} yourself to show something else to a hand"
-        )
     if len(config.efforts) > 1:
         raise ConfigError(
             f"{file}: source.axes: how stiff stays passive is known of one axis; set sim.parameters.{LIMIT} yourself"
+        )
+    aside = [f"sim.parameters.{name} = {own[name]:g}" for name in ASIDE if own.get(name)]
+    if aside and (of_machine := _of_machine(config, file)):
+        return of_machine.held_down(config, file, overrides)  # type: ignore[no-any-return]
+    if aside:
+        raise ConfigError(
+            f"{file}: {', '.join(aside)}: how stiff stays passive is known of impedance control with the standard law"
+            f" (all of them 0); set sim.parameters.{LIMIT} yourself to show something else to a hand"
         )
     found = measured(config, file, overrides)
     asked = own.get("stiffness", 1000.0)
     held = f"; the {asked:g} N/m asked for are held down to that" if asked > found.passive else ""
     settings = [f"{LIMIT}={found.passive!r}", f"damping_limit={abs(own.get('damping', 0.0))!r}", "passive_only=1.0"]
-    return [f"sim.parameters.{each}" for each in settings], f"haptic {in_words(config, found)}{held}"
+    return [
+        *(f"sim.parameters.{each}" for each in settings), *lowered_by_age(found, 1)
+    ], f"haptic {in_words(config, found)}{held}"  # fmt: skip
+
+
+def lowered_by_age(loop: Loop, power: int) -> list[str]:
+    """Settings by which an effort of older motion than the limit holds for is lowered at once."""
+    return [f"source.effort.delay_ms={1e3 * loop.round_trip!r}", f"source.effort.late_power={power}"]
+
+
+def _of_machine(config: Config, file: Path) -> Any:
+    """What its machine knows of its own laws; None: nothing."""
+    from sim_service.registry import configured_machine
+
+    name = configured_machine(config, file.parent)[0].name
+    return importlib.import_module(brought.HAPTIC[name]) if name in brought.HAPTIC else None
 
 
 def unlimited(config: Config, file: Path) -> list[str]:

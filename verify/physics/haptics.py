@@ -319,6 +319,38 @@ def _swings(file: Path, settings: list[str], channel: str) -> float:
     return float(np.ptp(last - np.polyval(np.polyfit(t, last, 2), t)))
 
 
+# ---- the predicting law ----------------------------------------------------------------------------------------------
+
+
+def predicting(*, dead_ms: float = 1.0) -> Iterator[Row]:
+    """At the limit that is computed for it a wall under the hand that is worst for it comes to rest; twice as stiff it
+    does not. Beside it the standard law at its onset."""
+    from tandem.doctor import haptics
+    from tandem.machines.wall.studies import held
+
+    own = [*usual("predicting"), f"source.dead_time_ms={dead_ms}", "sim.parameters.law=4.0"]
+    config = load(WALL, own)
+    loop = haptics.measured(config, WALL, own)
+    wall, found = held.limit_of(config, WALL, loop)
+    yield figure("delay, median and p99", f"{1e6 * loop.typical:.0f}, {1e6 * loop.delay:.0f}", "us")
+    standard = theory.onset(wall.port, 0.0, wall.period, loop.typical)
+    yield figure("the standard law chatters from", standard, "N/m")
+    hand = found.worst
+    nudge = "{points=[[0.0, 0.0], [0.2, 0.0], [0.201, 0.0005], [0.4, 0.0005], [0.401, 0.0]], period=0.402}"
+    common = [
+        *own, "source.effort.limit=100.0", "source.saturation=100.0", "source.effort.slew=1e6",
+        f"source.hand={{mass={hand.mass}, damping={hand.damping}, stiffness={hand.stiffness}, bias={-BIAS},"
+        f" motion={nudge}}}",
+        f"sim.parameters.delay={wall.predicted}", f"sim.parameters.port_bias={-BIAS}",
+    ]  # fmt: skip
+    still = 0.25 * BIAS / found.stiffness
+    for times, judged in ((1.0, at_most), (2.0, at_least)):
+        stiffness = times * found.stiffness
+        swing = _swings(WALL, [*common, f"sim.parameters.stiffness={stiffness}"], "port")
+        title = f"predicting law at {times:g} times its limit ({stiffness:.0f} N/m): swings in the last second by"
+        yield judged(title, 1e6 * swing, 1e6 * still, "um")
+
+
 # ---- hands off -------------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from sync.errors import ConfigError
 from tandem.console.config_argument import WallConfig
 from tandem.console.help_text import Brought
 from tandem.console.present import give
@@ -15,6 +16,9 @@ WALL = CONFIGS / "wall.toml"
 
 
 def study_wall(
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="limits: how stiff by the standard law; laws: by each of them.")
+    ] = "limits",
     config: WallConfig = WALL,
     overrides: Overrides = None,
     measure: Annotated[bool, typer.Option(help="Also look for the onset by simulation, on the virtual clock.")] = True,
@@ -25,19 +29,25 @@ def study_wall(
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
 ) -> None:
-    """How stiff a virtual wall may be: passive under any hand, and without chatter under this one.
+    """How stiff a virtual wall may be: passive under any hand, without chatter under this one, and by which law.
 
     Over stiffness, damping, sample time, delay and finger: Colgate's bound, the first-order rule, the eigenvalues of
     device and finger with hold and delay, and the onset found by simulation; the energy that a held force gives out.
+    `laws` has the onset by law over sample time, delay, encoder and a hand that is another, and the source's figures.
     """
 
     with errors():
+        if what not in ("limits", "laws"):
+            raise ConfigError(f"study wall {what}: must be one of limits, laws")
         with compiled("study", "tandem.machines.wall.studies.limits", "tandem.machines.wall.machine"):
-            from tandem.machines.wall.studies import limits
+            from tandem.machines.wall.studies import laws, limits
         own = limits.damping_of_decay(decay) if decay is not None else None
         with progress("study wall") as update:
-            result = limits.examine(config, list(overrides or []), measure, own, update)
-    give(limits.report(result), as_json, run_folder(runs, "study_wall"))
+            if what == "laws":
+                found = laws.report(laws.examine(config, list(overrides or []), measure, update))
+            else:
+                found = limits.report(limits.examine(config, list(overrides or []), measure, own, update))
+    give(found, as_json, run_folder(runs, "study_wall"))
 
 
 COMMANDS = (Brought("study wall", study_wall),)

@@ -1,4 +1,5 @@
-"""Laws of a virtual wall that is sampled and held, at y < 0: standard, half-sample, pole placement, dead-beat.
+"""Laws of a virtual wall that is sampled and held, at y < 0: standard, half-sample, pole placement, dead-beat,
+predicting.
 
 Source: R. B. Gillespie, Haptic display of systems with changing kinematic constraints, 1996, chapters 5 and 6, for any
 port: mass M, damping b, stiffness k and constant force s of device and hand, M a = s - b v - k y - f. The target is
@@ -9,9 +10,13 @@ the same port against a wall that is not sampled. All flows are exact (sync/sign
     pole placement   gains with which the held loop has the target's poles, and its deflection at rest
     dead-beat        half-sample inside the wall; the last two forces bring the port to where the target is on its way
                      out, whenever between samples it has come in
+    predicting       half-sample from where the port is when the force arrives: over the delay of the loop it moves
+                     under forces that were given out already, which are known. Its speed is estimated from positions
+                     and these forces, so that neither delay nor differences of positions make it late
 
 With `crossing` the instants of entry and exit are located between samples: the standard law becomes the mean force of
-the target over the step, half-sample and pole placement end with the two dead-beat forces.
+the target over the step, half-sample and pole placement end with the two dead-beat forces; the predicting law gives
+the mean force from the predicted state on.
 """
 
 from sync.compile.jit import kernel
@@ -19,10 +24,13 @@ from sync.signals.linear_flow import flow
 from sync.signals.piecewise import ROOM as EVENT_ROOM
 from sync.signals.piecewise import sequence
 
-STANDARD, HALF_SAMPLE, POLE_PLACEMENT, DEAD_BEAT = range(4)
+STANDARD, HALF_SAMPLE, POLE_PLACEMENT, DEAD_BEAT, PREDICTING = range(5)
+NAMES = ("standard", "half-sample", "pole placement", "dead-beat", "predicting")
 
+PENDING = 16  # forces that are remembered, for they may be on their way: the longest delay is two steps less
 # what a law remembers from step to step
-INSIDE, LEFT, EXIT_Y, EXIT_V, SECOND, GIVEN_UP, SIZE = range(7)
+INSIDE, LEFT, EXIT_Y, EXIT_V, SECOND, GIVEN_UP, SEEN, SEEN_Y, SEEN_V, FORCES = range(10)
+SIZE = FORCES + PENDING
 MEMORY = (
     ("inside", "1", "1 from the first sample in the wall on"),
     ("samples_left", "1", "until the first one outside again, as expected at the entry; 0: not known"),
@@ -30,6 +38,10 @@ MEMORY = (
     ("exit_velocity", "m/s", "expected then"),
     ("second_force", "N", "the second one of the dead-beat"),
     ("exits_given_up", "1", "contacts that would last too long for their exit to be expected"),
+    ("estimated", "1", "1 once the predicting law has a state of the port"),
+    ("estimated_position", "m", "of the port at the last sample"),
+    ("estimated_velocity", "m/s", "of the port at the last sample"),
+    *((f"force_before_{k + 1}", "N", "given out so many steps before") for k in range(PENDING)),
 )
 
 # the port in its two submodels: position, velocity, momentum that the wall took, one
@@ -182,6 +194,63 @@ def _inner(law, y, v, stiffness, damping, k, s, room, h):
         return gain_y * (y - rest) + gain_v * v + stiffness * rest
     ahead_y, ahead_v, _ = _flow_in(room, IN_WALL, y, v, 1.0, 0.5 * h)
     return stiffness * ahead_y + damping * ahead_v
+
+
+@kernel()
+def remember(memory, force):
+    """What is given out at this sample, over those before."""
+    for i in range(PENDING - 1, 0, -1):
+        memory[FORCES + i] = memory[FORCES + i - 1]
+    memory[FORCES] = force
+
+
+@kernel()
+def _predict(memory, room, y, h, delay, trust):
+    """The port when the force of this sample arrives: estimated now, moved on under the forces on their way."""
+    whole = min(int(delay / h + 1e-9), PENDING - 2)
+    rest = min(max(delay - whole * h, 0.0), h)
+    p11, p21, _ = _flow_in(room, OUTSIDE, 1.0, 0.0, 0.0, h)
+    p12, p22, _ = _flow_in(room, OUTSIDE, 0.0, 1.0, 0.0, h)
+    c1, c2, _ = _flow_in(room, OUTSIDE, 0.0, 0.0, 1.0, h)
+    g1, g2, _ = _flow_in(room, UNIT_FORCE, 0.0, 0.0, 1.0, h)
+    r11, r21, _ = _flow_in(room, OUTSIDE, 1.0, 0.0, 0.0, rest)
+    r12, r22, _ = _flow_in(room, OUTSIDE, 0.0, 1.0, 0.0, rest)
+    d1, d2, _ = _flow_in(room, OUTSIDE, 0.0, 0.0, 1.0, rest)
+    e1, e2, _ = _flow_in(room, UNIT_FORCE, 0.0, 0.0, 1.0, rest)
+    if memory[SEEN] == 0.0:
+        memory[SEEN], memory[SEEN_Y], memory[SEEN_V] = 1.0, y, 0.0
+    else:
+        # the force that acted over the step before changed once, `rest` after its beginning: what would have come
+        # of the newer one alone, and what the older one did more
+        newer, older = memory[FORCES + whole], memory[FORCES + whole + 1]
+        last_y, last_v = memory[SEEN_Y], memory[SEEN_V]
+        there_y = p11 * last_y + p12 * last_v + c1 + g1 * newer
+        there_v = p21 * last_y + p22 * last_v + c2 + g2 * newer
+        more = older - newer
+        if more != 0.0 and rest > 0.0:
+            on_y, on_v, _ = _flow_in(room, OUTSIDE, e1 * more, e2 * more, 0.0, h - rest)
+            there_y, there_v = there_y + on_y, there_v + on_v
+        memory[SEEN_Y], memory[SEEN_V] = y, there_v + trust * (y - there_y) / h
+    y, v = memory[SEEN_Y], memory[SEEN_V]
+    f = memory[FORCES + whole]
+    y, v = r11 * y + r12 * v + d1 + e1 * f, r21 * y + r22 * v + d2 + e2 * f
+    for back in range(whole - 1, -1, -1):
+        f = memory[FORCES + back]
+        y, v = p11 * y + p12 * v + c1 + g1 * f, p21 * y + p22 * v + c2 + g2 * f
+    return y, v
+
+
+# long: plain numbers, as `force`
+@kernel()
+def predicting_force(crossing, y, stiffness, damping, mass, b, k, s, delay, trust, memory, room, h):
+    """Of the wall on the port where it will be when the force arrives, `delay` after the sample; what was estimated of
+    its speed is corrected by the share `trust` of what the newest position says. Forces given out are remembered by
+    `remember`."""
+    describe(room, stiffness, damping, mass, b, k, s)
+    ahead_y, ahead_v = _predict(memory, room, y, h, delay, trust)
+    if crossing == 1:
+        return _mean_force(ahead_y, ahead_v, room, h)
+    return _inner(HALF_SAMPLE, ahead_y, ahead_v, stiffness, damping, k, s, room, h) if ahead_y < 0.0 else 0.0
 
 
 # long: plain numbers: a kernel takes no object, and a tuple would be made at every call

@@ -68,7 +68,7 @@ OUTPUTS = (
 PARAMETERS = (
     Parameter("display", "1", 0.0, 0.0, 3.0, "0 impedance control, 1 with coupler, 2 inverse dynamics, 3 admittance"),
     Parameter("object", "1", 0.0, 0.0, 2.0, "0 wall, 1 sprung mass, 2 ball"),
-    Parameter("law", "1", 0.0, 0.0, 3.0, "0 standard, 1 half-sample, 2 pole placement, 3 dead-beat"),
+    Parameter("law", "1", 0.0, 0.0, 4.0, ", ".join(f"{k} {name}" for k, name in enumerate(laws.NAMES))),
     Parameter("crossing", "1", 0.0, 0.0, 1.0, "1: crossings of the surface are located between samples"),
     Parameter("wall", "m", 0.0, -10.0, 10.0, "where the wall begins; it is below"),
     Parameter("stiffness", "N/m", 1000.0, 0.0, 1e6, "of the wall, or of the sprung mass and the ball"),
@@ -84,6 +84,9 @@ PARAMETERS = (
         "1: impedance control by the standard law, whatever is set",
         live=False,
     ),
+    Parameter(
+        "law_only", "1", 0.0, 0.0, 5.0, "1 and more: impedance control by the law of this number less one", live=False
+    ),
     Parameter("mass", "kg", 0.1, 1e-3, 100.0, "of the virtual body"),
     Parameter("gravity", "m/s2", 9.81, 0.0, 100.0, "of the ball"),
     Parameter("coupler_stiffness", "N/m", 3827.0, 0.0, 1e6, "between port and body"),
@@ -97,6 +100,10 @@ PARAMETERS = (
     Parameter("port_anchor", "m", 0.0, -10.0, 10.0, "where the hand's spring is without force"),
     Parameter("port_bias", "N", 0.0, -1e4, 1e4, "constant force of the hand"),
     Parameter("device_damping", "N s/m", 0.0, 0.0, 1e4, "of the device alone, stated or measured: 0 is not known"),
+    Parameter("device_mass", "kg", 0.0, 0.0, 1e3, "of the device alone, stated: 0 is not known", live=False),
+    Parameter("hand_uncertainty", "1", 0.3, 0.0, 0.9, "share by which the hand may differ from `port_`", live=False),
+    Parameter("delay", "s", 0.0, 0.0, 0.1, "from sample to force, over which the predicting law predicts", live=False),
+    Parameter("trust", "1", 0.5, 0.01, 1.0, "of the predicting law in a new position, against its estimate"),
 )
 S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field
@@ -136,7 +143,7 @@ def _complete(state, inputs, h):
 def _pieces(display, law, crossing, stiffness, damping, v, hand_force, params, h):
     """How many pieces a step takes (sync/signals/linear_flow.py), at most; 0 where it has nothing to integrate."""
     if display == IMPEDANCE_CONTROL:
-        if law == 0 and crossing == 0:
+        if law == laws.STANDARD and crossing == 0:
             return 0.0
         hand = params[P.port_stiffness] * abs(params[P.port_anchor] - params[P.wall]) + abs(params[P.port_bias])
         by = stiffness + abs(damping) + params[P.port_stiffness] + abs(params[P.port_damping]) + hand
@@ -150,6 +157,8 @@ def step(state, inputs, params, tables, work, h):
     display, thing, law, crossing = (
         int(params[P.display]), int(params[P.object]), int(params[P.law]), int(params[P.crossing])
     )  # fmt: skip
+    if params[P.law_only] > 0.0:
+        display, law, crossing = IMPEDANCE_CONTROL, int(params[P.law_only]) - 1, 0
     if params[P.passive_only] > 0.0:
         display, law, crossing = IMPEDANCE_CONTROL, 0, 0
     stiffness = min(params[P.stiffness], params[P.stiffness_limit])
@@ -157,7 +166,7 @@ def step(state, inputs, params, tables, work, h):
     _complete(state, inputs, h)
     x, v = inputs[I.position] - params[P.wall], inputs[I.velocity]
     before = state[S.last_position] - params[P.wall]
-    room = work[_ROOM:]
+    room, memory = work[_ROOM:], state[_MEMORY : _MEMORY + laws.SIZE]
     if state[S.begun] == 0.0:
         state[S.body] = max(x, 0.0) + _DROP if thing == BALL else x
     elif display == IMPEDANCE_CONTROL and thing == WALL:
@@ -173,12 +182,19 @@ def step(state, inputs, params, tables, work, h):
         for i in range(laws.SIZE):
             state[_MEMORY + i] = 0.0
     elif display == IMPEDANCE_CONTROL and thing == WALL:
-        hand = params[P.port_stiffness] * (params[P.port_anchor] - params[P.wall])
-        force = laws.force(
-            law, crossing, x, v, before, state[S.last_velocity], state[S.begun],
-            stiffness, damping, params[P.port_mass], params[P.port_damping], params[P.port_stiffness],
-            params[P.port_bias] + hand, state[_MEMORY : _MEMORY + laws.SIZE], room, h,
-        )  # fmt: skip
+        pull = params[P.port_stiffness] * (params[P.port_anchor] - params[P.wall])
+        if law == laws.PREDICTING:
+            force = laws.predicting_force(
+                crossing, x, stiffness, damping, params[P.port_mass], params[P.port_damping],
+                params[P.port_stiffness], params[P.port_bias] + pull, params[P.delay], params[P.trust], memory, room, h,
+            )  # fmt: skip
+        else:
+            memory[laws.SEEN] = 0.0  # its estimate ends with a sample that it has not seen
+            force = laws.force(
+                law, crossing, x, v, before, state[S.last_velocity], state[S.begun],
+                stiffness, damping, params[P.port_mass], params[P.port_damping], params[P.port_stiffness],
+                params[P.port_bias] + pull, memory, room, h,
+            )  # fmt: skip
         touching = 1.0 if x < 0.0 else 0.0
     elif display == IMPEDANCE_CONTROL:  # no law of position and velocity alone can show a mass
         force = stiffness * x + damping * v
@@ -189,6 +205,7 @@ def step(state, inputs, params, tables, work, h):
             params[P.coupler_stiffness], params[P.coupler_damping], params[P.gravity], params[P.servo_stiffness],
             params[P.servo_damping], params[P.servo_integral], h,
         )  # fmt: skip
+    laws.remember(memory, force)
     state[S.last_position], state[S.last_velocity], state[S.last_force] = inputs[I.position], v, force
     state[S.begun] = 1.0
     work[W.force], work[W.speed], work[W.port] = force, v, inputs[I.position]

@@ -29,12 +29,13 @@ def test_nothing_is_measured_where_no_hand_is_in_the_loop_or_the_limit_is_set() 
 
 def test_a_wall_that_is_too_stiff_is_held_down_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """The measurement itself is a run: verify/physics/haptics.py."""
-    monkeypatch.setattr(haptics, "measured", lambda *_: Loop(5000.0, 4e-4, 1e-4, 4000.0))
+    monkeypatch.setattr(haptics, "measured", lambda *_: Loop(5000.0, 4e-4, 1e-4, 4000.0, 3e-4))
     config = load(WALL, ["sim.parameters.stiffness=20000.0"])
     settings, said = held_down(config, WALL, [])
-    assert settings == [
+    assert settings[:3] == [
         f"sim.parameters.{each}" for each in ("stiffness_limit=4000.0", "damping_limit=0.0", "passive_only=1.0")
     ]
+    assert settings[3:] == ["source.effort.delay_ms=0.3", "source.effort.late_power=1"]
     assert "delay 400 us (median 100)" in said and "20000 N/m asked for are held down" in said
     found = loop(Case(config, WALL, 1.0))
     assert found.verdict == "warn" and "held down" in found.reason and "stiffness_limit" in found.remedy
@@ -43,7 +44,7 @@ def test_a_wall_that_is_too_stiff_is_held_down_and_said(monkeypatch: pytest.Monk
     assert unknown.verdict == "warn" and "device_damping" in unknown.remedy
 
 
-@pytest.mark.parametrize("aside", ["display=2.0", "law=3.0", "crossing=1.0"])
+@pytest.mark.parametrize("aside", ["display=2.0", "crossing=1.0"])
 def test_what_no_limit_is_known_of_is_shown_to_a_hand_only_where_the_limit_is_set(aside: str) -> None:
     with pytest.raises(ConfigError, match="stiffness_limit yourself"):
         held_down(load(WALL, [f"sim.parameters.{aside}"]), WALL, [])

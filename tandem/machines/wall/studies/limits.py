@@ -83,7 +83,8 @@ def predict(case: Case, own_damping: float | None) -> dict[str, Any]:
 # ---- found by simulation ---------------------------------------------------------------------------------------------
 
 
-def _settings(case: Case, stiffness: float) -> list[str]:
+def rig(case: Case, stiffness: float) -> list[str]:
+    """Settings: a fine encoder, an actuator without limits or lag, the standard law."""
     hand = "source.hand=false"
     if case.hand is not None:
         hand = (
@@ -104,7 +105,7 @@ def _settings(case: Case, stiffness: float) -> list[str]:
 
 def grows(file: Path, overrides: list[str], case: Case, stiffness: float) -> bool:
     """Whether a small disturbance of a hand that leans on the wall does."""
-    config = load(file, [*overrides, *_settings(case, stiffness)])
+    config = load(file, [*overrides, *rig(case, stiffness)])
     rest = -_BIAS / (stiffness + case.port.stiffness)
 
     def kick(device: HapticDevice) -> None:
@@ -135,7 +136,7 @@ def leak(file: Path, overrides: list[str], period: float, delay: float, stiffnes
     way = f"points=[[0.0, {depth}], [{2 * steps * period}, {-depth}], [{4 * steps * period}, {depth}]]"
     # half a count below, so that rounding down does not move the surface
     settings = [
-        *_settings(Case(period, delay, Port(0.3, 2.0), None), stiffness),
+        *rig(Case(period, delay, Port(0.3, 2.0), None), stiffness),
         f"source.hand={{rigid=true, motion={{{way}}}}}",
     ]
     config = load(file, [*overrides, *settings])
