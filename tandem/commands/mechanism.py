@@ -26,14 +26,24 @@ def mechanism(
     scheme: Annotated[
         str | None, typer.Option(help="Integrator of the formulation, see docs/mechanisms.md. Default: the file's.")
     ] = None,
+    equations: Annotated[
+        Literal["c", "python", "matlab"] | None,
+        typer.Option(help="Write the equations of motion in this language. Default: simulate."),
+    ] = None,
+    quantities: Annotated[
+        str, typer.Option("--with", help="Of --equations: which functions.")
+    ] = "mass,forces,jacobian,inverse",
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
 ) -> None:
-    """Simulate a mechanism described in a file, and write how it moved."""
+    """Simulate a mechanism described in a file, and write how it moved; or write its equations of motion."""
     from sync.config.toml import read_toml
 
     with errors():
         read_toml(file)  # what is no file is reported before anything is compiled
+        if equations is not None:
+            _take_away(file, equations, quantities, as_json, runs)
+            return
         with compiled("mechanism", "tandem.mechanism.run"):
             from tandem.mechanism import run as work
 
@@ -49,3 +59,11 @@ def mechanism(
             simulated = work.simulate(described, state, lambda share, figures: update(figures, share))
     folder = run_folder(runs, described.file.name)
     give(work.report(simulated), as_json, folder, also=lambda place: work.save_record(place, simulated))
+
+
+def _take_away(file: Path, language: Literal["c", "python", "matlab"], words: str, as_json: bool, runs: Path) -> None:
+    from tandem.mechanism import equations as work
+
+    taken = work.take_away(file, language, words)
+    folder = run_folder(runs, taken.described.file.name)
+    give(work.report(taken), as_json, folder, also=lambda place: work.write(place, taken))
