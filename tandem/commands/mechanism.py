@@ -31,16 +31,19 @@ def mechanism(
         typer.Option(help="Write the equations of motion in this language. Default: simulate."),
     ] = None,
     quantities: Annotated[
-        str, typer.Option("--with", help="Of --equations: which functions.")
-    ] = "mass,forces,jacobian,inverse",
+        str | None, typer.Option("--with", help="Functions of --equations. Default: mass,forces,jacobian,inverse.")
+    ] = None,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
 ) -> None:
     """Simulate a mechanism described in a file, and write how it moved; or write its equations of motion."""
     from sync.config.toml import read_toml
+    from sync.errors import ConfigError
 
     with errors():
         read_toml(file)  # what is no file is reported before anything is compiled
+        if equations is None and quantities is not None:
+            raise ConfigError(f"--with {quantities}: is for --equations, and there is none")
         if equations is not None:
             _take_away(file, equations, quantities, as_json, runs)
             return
@@ -61,7 +64,9 @@ def mechanism(
     give(work.report(simulated), as_json, folder, also=lambda place: work.save_record(place, simulated))
 
 
-def _take_away(file: Path, language: Literal["c", "python", "matlab"], words: str, as_json: bool, runs: Path) -> None:
+def _take_away(
+    file: Path, language: Literal["c", "python", "matlab"], words: str | None, as_json: bool, runs: Path
+) -> None:
     from tandem.mechanism import equations as work
 
     taken = work.take_away(file, language, words)

@@ -22,8 +22,10 @@ class TakenAway:
     cpu_s: float
 
 
-def quantities(words: str) -> tuple[str, ...]:
-    """Of `--with mass,forces`: in the order of the table, each once."""
+def quantities(words: str | None) -> tuple[str, ...]:
+    """Of `--with mass,forces`: in the order of the table, each once; all by default."""
+    if words is None:
+        return tuple(QUANTITIES)
     asked = [word.strip() for word in words.split(",")]
     for word in asked:
         if word not in QUANTITIES:
@@ -31,7 +33,7 @@ def quantities(words: str) -> tuple[str, ...]:
     return tuple(kind for kind in QUANTITIES if kind in asked)
 
 
-def take_away(file: Path, language: Language, words: str) -> TakenAway:
+def take_away(file: Path, language: Language, words: str | None) -> TakenAway:
     which = quantities(words)
     described = read_mechanism(file)
     then = time.process_time()

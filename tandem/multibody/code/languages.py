@@ -160,8 +160,8 @@ class _Body:
         self.order = formula.graph.needed(outputs)
         self.names = {(a.name, k): name for a in formula.reads for k, name in enumerate(identifiers(a, language))}
         self.uses: dict[int, int] = {}
-        for id in (*(k for id in self.order for k in self.graph.operands(id)), *{e.id for e in outputs}):
-            self.uses[id] = self.uses.get(id, 0) + 1
+        for used in (*(k for id in self.order for k in self.graph.operands(id)), *{e.id for e in outputs}):
+            self.uses[used] = self.uses.get(used, 0) + 1
         self.outputs = {e.id for e in outputs}
         self.text: dict[int, str] = {}
 

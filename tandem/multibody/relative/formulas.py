@@ -37,9 +37,7 @@ def formulas(mechanism: Equations, name: str, which: Sequence[str]) -> tuple[For
         if one.independent:
             _check_mass(one)
         elif {"mass", "forces"} & {*which}:
-            raise MechanismError(
-                "no freedom is left, so that there are neither masses nor forces of one; take jacobian or inverse"
-            )
+            raise MechanismError("no freedom is left, so that there are neither masses nor forces; take jacobian")
         parts = {kind: QUANTITIES[kind](one) for kind in which}
     except ZeroDivisionError:
         raise MechanismError("the position in which the mechanism is drawn is singular; draw it in another") from None
@@ -109,7 +107,7 @@ def _inverse(one: Writer) -> Parts:
     left = one.residual(one.accelerations(asked), one.wrenches, one.efforts)
     moved = (*one.independent, *one.driven)
     if not moved:
-        raise MechanismError("nothing moves, so that there is no inverse dynamics; take jacobian")
+        raise MechanismError("nothing moves but by its inputs, so that there is no inverse dynamics; take jacobian")
     return "efforts that accelerations take", ("x", "ref", "w", "u", "a", "f", "p"), [
         Written(
             "e", "force or torque along each velocity that makes the accelerations a, besides all forces there are",
