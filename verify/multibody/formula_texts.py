@@ -1,8 +1,8 @@
 """Equations of motion as texts: random mechanisms in C and Python against each other and against natural coordinates.
 
 `in_c`, `in_python` and `in_matlab` run texts of tandem/multibody/code/languages.py as somebody would who has nothing
-but these: a compiler, an interpreter with numpy, Octave. Each gives, function by function and for each set of arguments,
-the arrays that the function gives.
+but these: a compiler, an interpreter with numpy, Octave. Each gives, function by function and for each set of
+arguments, the arrays that the function gives.
 """
 
 import ctypes
