@@ -116,6 +116,8 @@ _PHYSICS = (
             "multibody.wheel_torque:wheel_torque", 0.5, quick={"seconds": 1.6}),
     Promise("iso", "ISO manoeuvres of the shipped car.",
             "others.commands:iso", 3, bench={}),
+    Promise("reality-piano", "The grand action's hammer is within 5 % of one measured with its key, stroke by stroke.",
+            "others.commands:piano_measured", 0.5, quick={}, drill={}),
 )  # fmt: skip
 _ESTIMATION = (
     Promise("observers", "The car's filter keeps its bounds of error and its covariance is honest, over 20 drives.",
@@ -218,8 +220,6 @@ _OTHERS = (
             ("tyres", "Rows of a tyre rig are read with their units.", 0.1, ("real data",), {}),
             ("bmw", "Launch and stop of an all-wheel drive car within 0.4 m/s rms, two parameters fitted.", 1,
              ("real data", "package scipy"), {}),
-            ("piano", "A measured key makes the multibody action sound at most once a stroke; its hammer beside.", 1,
-             ("real data",), {}),
         )
     ),
 )  # fmt: skip

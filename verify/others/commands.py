@@ -27,3 +27,7 @@ def latency(*, phase: bool, seconds: float = 60.0) -> Iterator[Result]:
 
 def iso() -> Iterator[Result]:
     yield from _ran("iso", "all")
+
+
+def piano_measured() -> Iterator[Result]:
+    yield from _ran("study", "piano", "measured")
