@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.commands import NoSimulator, fault_of
+from sim_service.commands import NoSimulator
+from sim_service.contract.parameters import fault_of
 from tandem.bridges.xcp.memory import WORD, Memory
 from tandem.bridges.xcp.protocol import (
     ACCESS_DENIED,

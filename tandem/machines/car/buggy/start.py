@@ -22,6 +22,7 @@ from sync.compile.array_types import read_only
 from sync.errors import ConfigError
 from tandem.machines.car.buggy import driveline, dynamics, prescribed, slots
 from tandem.machines.car.buggy.bodies import WHEELS
+from tandem.machines.car.buggy.brake_parameters import STATES as BRAKE_STATES
 from tandem.machines.car.buggy.description import INPUTS, OUTPUTS, P, V, W
 from tandem.machines.car.buggy.driveline_parameters import M
 from tandem.multibody import ground as roads
@@ -94,7 +95,7 @@ class _Car:
             self.qd[column] += dv / radius
             of[V.wheel_speed] += dv / radius
             of[V.speed] += dv
-            self.left[slots.BRAKES + len(dynamics.brake_parameters.STATES) * w + 1] += dv / radius
+            self.left[slots.BRAKES + len(BRAKE_STATES) * w + 1] += dv / radius
 
 
 # long: one equilibrium, in the order in which it is found
