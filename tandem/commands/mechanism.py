@@ -68,7 +68,9 @@ def _take_away(
     file: Path, language: Literal["c", "python", "matlab"], words: str | None, as_json: bool, runs: Path
 ) -> None:
     from tandem.mechanism import equations as work
+    from tandem.multibody.description.mechanism_file import read_mechanism
 
-    taken = work.take_away(file, language, words)
+    which = work.quantities(words)
+    taken = work.take_away(read_mechanism(file), language, which)
     folder = run_folder(runs, taken.described.file.name)
     give(work.report(taken), as_json, folder, also=lambda place: work.write(place, taken))

@@ -1,13 +1,14 @@
 """`tandem mechanism FILE --equations LANGUAGE`: the equations of motion of a mechanism as texts to take away."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sync.errors import ConfigError
 from sync.files.private import rewrite
 from tandem.multibody.code.languages import SUFFIXES, Formula, Language, written_in
-from tandem.multibody.description.mechanism_file import Described, read_mechanism
+from tandem.multibody.description.mechanism_file import Described
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
 from tandem.multibody.relative.formulas import QUANTITIES, formulas
 from tandem.reports.report import Report, Section, Table
@@ -33,15 +34,13 @@ def quantities(words: str | None) -> tuple[str, ...]:
     return tuple(kind for kind in QUANTITIES if kind in asked)
 
 
-def take_away(file: Path, language: Language, words: str | None) -> TakenAway:
-    which = quantities(words)
-    described = read_mechanism(file)
+def take_away(described: Described, language: Language, which: Sequence[str] = tuple(QUANTITIES)) -> TakenAway:
     then = time.process_time()
     try:
         found = formulas(described.mechanism, described.file.name, which)
         texts = {f"{one.name}{SUFFIXES[language]}": written_in(one, language) for one in found}
     except (MechanismError, AssemblyError) as error:
-        raise ConfigError(f"{file}: --equations {language}: {error}") from None
+        raise ConfigError(f"{described.path}: --equations {language}: {error}") from None
     return TakenAway(described, language, found, texts, time.process_time() - then)
 
 

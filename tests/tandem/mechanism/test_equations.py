@@ -6,9 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 from typer.testing import CliRunner
 
+from sync.errors import ConfigError
 from tandem.commands import cli
+from tandem.mechanism.equations import take_away
+from tandem.multibody.description.mechanism_file import describe
+from tests.examples import few
+from tests.tandem.mechanism.test_mechanism import damaged
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs" / "mechanisms"
 
@@ -48,6 +54,20 @@ def test_bad_input_is_one_sentence(tmp_path, monkeypatch, capsys):
     accents.write_text(four_bar.read_text().replace("crank", "größe").replace("größe =", '"größe" ='))
     text = refused(monkeypatch, capsys, accents, "--equations", "matlab")
     assert "bodies.größe = 'größe': must match" in text and "accents.toml" in text
+
+
+@settings(max_examples=few(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(damaged())
+@pytest.mark.filterwarnings("ignore")
+def test_a_damaged_file_is_written_or_refused(data):
+    message, texts = "m.toml: fine", {}
+    try:
+        texts = take_away(describe(data, "m.toml"), "python").texts
+    except ConfigError as error:
+        message = str(error)
+    assert all(line.startswith("m.toml: ") for line in message.split("\n"))
+    for text in texts.values():
+        compile(text, "m.py", "exec")
 
 
 def test_a_mechanism_that_cannot_be_reduced_is_refused(tmp_path, monkeypatch, capsys):
