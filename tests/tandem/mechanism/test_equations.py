@@ -1,6 +1,7 @@
 """`tandem mechanism FILE --equations`: texts in the run's folder, and one sentence for whatever is wrong."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from sync.errors import ConfigError
 from tandem.commands import cli
 from tandem.mechanism.equations import take_away
-from tandem.multibody.description.mechanism_file import describe
+from tandem.multibody.description.mechanism_file import describe, read_mechanism
 from tests.examples import few
 from tests.tandem.mechanism.test_mechanism import damaged
 
@@ -42,6 +43,16 @@ def test_texts_are_written_beside_their_report(tmp_path):
     exec((folder / "four_bar_mass.py").read_text(), names)
     own = figures["functions"]["four_bar_mass"]["usual"]["p"]
     assert np.array_equal(names["four_bar_mass"]([0.0] * 3), names["four_bar_mass"]([0.0] * 3, own))
+
+
+def test_the_example_of_the_documentation_runs(tmp_path, monkeypatch, capsys):
+    text = (FOLDER.parents[1] / "docs" / "mechanisms.md").read_text()
+    (example,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "four_bar_mass" in block)
+    for file, function in take_away(read_mechanism(FOLDER / "four_bar.toml"), "python").texts.items():
+        (tmp_path / file).write_text(function)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    exec(example, {})
+    assert np.isfinite(float(capsys.readouterr().out.strip("[]\n")))
 
 
 def test_bad_input_is_one_sentence(tmp_path, monkeypatch, capsys):
