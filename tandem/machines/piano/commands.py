@@ -92,7 +92,8 @@ def study_piano(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="phases, multibody: a model's strokes; models: both on the same key; instrument: its sensors; or all",
+            help="phases, multibody: a model's strokes; strokes: soft to fortissimo; measured: beside a real action;"
+            " models: both on the same key; sensitivity: what a gesture changes; instrument: its sensors; or all",
         ),
     ] = "all",
     as_json: AsJson = False,

@@ -5,7 +5,7 @@ configs/strokes/kawai_kg3c.csv: two reflective sensors on an action of a Kawai K
 with any lever of constant ratio, so the slow stroke calibrates the hammer's sensor against the key's once more: up to
 let-off the jack carries the hammer, and where it is then is known. The action is regulated to that piano by the slow
 stroke, too, as a regulator does by hand: where it lets off, how far the hammer drops, how far it is from the string
-when it is in check. Judged are the others, of which nothing was used but the height of check of the medium one.
+when it is in check. The height of check was chosen by the others, so that no stroke is wholly unused.
 """
 
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ def _multibody(phases: Played, edge: float = _EDGE) -> Played:
     x = (phases.state("key_angle") - geometry.Q1) * geometry.FRONT
     v = phases.state("key_rate") * geometry.FRONT
     x, v = np.concatenate([np.full(rest, x[0]), x]), np.concatenate([np.zeros(rest), v])
-    return move("piano_multibody", x, v, digest_tables(), **(REGULATION | {"knuckle_edge": edge})).after(rest)
+    return move("piano_multibody", x, v, digest_tables(), None, **(REGULATION | {"knuckle_edge": edge})).after(rest)
 
 
 def _jack_place(run: Played) -> np.ndarray:

@@ -40,7 +40,7 @@ def _as_fast(machine: str, shape: str, speed: float, near: float) -> float:
         middle = (low * high) ** 0.5
         found = struck(machine, Stroke(middle, _DEPTH[machine], shape))[1]
         if abs(found - speed) < _NEAR * speed:
-            return middle
+            return float(middle)
         low, high = (middle, high) if found > speed else (low, middle)
     return float("nan")
 

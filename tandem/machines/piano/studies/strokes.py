@@ -7,6 +7,7 @@ A. Galembo 2005); a grand's action repeats up to some 14 times a second.
 """
 
 import itertools
+from functools import partial
 
 import numpy as np
 
@@ -92,10 +93,7 @@ def _repeats(study: Study) -> None:
 
 STUDIES: Studies = {
     **{
-        f"dips-{shape.replace(' ', '-')}": (
-            f"Dips of 8 to 400 ms, {shape}",
-            lambda study, shape=shape: _ways(study, shape),
-        )  # type: ignore[misc]
+        f"dips-{shape.replace(' ', '-')}": (f"Dips of 8 to 400 ms, {shape}", partial(_ways, shape=shape))
         for shape in SHAPES
     },
     "dips-finger": ("Dips by a finger of mass, spring and damper, on the virtual clock", _finger),

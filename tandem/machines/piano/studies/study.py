@@ -97,7 +97,7 @@ def move(
 def play(name: str, path: Path, seconds: float, **parameters: float) -> Played:
     """The same along straight lines between points."""
     x = np.interp(np.arange(round(seconds / H) + 1) * H, [t for t, _ in path], [place for _, place in path])
-    return move(name, x[:-1], np.diff(x) / H, None, **parameters)
+    return move(name, x[:-1], np.diff(x) / H, None, None, **parameters)
 
 
 Studies = Mapping[str, tuple[str, Callable[[Study], None]]]

@@ -13,7 +13,7 @@ from sync.errors import ConfigError
 from tandem.doctor import haptics
 from tandem.doctor.haptics import Loop, lowered_by_age, shown_share
 from tandem.doctor.passivity import Port, together
-from tandem.machines.wall.laws import NAMES, STANDARD
+from tandem.machines.wall.laws import HALF_SAMPLE, NAMES, PENDING, STANDARD
 from tandem.machines.wall.machine import PARAMETERS
 from tandem.machines.wall.studies import stability
 
@@ -42,8 +42,8 @@ def limit_of(config: Config, file: Path, loop: Loop) -> tuple[stability.Loop, st
     device, hand = device_and_hand(config, file)
     period = max(config.period_ns, config.step_ns) * 1e-9
     wall = stability.Loop(
-        together(device, hand), period, loop.typical, law if law in stability.LINEAR else stability.HALF_SAMPLE,
-        predicted=min(loop.typical, (stability.PENDING - 2) * period), damping=_value(config, "damping"),
+        together(device, hand), period, loop.typical, law if law in stability.LINEAR else HALF_SAMPLE,
+        predicted=min(loop.typical, (PENDING - 2) * period), damping=_value(config, "damping"),
         trust=_value(config, "trust"), measured_speed=any("velocity" in row.to for row in config.inputs.values()),
     )  # fmt: skip
     share = _value(config, "hand_uncertainty")
