@@ -57,13 +57,17 @@ def _saved_topics(done: Replayed) -> dict[str, CompleteTopic]:
     if done.figures["mode"] == "exact":
         recorded = done.run.topics
         steps = recorded["/step"]
-        if steps.layout != layout:
+        if lacking := {(c.name, c.type) for c in steps.layout.channels} - {(c.name, c.type) for c in layout.channels}:
+            text = ", ".join(f"{name} ({kind})" for name, kind in sorted(lacking))
             raise RunError(
-                f"{done.run.path}: its steps have other channels than {done.model.name} has here; an exact replay of it"
+                f"{done.run.path}: its steps have {text}, which {done.model.name} has not here; an exact replay of it"
                 " cannot be saved, --mode ideal can"
             )
         part = slice(done.plan.first, done.plan.first + len(done.results))
-        words = steps.words[part].copy()
+        recorded_steps = steps.layout.view(steps.words[part])
+        words = np.zeros((len(recorded_steps), layout.words), np.int64)  # the machine may have further channels since
+        for name in recorded_steps.dtype.names or ():
+            layout.view(words)[name] = recorded_steps[name]
         _fill(layout.view(words), done)
         found = {name: CompleteTopic(t.layout, t.words, t.positions) for name, t in recorded.items()}
         return found | {"/step": CompleteTopic(layout, words, steps.positions[part])}

@@ -308,6 +308,7 @@ def update(names: list[str]) -> None:
             continue
         done = replay_run(path, Asked(remake=True))
         attached, topics = saved_run(done)
+        attached["config.json"] = done.run.attachments["config.json"]  # names no folder of this machine
         store(path, open_run(path), topics, attached)
         note(f"{name}: {path.stat().st_size} bytes")
 
