@@ -42,11 +42,11 @@ _RETRY_S = 1.0  # between attempts to reach the router; a session that is open f
 class Moved(Section):
     """Where a row's value comes from."""
 
-    topic: str
-    type: str
-    field: str
+    topic: str  # such as /cmd_vel
+    type: str  # of its messages, such as geometry_msgs/msg/Twist
+    field: str  # the number in it, such as twist.linear.x or axes[1]
     factor: float = 1.0  # of the message's number to the row's unit
-    offset: float = 0.0
+    offset: float = 0.0  # added to that
 
 
 Rows = dict[Annotated[str, Field(pattern=NAME)], Moved]
@@ -57,13 +57,13 @@ class Settings(DeviceSettings):
     moves_hand = False
 
     kind: str
-    connect: str = ros2.ROUTER
-    domain: int = Field(0, ge=0, le=232)
+    connect: str = ros2.ROUTER  # the Zenoh router: tcp/ on this machine, tls/HOST:PORT beyond it
+    domain: int = Field(0, ge=0, le=232)  # of ROS 2 (ROS_DOMAIN_ID)
     tls: str = ""  # folder with ca.pem, cert.pem, key.pem
-    topics: Rows
+    topics: Rows  # of [inputs]: which topic moves each
     controls: Controls = {}  # limits of rows that have none
-    silent_ms: float = Field(500.0, ge=10, le=60_000)
-    buffer_blocks: int = Field(50_000, ge=1)
+    silent_ms: float = Field(500.0, ge=10, le=60_000)  # a topic without a message for so long is reported
+    buffer_blocks: int = Field(50_000, ge=1)  # that it holds; older ones are lost, and counted
 
     def require(self) -> None:
         try:

@@ -242,7 +242,10 @@ class Machine:
         if twice := {kind.__name__ for kind in kinds if kinds.count(kind) > 1}:
             raise ValueError(f"{self.name}: capabilities: {', '.join(sorted(twice))} more than once")
         for name in self.efforts:
-            index(self.outputs, name)
+            try:
+                index(self.outputs, name)
+            except UnknownName as error:
+                raise ValueError(f"{self.name}: efforts: {error}") from None
 
     def of(self, kind: type[Kind]) -> Kind | None:
         """Its capability of that class, if it has one."""

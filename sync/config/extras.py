@@ -31,6 +31,7 @@ USES = {
     "mf4": "`tandem export --to mf4`, `tandem import` of such files",
     "matlab": "`tandem import` of MATLAB files",
     "ros": "`tandem import` of ROS bags",
+    "ros2": "`tandem ros2`, and topics of ROS 2 as a source",
     "foxglove": "a run that is going on, in Foxglove: `tandem foxglove`",
     "fmu": "FMUs for other platforms than this one: `tandem fmu --platform`",
 }

@@ -143,7 +143,9 @@ MISTAKES = {  # text of the machine, what somebody writes instead, what is said
     "a module that is not there": ("from sync", "import nmpy\nfrom sync", "FILE:3: ModuleNotFoundError: .*'nmpy'"),
     "a misspelt field": ("    outputs=", "    outpts=", "FILE:.* TypeError: .*'outpts'"),
     "a missing comma": ("parameters=(Param", "parameters=[Param", "FILE:.* SyntaxError"),
-    "a misspelt effort": ("step=step,", "step=step, capabilities=(Efforts(('frce',)),),", "FILE:.*frce: not one of f"),
+    "a misspelt effort": (
+        "step=step,", "step=step, capabilities=(Efforts(('frce',)),),", "FILE:.*efforts: frce: .* mean force"
+    ),
     "a misspelt tile": (
         "step=step,", "step=step, capabilities=(Shown(Display(figures=(Tile('f', 'frce'),))),),",
         "display.figures: Tile.'f', 'frce'.: is no channel of this machine; did you mean 'force'",

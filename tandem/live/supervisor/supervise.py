@@ -47,6 +47,7 @@ _MOST_REPEATED = 8 * 1024  # bytes of notes that are sent to a recorder's succes
 _MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
 _LATE_S = 5.0  # for a simulator to come to the end of its steps
 _NO_STEP_S = 2.0  # for the first step, beyond the seconds that are asked for
+_UNUSED_S = 10.0  # where blocks come: a simulator that must wait for a busy machine may still use one
 _NO_TRUTH_S = 30.0  # where another run is started first
 _SILENT_S = 600.0  # before the first step: nothing was compiled, no process said anything or became ready
 
@@ -347,9 +348,9 @@ class Supervisor:
         if self._first_step is None and self._silence.too_long:
             self.outcome.failure = f"no step, and no sign of one for {_SILENT_S:g} s"
             return False
-        patience_s = seconds + (_NO_STEP_S if self._truth is None else _NO_TRUTH_S)
+        blocks = self._service(DAQ).status.get("blocks", 0)
+        patience_s = seconds + (_NO_TRUTH_S if self._truth else _UNUSED_S if blocks else _NO_STEP_S)
         if self._first_step is None and self._begun and seconds > 0 and now - self._begin_sent > patience_s:
-            blocks = self._service(DAQ).status.get("blocks", 0)
             came = "the source gave no block" if not blocks else f"the source gave {blocks} blocks, and none was used"
             self.outcome.failure = (
                 f"no step within {patience_s:g} s: {came} (source.kind = {self._config.source.get('kind')!r})"

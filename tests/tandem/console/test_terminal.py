@@ -145,7 +145,7 @@ def test_an_error_cannot_steer_the_terminal(tmp_path: Path) -> None:
         (["info", "x" * 300], "x…: File name too long"),
         (["run", ""], "it is a folder"),
         (["mechanism", "/"], "it is a folder"),
-        (["fmu", "drive\nx"], "drive\\x0ax: no such file"),
+        (["fmu", "drive\nx"], "drive\\x0ax: no file"),
         (["fmu", "mass_spring", "--out", "/proc/nowhere/a.fmu"], "/proc/nowhere"),
     ],
 )

@@ -193,7 +193,7 @@ def test_a_copy_that_diverges_stays_where_it_was_and_begins_anew_when_told(progr
 
 def test_what_is_wrong_is_refused_by_name(program: HostProgram) -> None:
     many, _ = a_batch(program, 3)
-    with pytest.raises(KeyError, match="hande: no input of mass_spring; it has handle"):
+    with pytest.raises(KeyError, match="hande: no input of mass_spring; did you mean handle"):
         many.step({"hande": 1.0})
     with pytest.raises(ConfigError, match=r"shape \(2, 1\); \(3, 1\) is expected"):
         many.step(np.zeros((2, 1)))
