@@ -84,7 +84,7 @@ def test_it_goes_on_to_the_bit_from_its_state_alone():
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        ('observed = "tilting"', 'observed = "kart"', "observed = 'kart': must be one of buggy, tilting"),
+        ('observed = "tilting"', 'observed = "kart"', "observed = 'kart': must be one of buggy, single_track, tilting"),
         ('signal = "joint"', 'signal = "elbow"', "sensors.potentiometer: signal 'elbow': must be one of"),
         ("step_ms = 5.0", "step_ms = 7.0", "rate_hz = 200: must divide the rate of the steps"),
         ("roll_rate = {", "rate = {", "filter.states.rate: fits none of"),

@@ -127,8 +127,8 @@ def test_strokes_of_the_grand_action_are_heard_when_its_hammer_strikes(tmp_path:
         steps[quantity.name] = played.of(quantity.name)
     run = write_run(tmp_path / "run", {"/step": (layout, words)}, attachments={"parameters.json": PARAMETERS})
     soft, hard = notes_of(open_run(run))
-    assert [note.start for note in (soft, hard)] == pytest.approx([0.225, 1.020], abs=2e-3)
-    assert [note.speed for note in (soft, hard)] == pytest.approx([2.5, 3.6], rel=0.05)
+    assert [note.start for note in (soft, hard)] == pytest.approx([0.2275, 1.020], abs=2e-3)
+    assert [note.speed for note in (soft, hard)] == pytest.approx([2.0, 3.0], rel=0.05)
     check_sound(heard(run, tmp_path / "out"), [soft.start, hard.start])
 
 

@@ -21,4 +21,4 @@ def test_every_study_holds_and_is_shown(part: str) -> None:
 
 def test_a_part_that_is_none_is_refused_by_name() -> None:
     done = CliRunner().invoke(app, ["study", "piano", "violin"])
-    assert done.exit_code == 2 and "study piano violin: must be one of phases, multibody, models" in done.output
+    assert done.exit_code == 2 and "study piano violin: must be one of phases, multibody, strokes" in done.output

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.contract.machine import tables
+from sim_service.contract.machine import index, tables
 from tandem.machines.car.buggy import slots
-from tandem.machines.car.buggy.description import P
+from tandem.machines.car.buggy.description import INPUTS, P
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.tables import P as Part
 from tests.tandem.machines.car.buggy.conftest import Car, assembled
@@ -153,7 +153,7 @@ def test_the_input_does_what_the_parameter_does_and_without_it_the_parameter_is_
     for _ in range(100):
         one = by_input.drive(5e-3, ("rack", "steering_torque"), hand_wheel_torque=1.5)
         assert np.array_equal(one, by_parameter.drive(5e-3, ("rack", "steering_torque"), hand_wheel_torque=math.nan))
-        assert by_parameter.inputs[-1] == 1.5
+        assert by_parameter.inputs[index(INPUTS, "hand_wheel_torque")] == 1.5
 
 
 def test_a_haptic_wheel_in_admittance_mode_is_turned_to_where_its_hand_holds_it() -> None:

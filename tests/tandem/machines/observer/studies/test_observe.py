@@ -40,14 +40,18 @@ def test_forms_of_the_filter_are_told_beside_each_other(tmp_path):
         ('estimated = ["mass"]', 'estimated = ["weight"]', "filter.estimated: 'weight': must be one of bank, mass"),
         ('signal = "joint"', 'signal = "elbow"', "sensors.potentiometer: signal 'elbow': must be one of"),
         ("[filter.states]\nroll = ", "[filter.states]\nrol = ", "filter.states.rol: fits none of roll, roll_rate"),
-        ("[watch]\nroll = ", "[watch]\nrole = ", "watch.role: role: not one of roll"),
+        ("[watch]\nroll = ", "[watch]\nrole = ", "watch.role: role: no quantity of this machine; did you mean roll"),
         ('[inputs.steer]\nkind = "waves"', '[inputs.steer]\nkind = "noise"', "inputs.steer.kind = 'noise': must be"),
         (
             'file = "tilting"',
             'file = "tilting"\ntop = { machine = "x" }',
             "machine.top.machine = 'x': sim.machine has machine",
         ),
-        ('file = "tilting"', 'file = "mass_spring"', "machine.file = 'mass_spring': must be one of buggy, tilting"),
+        (
+            'file = "tilting"',
+            'file = "mass_spring"',
+            "machine.file = 'mass_spring': must be one of buggy, single_track, tilting",
+        ),
         ("step_ms = 5.0", "step_ms = 500.0", "step_ms = 500.0"),
     ],
 )

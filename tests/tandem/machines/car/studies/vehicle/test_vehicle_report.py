@@ -176,7 +176,7 @@ def test_the_command_prints_the_largest_difference(examined: None) -> None:
     ("words", "said"),
     [
         ([str(VEHICLES / "buggy_single_track.toml")], "machine = 'single_track': has no suspension"),
-        ([str(VEHICLES / "none.toml")], "no such file; beside it: buggy.toml"),
+        ([str(VEHICLES / "none.toml")], "no such file; beside it: all_wheel_drive_single_track.toml, buggy.toml"),
         ([str(VEHICLES)], "is a folder"),
         (["--set", "sprung_mass"], "--set sprung_mass: expected PARAMETER=NUMBER"),
         (["--set", "sprung_mass=heavy"], "--set sprung_mass=heavy: expected PARAMETER=NUMBER"),
