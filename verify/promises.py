@@ -187,7 +187,7 @@ _ENSEMBLES = (
 _OTHERS = (
     Promise("foreign-readers", "Readers of others find in a record what we find, bit for bit.",
             "others.foreign_readers:foreign_readers", 0.5, needs=("package rosbags", "package mcap_ros2")),
-    Promise("xcp", "pyxcp measures 50 channels of every step for a minute without a loss, to the bit of the record.",
+    Promise("xcp", "An XCP master measures 50 channels of every step for a minute, to the bit of the record.",
             "others.xcp:xcp", 3.5, needs=("package pyxcp",), quick={"seconds": 5.0}),
     Promise("ros2", "A subscriber in ROS 2 gets every step of a drive over Zenoh, to the bit of the record.",
             "others.ros2:ros2", 2, needs=(*_ALONE, "package zenoh", "package rosbags"),

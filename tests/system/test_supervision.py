@@ -79,8 +79,12 @@ def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_los
     assert run.end() == 0, run.said
     result = run.json()
     deaths = [d["process"] for d in result["deaths"]]
+    seen = iter(deaths)
+    assert all(each in seen for each in ("sim", "record", "daq")), deaths
     # in which order it sees the last two depends on where in a look it was stopped
-    assert deaths[:3] == ["sim", "record", "daq"] and sorted(deaths[3:]) == ["record", "sim"]
+    assert deaths.count("sim") >= 2 and deaths.count("record") >= 2, deaths
+    # and whatever else a busy machine stopped for so long
+    assert len(deaths) == 4 + run.said.count("has not moved for"), deaths
     assert all(d["outage_s"] is not None for d in result["deaths"])  # how long: verify/robustness/soak.py
     assert result["balance"]["closes"] and result["record"]["whole"], result["record"]
     record = open_run(tmp_path / "runs")
