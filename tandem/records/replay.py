@@ -405,6 +405,8 @@ def _all_instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
             f"{run.path}: its instants span {seconds:.3g} s, too long for a replay: at most {_MOST_STEPS} steps of"
             f" {config.sim.step_ms:g} ms; is one of them wrong?"
         )
+    if seconds < 0.0:
+        raise RunError(f"{run.path}: its last instant is {-seconds:.3g} s before its first; is one of them wrong?")
     return np.arange(int(t[0]), int(t[-1]) + 1, config.step_ns, dtype=np.int64)
 
 

@@ -380,6 +380,10 @@ def test_a_sound_file_with_strange_content_is_refused_by_name(config: Config, tm
     alone = again(tmp_path / "far", open_run(short), topics={"/daq": CompleteTopic(daq.layout, far, daq.positions)})
     with pytest.raises(RunError, match=r"its instants span 4\.61e\+09 s, too long for a replay"):
         replay_run(alone, Asked(mode="ideal"))
+    daq.layout.view(far)["t_ns"][-1] = daq.layout.view(far)["t_ns"][0] - 2_000_000_000
+    back = again(tmp_path / "back", open_run(short), topics={"/daq": CompleteTopic(daq.layout, far, daq.positions)})
+    with pytest.raises(RunError, match="its last instant is 2 s before its first; is one of them wrong"):
+        replay_run(back, Asked(mode="ideal"))
 
     words = np.zeros((1, COMMANDS.words), np.int64)
     COMMANDS.view(words)["kind"] = PARAMETER
