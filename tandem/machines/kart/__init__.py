@@ -28,8 +28,8 @@ from sync.config.toml import Section, check
 from sync.errors import ConfigError
 from tandem.machines.car.files import TYRES, car_files
 from tandem.machines.car.tyres import transient as tyre_keys
-from tandem.machines.car.tyres.keys import OF_CARS, T
-from tandem.machines.car.tyres.magic_formula import effective_radius
+from tandem.machines.car.tyres.formula import rolling_radius
+from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.tir import vectors_from
 from tandem.machines.car.tyres.transient import OUT, tyre
 from tandem.machines.kart.description import (
@@ -49,7 +49,7 @@ from tandem.multibody.natural.views import view
 
 SUBSTEP = 0.5e-3  # s; a wheel on the spring of its tyre turns at about 300 rad/s
 _DEG = 180.0 / pi
-_NUMBERS = OF_CARS  # of a tyre
+_NUMBERS = len(T)  # of a tyre
 _PER_WHEEL, _TYRE_STATES, _TYRE_OUTPUTS, _OUTPUTS = len(WHEEL), tyre_keys.STATES, tyre_keys.OUTPUTS, len(OUTPUTS)
 _TYRE_AT = len(STATES)
 _TYRE_QUANTITIES = tuple(Quantity(f"tyre_{s.name.lower()}_{w}", "", "of the tyre") for w in WHEELS for s in tyre_keys.S)
@@ -89,7 +89,7 @@ def step(state, inputs, params, tables, work, h):
                 angle += left_angle if w == 0 else right_angle
             cd, sd = cos(angle), sin(angle)
             spin = state[S.wheel_speed_fl + w]
-            radius = effective_radius(p, load / p[T.VERTICAL_STIFFNESS])
+            radius = rolling_radius(p, load / p[T.VERTICAL_STIFFNESS], load, spin)
             at = _TYRE_AT + _TYRE_STATES * w
             tyre(
                 p, state, state, at, dt, load, cd * u + sd * v, cd * v - sd * u, spin, radius, -side * camber,
@@ -211,7 +211,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     path = sources.name()
     file = check(KartFile, data, path)
     params = checked("kart", PARAMETERS, file.parameters, changed, path)
-    vectors = [vector[:_NUMBERS] for vector in vectors_from(sources, TYRES, file.tyre_reading == "tolerant")]
+    vectors = vectors_from(sources, TYRES, file.tyre_reading == "tolerant")
     radius = float(vectors[0][T.UNLOADED_RADIUS])
     made = replace(MACHINE, tables=tables(floats=np.concatenate(vectors)))
     return made.having(replace(MACHINE.shown, scene=scene(params, radius))), params

@@ -9,8 +9,8 @@ import pytest
 from sim_service.contract.machine import index
 from sim_service.registry import load_machine
 from sync.errors import ConfigError
-from tandem.machines.car.tyres.keys import OF_CARS
-from tandem.machines.car.tyres.magic_formula import steady
+from tandem.machines.car.tyres.keys import T
+from tandem.machines.car.tyres.steady import steady
 from tandem.machines.car.tyres.tir import AsPublished
 from tests.sim_service.conftest import CONFIGS
 
@@ -78,7 +78,7 @@ def test_toe_and_camber_change_while_it_runs_and_a_straight_kart_is_not_pushed_a
 def test_one_wheel_alone_has_the_force_of_the_formula() -> None:
     bench = Bench(one_wheel=3.0, yaw=0.05).run(0.0, 9.0)
     floats = bench.machine.tables.floats
-    p = floats[OF_CARS:]  # of a rear tyre: the front one's come first
+    p = floats[len(T) :]  # of a rear tyre: the front one's come first
     load = bench["load_rl"]
     u = 9.0
     # a wheel that rolls freely has the little slip that its rolling resistance asks for

@@ -60,7 +60,7 @@ from tandem.machines.car.buggy.scene import Frames, scene
 from tandem.machines.car.display import car_display
 from tandem.machines.car.files import TYRES, road_files
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.tir import vectors_from
+from tandem.machines.car.tyres.tir import inflated, vectors_from
 from tandem.multibody import ground as roads
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.ground.sharpness import MOST_SLOPE, TooSharp, steepest_part
@@ -164,12 +164,13 @@ def assemble(
     given = file.parameters | _flat(file.front, "front", FRONT, path) | _flat(file.rear, "rear", REAR, path)
     values = checked("buggy", PARAMETERS, given, changed, path)
     tolerant = file.tyre_reading == "tolerant"
-    tyres = tuple(vector[: slots.TYRE] for vector in vectors_from(sources, TYRES, tolerant))
+    tyres = vectors_from(sources, TYRES, tolerant)
     follows: list[str] = []
     if file.figures is not None:
         given, follows = _by_figures(given, file.figures, tyres, path)
         values = checked("buggy", PARAMETERS, given, changed, path)
     p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
+    tyres = [_inflated(p, key, vector, path) for key, vector in zip(TYRES, tyres, strict=True)]
     front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
     road = _road(sources) if road is None else road
     radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
@@ -209,6 +210,11 @@ def _by_figures(
         return resolve(p, figures, (front, rear))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def _inflated(p: dict[str, float], key: str, tyre: np.ndarray, path: str) -> np.ndarray:
+    name = f"{key.removeprefix('tyre_')}_tyre_pressure"
+    return inflated(tyre, p[name], f"{path}: parameters.{name}") if p[name] > 0.0 else tyre
 
 
 def _road(sources: Any) -> np.ndarray:

@@ -206,6 +206,20 @@ _SET = (
     _option("rear_toe_in", "rad", 0.0, -0.1, 0.1, "of one wheel, beside rear_toe"),
     _option("front_roll_centre", "m", 0.0, -0.5, 0.5, "that the front roll centre is higher than drawn"),
     _option("rear_roll_centre", "m", 0.0, -0.5, 0.5, "that the rear roll centre is higher than drawn"),
+    *(
+        Parameter(
+            f"{axle}_tyre_pressure",
+            "Pa",
+            0.0,
+            0.0,
+            2e6,
+            "inflation of both tyres, of MF 6 alone; 0: as its file says",
+            live=False,
+            shapes=True,
+            of_the_file=False,
+        )
+        for axle in ("front", "rear")
+    ),
 )
 
 

@@ -61,9 +61,9 @@ from tandem.machines.car.buggy.slots import (
     TYRE_OUT,
     TYRES,
 )
+from tandem.machines.car.tyres import formula
 from tandem.machines.car.tyres.enveloping import DEEPEST, LEAN, LYING, envelope, lean
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.magic_formula import effective_radius
 from tandem.machines.car.tyres.transient import OUT, tyre
 from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
 from tandem.multibody.ground import surface
@@ -133,9 +133,11 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     mu = 1.0
     sharp = road[Head.SHARP] > 0.0
     spring_load = stored = gives = 0.0
+    free, stiffness = p[T.UNLOADED_RADIUS], 0.0
     if sharp:
+        stiffness = formula.stiffness(p)
         depth, gx, gy, gz, mx, my, mz, mu = envelope(
-            road, p[T.UNLOADED_RADIUS], p[T.VERTICAL_STIFFNESS], centre[0], centre[1], centre[2], a[0], a[1], a[2]
+            road, free, stiffness, centre[0], centre[1], centre[2], a[0], a[1], a[2]
         )
         spring_load = sqrt(gx * gx + gy * gy + gz * gz)
         n = (0.0, 0.0, 1.0)
@@ -143,9 +145,9 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
             n = gx / spring_load, gy / spring_load, gz / spring_load
         an = dot(a, n)
         upright, cosine, stands = lean(an)
-        stored = 0.5 * p[T.VERTICAL_STIFFNESS] * depth * depth
+        stored = 0.5 * stiffness * depth * depth
         gives = gx * xd[at] + gy * xd[at + 1] + gz * xd[at + 2] + mx * omega[0] + my * omega[1] + mz * omega[2]
-        reach = p[T.UNLOADED_RADIUS] - min(depth, DEEPEST * p[T.UNLOADED_RADIUS])
+        reach = free - min(depth, DEEPEST * free)
         d = contact_arm(reach, an, a, n)
         # what the moment of the elastic force is beyond that about the point where friction acts
         more_moment = mx - d[1] * gz + d[2] * gy, my - d[2] * gx + d[0] * gz, mz - d[0] * gy + d[1] * gx
@@ -169,11 +171,13 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
         across -= trail * turns
 
     # normal force
-    deflection = p[T.UNLOADED_RADIUS] - reach
     if not sharp:
-        spring_load = law.spring_of(p, deflection, cosine)
-        pressed = max(deflection, 0.0)
-        stored, gives = 0.5 * p[T.VERTICAL_STIFFNESS] * pressed * pressed, -max(spring_load, 0.0) * closing
+        free = formula.free_radius(p, spin)
+    deflection = free - reach
+    if not sharp:
+        push, stiffness, stored = formula.spring(p, deflection, spin)
+        spring_load = law.along_normal(push, cosine)
+        gives = -max(spring_load, 0.0) * closing
     load = spring_load + p[T.VERTICAL_DAMPING] * closing
     touches = deflection > 0.0 and load > 0.0
     if not touches:
@@ -183,7 +187,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     felt = camber if upright > LEAN else stands * camber
 
     # tyre
-    radius = effective_radius(p, max(deflection, 0.0))
+    radius = formula.rolling_radius(p, max(deflection, 0.0), load, spin)
     beyond = radius - reach
     if upright <= LEAN:
         # what a wheel that lies drags along the road is nearer to its axle; slip and torque must have the same arm
@@ -232,7 +236,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
 
     # tangent: normal stiffness and damping, slip against velocity and spin
     block = _WHEEL_BLOCK * w
-    stiff = p[T.VERTICAL_STIFFNESS] / (cosine * cosine) if touches else 0.0
+    stiff = stiffness / (cosine * cosine) if touches else 0.0
     damp = p[T.VERTICAL_DAMPING] if touches else 0.0
     n4, t4, s4 = (n[0], n[1], n[2], 0.0), (t[0], t[1], t[2], -radius), (s[0], s[1], s[2], 0.0)
     for i in range(4):

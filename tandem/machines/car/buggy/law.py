@@ -11,7 +11,6 @@ from math import sqrt
 from sync.compile.jit import inner
 from tandem.machines.car.buggy.description import P
 from tandem.machines.car.buggy.slots import FRAME, FRAMES, STOP_SHARES, STOPS
-from tandem.machines.car.tyres.keys import T
 from tandem.multibody.natural.elements import half_reciprocal
 from tandem.multibody.spatial import cross, dot
 
@@ -83,9 +82,9 @@ def carried(v, w, d):
 
 
 @inner
-def spring_of(p, deflection, cosine):
-    """Force of a tyre's vertical spring along the normal."""
-    return p[T.VERTICAL_STIFFNESS] * deflection * (1.0 / cosine)
+def along_normal(push, cosine):
+    """Of the force of a tyre's vertical spring, which is in the plane of its wheel."""
+    return push * (1.0 / cosine)
 
 
 @inner

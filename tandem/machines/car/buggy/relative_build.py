@@ -168,6 +168,8 @@ def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:
     for k, key in enumerate(("tyre_front", "tyre_rear")):
         if numbers[slots.TYRES + slots.TYRE * k + T.TURN_SLIP] > 0.0:
             wrong.append(f"{key}: turn slip is not served in relative coordinates")
+        if numbers[slots.TYRES + slots.TYRE * k + T.VERSION] > 0.0:
+            wrong.append(f"{key}: MF 6 is not served in relative coordinates")
     if wrong:
         right = 'formulation = "natural" serves it'
         raise ConfigError("\n".join(f'{path}: formulation = "relative": {what}; {right}' for what in wrong))

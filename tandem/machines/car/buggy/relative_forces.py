@@ -128,7 +128,7 @@ def slip(p, n, t, s, d, cosine, deflection, a, v, b):
     """Load, speeds along and across: of a wheel that stands so, whose centre has velocity v and whose axle turns with
     rate b."""
     u = law.carried(v, cross(a, b), d)
-    load = law.spring_of(p, deflection, cosine) - p[T.VERTICAL_DAMPING] * dot(u, n)
+    load = law.along_normal(p[T.VERTICAL_STIFFNESS] * deflection, cosine) - p[T.VERTICAL_DAMPING] * dot(u, n)
     return load, dot(u, t), dot(u, s)
 
 

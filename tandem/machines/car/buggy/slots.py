@@ -4,7 +4,7 @@ integers. Nothing here is compiled."""
 from tandem.machines.car.buggy import brake_parameters, driveline_parameters
 from tandem.machines.car.buggy.bodies import BODY_POINTS
 from tandem.machines.car.buggy.description import PARAMETERS, WHEEL, P
-from tandem.machines.car.tyres.keys import OF_CARS
+from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.transient import OUTPUTS
 from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
 
@@ -34,7 +34,7 @@ FRAMES = 16  # reciprocal metric (9) and axle (3) in the basis of each knuckle; 
 FRAME = 12
 BODY = FRAMES + 4 * FRAME + 9  # points of body and roll cage from the centre of gravity, in the chassis' vectors
 TYRES = BODY + 3 * BODY_POINTS
-TYRE = OF_CARS
+TYRE = len(T)
 ROAD = TYRES + 2 * TYRE
 
 # states of the elements, and what is left behind them

@@ -26,7 +26,7 @@ from sync.compile.array_types import read_only
 from sync.compile.jit import kernel
 from tandem.machines.car.buggy import slots
 from tandem.machines.car.buggy.description import WHEEL, P, V, W
-from tandem.machines.car.tyres.magic_formula import evaluate
+from tandem.machines.car.tyres.formula import evaluate
 from tandem.multibody.ground.surface import surface
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py

@@ -143,5 +143,4 @@ DERIVED_6 = (
 )
 
 # those of MF 5.2 come first: what MF 6 adds moves none of them
-OF_CARS = len(NUMBERS) + len(DERIVED)  # so many of the first are what a car's kernels read
 T = places("T", (*NUMBERS, *DERIVED, *(key for key in NUMBERS_6 if key not in NUMBERS), *DERIVED_6))

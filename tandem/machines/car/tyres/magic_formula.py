@@ -1,7 +1,7 @@
 """Steady-state forces and moments of a tyre: the Magic Formula of PAC2002 and MF-Tyre 5.2.
 
 Promises
-- `steady` gives finite numbers for any finite input: load, slips, camber, friction, forwards and backwards.
+- `evaluate` gives finite numbers for any finite input: load, slips, camber, friction, forwards and backwards.
 - No load, no force. Coefficients are those of a load within the file's range; outside it, forces and moments are
   proportional to the load, so they fall to zero with it.
 - A tyre of the right side is the mirror image of one of the left to the last bit.
@@ -41,10 +41,7 @@ of combined slip, t pneumatic trail, M_r residual moment, df relative departure 
 
 from math import atan, copysign, cos, exp, sin, sqrt
 
-from numba import float64, types
-
-from sync.compile.array_types import CONSTANTS
-from sync.compile.jit import inner, kernel
+from sync.compile.jit import inner
 from tandem.machines.car.tyres import turn_slip
 from tandem.machines.car.tyres.keys import T
 
@@ -56,6 +53,7 @@ LEAST_LOAD, MOST_LOAD = 1e-200, 1e9  # N; of the least one, forces over half axe
 MOST_SLIP = 1e4
 MOST_SPEED = 1e3  # m/s
 LEAST_FACTOR = 0.1  # what camber leaves of friction and stiffness
+LEAST_RELAXATION = 0.1  # of the radius: what a file without relaxation lengths gets, so that the tyre can stand
 
 
 @inner
@@ -85,7 +83,8 @@ def weight(B, C, E, x, S):
 
 @inner
 def peaks(p, f, g, mu):
-    """See `capacity`; for any kind of number (multibody/relative/dual.py)."""
+    """Peak forces Dx, Dy and slip stiffnesses Kx > 0, Ky < 0 at a load f within the file's range and camber g; for any
+    kind of number (multibody/relative/dual.py)."""
     Fz0 = p[T.NOMINAL_LOAD]
     df = f / Fz0 - 1.0
     gx, gy = g * p[T.LGAX], g * p[T.LGAY]
@@ -97,10 +96,17 @@ def peaks(p, f, g, mu):
     return Dx, Dy, Kx, Ky * max(1.0 - p[T.PKY3] * abs(gy), LEAST_FACTOR)
 
 
-@kernel(types.UniTuple(float64, 4)(CONSTANTS, *[float64] * 3), **OPTIONS)
-def capacity(p, f, g, mu):
-    """Peak forces Dx, Dy and slip stiffnesses Kx > 0, Ky < 0 at a load f within the file's range and camber g."""
-    return peaks(p, f, g, mu)
+@inner
+def relaxation(p, f, g):
+    """Relaxation lengths at a load f within the file's range and camber g."""
+    df = f / p[T.NOMINAL_LOAD] - 1.0
+    R0 = p[T.UNLOADED_RADIUS]
+    r = f / (p[T.PTY2] * p[T.NOMINAL_LOAD])
+    sx = (p[T.PTX1] + p[T.PTX2] * df) * exp(p[T.PTX3] * df) * f / p[T.NOMINAL_LOAD] * R0 * p[T.LSGKP]
+    sy = p[T.PTY1] * (2.0 * r / (1.0 + r * r)) * R0 * p[T.LFZO] * p[T.LSGAL]  # sin(2 atan(r))
+    sy *= 1.0 - p[T.PKY3] * abs(g * p[T.LGAY])
+    least = LEAST_RELAXATION * R0
+    return max(sx, least), max(sy, least)
 
 
 # long: the formulae of the source, line by line
@@ -217,30 +223,10 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u, turning, phi):
     return ratio * Fx, mirrored * Fy, mirrored * Mx, ratio * My, mirrored * Mz, ratio * Nx, ratio * Ny
 
 
-@kernel(types.UniTuple(float64, 5)(CONSTANTS, *[float64] * 7), **OPTIONS)
-def steady(p, fz, kappa, ta, gamma, mu, side, u):
-    """Fx, Fy, Mx, My, Mz in steady rolling straight ahead."""
-    Fx, Fy, Mx, My, Mz, _, _ = evaluate(p, fz, kappa, ta, gamma, mu, side, u, p[T.TURN_SLIP] > 0.0, 0.0)
-    return Fx, Fy, Mx, My, Mz
-
-
-@kernel(types.UniTuple(float64, 5)(CONSTANTS, *[float64] * 8), **OPTIONS)
-def steady_turning(p, fz, kappa, ta, gamma, mu, side, u, phi):
-    """The same with turn slip phi = psi' / |V|, 1/m, whatever the file asks for."""
-    Fx, Fy, Mx, My, Mz, _, _ = evaluate(p, fz, kappa, ta, gamma, mu, side, u, True, phi)
-    return Fx, Fy, Mx, My, Mz
-
-
 @inner
 def rolling_radius(p, deflection):
-    """See `effective_radius`; for any kind of number."""
+    """Rolling radius r_e = v_x / omega of the free wheel at a vertical deflection."""
     nominal = p[T.FNOMIN] / p[T.VERTICAL_STIFFNESS]
     d = max(deflection, 0.0) / nominal
     R0 = p[T.UNLOADED_RADIUS]
     return clip(R0 - nominal * (p[T.DREFF] * atan(p[T.BREFF] * d) + p[T.FREFF] * d), 0.5 * R0, R0)
-
-
-@kernel(float64(CONSTANTS, float64), **OPTIONS)
-def effective_radius(p, deflection):
-    """Rolling radius r_e = v_x / omega of the free wheel at a vertical deflection."""
-    return rolling_radius(p, deflection)

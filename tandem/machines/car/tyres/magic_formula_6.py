@@ -20,21 +20,18 @@ Decisions
 
 from math import atan, copysign, cos, exp, log, sin, sqrt
 
-from numba import boolean, float64, types
-
-from sync.compile.array_types import CONSTANTS
-from sync.compile.jit import inner, kernel
+from sync.compile.jit import inner
 from tandem.machines.car.tyres import turn_slip
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import (
     LEAST_FACTOR,
     LEAST_FRICTION,
     LEAST_LOAD,
+    LEAST_RELAXATION,
     MOST_FRICTION,
     MOST_LOAD,
     MOST_SLIP,
     MOST_SPEED,
-    OPTIONS,
     ROLLING,
     bend,
     clip,
@@ -42,11 +39,9 @@ from tandem.machines.car.tyres.magic_formula import (
     weight,
 )
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 _LEAST_SINE = 1e-3
 _LEAST_PRESSED = 1e-12  # m
 _LEAST_EFFECT = 0.1  # of speed and slip forces on stiffness
-LEAST_RELAXATION = 0.1  # of the radius
 
 
 @inner
@@ -236,14 +231,6 @@ def evaluate_6(p, fz, kappa, ta, gamma, mu, side, u, turning, phi, dpi):
     return ratio * Fx, mirrored * Fy, mirrored * Mx, ratio * My, mirrored * Mz, ratio * Nx, ratio * Ny
 
 
-@kernel(types.UniTuple(float64, 5)(CONSTANTS, *[float64] * 7, boolean, float64, float64), **OPTIONS)
-def steady_6(p, fz, kappa, ta, gamma, mu, side, u, turning, phi, pressure):
-    """Fx, Fy, Mx, My, Mz in steady rolling at an inflation pressure (0: the file's); with turn slip where `turning`."""
-    dpi = departure(p, pressure)
-    Fx, Fy, Mx, My, Mz, _, _ = evaluate_6(p, fz, kappa, ta, gamma, mu, side, u, turning, phi, dpi)
-    return Fx, Fy, Mx, My, Mz
-
-
 @inner
 def relaxation_6(p, f, g, dpi):
     """Relaxation lengths at a load f within the file's range: slip stiffness over that of the carcass; without one in
@@ -319,31 +306,3 @@ def normal_load(p, radius, omega, gamma, Fx, Fy, dpi):
     effect = 1.0 + p[T.Q_V2] * abs(omega) * R0 / p[T.LONGVL] - along - aside
     d = depth / R0
     return max(effect, _LEAST_EFFECT) * (1.0 + p[T.PFZ1] * dpi) * (stiff + p[T.Q_FZ2] * d) * d * Fz0
-
-
-@kernel(float64(CONSTANTS, *[float64] * 6), **OPTIONS)
-def load_at(p, radius, omega, gamma, Fx, Fy, pressure):
-    return normal_load(p, radius, omega, gamma, Fx, Fy, departure(p, pressure))
-
-
-@kernel(types.UniTuple(float64, 5)(CONSTANTS, *[float64] * 6), **OPTIONS)
-def heights(p, load, omega, gamma, Fx, Fy, pressure):
-    """Free, loaded and rolling radius, and both relaxation lengths, at a load."""
-    dpi = departure(p, pressure)
-    high = free_radius(p, omega)
-    low = 0.5 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if normal_load(p, middle, omega, gamma, Fx, Fy, dpi) > load:
-            low = middle
-        else:
-            high = middle
-    f = clip(load, p[T.LOW_LOAD], p[T.HIGH_LOAD])
-    sx, sy = relaxation_6(p, f, clip(gamma, p[T.CAMMIN], p[T.CAMMAX]), dpi)
-    return free_radius(p, omega), 0.5 * (low + high), rolling_radius_6(p, load, omega, dpi), sx, sy
-
-
-@kernel(types.UniTuple(float64, 4)(CONSTANTS, *[float64] * 4), **OPTIONS)
-def capacity_6(p, f, g, mu, pressure):
-    """As `capacity` of magic_formula.py."""
-    return peaks_6(p, f, g, departure(p, pressure), mu)

@@ -179,8 +179,6 @@ def vector_from(sources: Any, key: str, tolerant: bool = False) -> np.ndarray:
     tir = _parse(sources.files[key], name, tolerant)
     if tir.lacks:
         raise ConfigError("\n".join(tir.remarks))
-    if tir.version in _SIX.values():
-        raise ConfigError(f"{name}: is of {tir.version}; here it must be of PAC2002 or MF 5.2")
     if tir.remarks:
         warnings.warn("\n".join(tir.remarks), AsPublished, stacklevel=3)
     if tir["PTX3"] and tir.version not in _SIX.values():
@@ -188,6 +186,20 @@ def vector_from(sources: Any, key: str, tolerant: bool = False) -> np.ndarray:
         text = f"{name}: PTX3 = {tir['PTX3']:g}: its sign is taken as {why[1]}, {why[0]}"
         warnings.warn(f"{text}; programs differ in it (docs/tyres.md)", SignOfPTX3, stacklevel=3)
     return tyre_vector(tir)
+
+
+def inflated(p: np.ndarray, pressure: float, key: str) -> np.ndarray:
+    """The vector of a tyre at another inflation pressure than its file's; `key` says who asks for it."""
+    if not p[T.VERSION] > 0.0:
+        raise ConfigError(f"{key} = {pressure:g}: its tyre is of MF 5.2, which knows no pressure; it must be 0")
+    low, high = p[T.LOW_PRESSURE], p[T.HIGH_PRESSURE]
+    if not low <= pressure <= high:
+        raise ConfigError(
+            f"{key} = {pressure:g}: must be within {low:g} and {high:g} Pa, those of its tyre's file, or 0"
+        )
+    other = p.copy()
+    other[T.INFLPRES] = pressure
+    return other
 
 
 def tyre_vector(tir: Tir, lacking: bool = False) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 Promises
 - One law from standstill to any speed, forwards and backwards, for a rolling, locked or spinning wheel.
-- In steady rolling the forces are those of `magic_formula.steady`.
+- In steady rolling the forces are those of `steady.steady`.
 - A standing tyre is a damped spring with friction: it holds without creep below the friction limit, whatever shakes
   it.
 - Damping of the standing tyre never takes the force out of the friction ellipse, or farther out of it than the formula
@@ -53,14 +53,14 @@ The states are e, and v_s and V m / sigma of the last instant, which the step ne
 same three.
 """
 
-from math import atan, exp, sqrt
+from math import atan, sqrt
 
 from numba import boolean, float64, int64, void
 
 from sim_service.contract.machine import places
 from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import inner, kernel
-from tandem.machines.car.tyres import turn_slip
+from tandem.machines.car.tyres import formula, turn_slip
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import (
     LEAST_FRICTION,
@@ -71,6 +71,7 @@ from tandem.machines.car.tyres.magic_formula import (
     clip,
     evaluate,
     peaks,
+    relaxation,
 )
 
 # fmt: off
@@ -93,23 +94,9 @@ DAMPING_TIME = 0.025  # s; damping per stiffness of the standing tyre: a car roc
 
 V_LOW = 0.5  # m/s; slower, slip while sliding is related to this
 DAMPED_BELOW = 2.0  # m/s; as in the single-track car
-LEAST_RELAXATION = 0.1  # of the radius: what a file without relaxation lengths gets, so that the tyre can stand
 LOCKED = 10.0  # the wheel counts as locked as soon as it turns this much slower than it travels
 MOST_ITERATIONS = 12  # two to four are usual
 STILL = 1e-30  # m; keeps denormal numbers away
-
-
-@kernel(**OPTIONS)
-def relaxation(p, f, g):
-    """Relaxation lengths at a load f within the file's range and camber g."""
-    df = f / p[T.NOMINAL_LOAD] - 1.0
-    R0 = p[T.UNLOADED_RADIUS]
-    r = f / (p[T.PTY2] * p[T.NOMINAL_LOAD])
-    sx = (p[T.PTX1] + p[T.PTX2] * df) * exp(p[T.PTX3] * df) * f / p[T.NOMINAL_LOAD] * R0 * p[T.LSGKP]
-    sy = p[T.PTY1] * (2.0 * r / (1.0 + r * r)) * R0 * p[T.LFZO] * p[T.LSGAL]  # sin(2 atan(r))
-    sy *= 1.0 - p[T.PKY3] * abs(g * p[T.LGAY])
-    least = LEAST_RELAXATION * R0
-    return max(sx, least), max(sy, least)
 
 
 # long: plain numbers, for any kind of them: floats, or numbers with derivatives
@@ -238,8 +225,8 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
     f = clip(fz, p[T.LOW_LOAD], p[T.HIGH_LOAD])
     g = clip(side * p[T.MIRROR] * gamma, p[T.CAMMIN], p[T.CAMMAX])
     mu = clip(mu, LEAST_FRICTION, MOST_FRICTION)
-    Dx, Dy, Kx, Ky = peaks(p, f, g, mu)
-    sigx, sigy = relaxation(p, f, g)
+    Dx, Dy, Kx, Ky = formula.peaks(p, f, g, mu)
+    sigx, sigy = formula.relaxation(p, f, g)
     V = min(abs(vx), LOCKED * abs(u))
     phi = d = rt = twisting = left = 0.0
     if turning:
@@ -288,7 +275,7 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
     sx, sy = m * e1x / sigx, m * e1y / sigy
 
     # force of the formula, damping, friction limit
-    Fx, Fy, Mx, My, Mz, Nx, Ny = evaluate(p, fz, sx, -sy, gamma, mu, side, u, turning, phi)
+    Fx, Fy, Mx, My, Mz, Nx, Ny = formula.evaluate(p, fz, sx, -sy, gamma, mu, side, u, turning, phi)
     most_over = max((Fx / Nx) ** 2 + (Fy / Ny) ** 2, 1.0)
     ratio = min(fz, MOST_LOAD) / f
     kx, ky = ratio * Kx / sigx, ratio * abs(Ky) / sigy
@@ -326,8 +313,8 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
 def at_instant(p, fz, vx, vy, u, gamma, mu, side, ex, ey):
     """Fx, Fy, Mx, My, Mz, de/dt (2) at deflections e, and whether the patch holds; without turn slip.
 
-    What `tyre` gives for a step of zero, without the search for a deflection that is known. fz is positive. For any
-    kind of number (multibody/relative/dual.py): so the law gives its own derivatives.
+    What `tyre` gives of MF 5.2 for a step of zero, without the search for a deflection that is known. fz is positive.
+    For any kind of number (multibody/relative/dual.py): so the law gives its own derivatives.
     """
     vx = clip(vx, -MOST_SPEED, MOST_SPEED)
     vsy = clip(vy, -MOST_SPEED, MOST_SPEED)

@@ -22,7 +22,7 @@ import numpy as np
 from tandem.machines.car.buggy.analysis.car import GRAVITY
 from tandem.machines.car.buggy.analysis.steady import tyre_roll_stiffness, wheel_lean
 from tandem.machines.car.studies.iso.vehicle import Vehicle
-from tandem.machines.car.tyres.magic_formula import steady
+from tandem.machines.car.tyres.steady import steady
 
 _SMALL = 1e-5
 _ROUNDS = 8  # loads, lean and side forces depend on each other; each round gains two digits

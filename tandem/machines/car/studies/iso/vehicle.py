@@ -23,7 +23,7 @@ from tandem.machines.car.studies.vehicle.parameters import (
     standing_corners,
 )
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.magic_formula import capacity, effective_radius, steady
+from tandem.machines.car.tyres.steady import capacity, effective_radius, steady
 
 STEP_S = 5e-3  # s, of every manoeuvre
 
@@ -73,7 +73,7 @@ class Vehicle:
 
     def rolling_radius(self, axle: int, load: float) -> float:
         p = self.tyres[axle]
-        return float(effective_radius(p, load / p[T.VERTICAL_STIFFNESS]))
+        return float(effective_radius(p, load))
 
     def altered(self, changed: dict[str, float]) -> "Vehicle":
         return made_vehicle(self.name, self.sources, self.changed | changed, self.step_errors)

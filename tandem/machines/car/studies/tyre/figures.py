@@ -8,11 +8,9 @@ import numpy as np
 from tandem.machines.car.studies.tyre.fit import forces, left, opened
 from tandem.machines.car.studies.tyre.rows import Rows
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.magic_formula import capacity, effective_radius
-from tandem.machines.car.tyres.magic_formula_6 import capacity_6, heights
 from tandem.machines.car.tyres.many import FX, FY, MX, MZ
+from tandem.machines.car.tyres.steady import capacity, effective_radius, relaxation
 from tandem.machines.car.tyres.tir import Tir, tyre_vector
-from tandem.machines.car.tyres.transient import relaxation
 
 _COLUMNS = {"fy": FY, "fx": FX, "mz": MZ, "mx": MX}
 _STRAIGHT = 0.02  # of slip: what is more is combined slip
@@ -22,23 +20,17 @@ BINS = 4
 def key_figures(tir: Tir) -> dict[str, Any]:
     """Without those of the wheel's height where the file has no stiffness."""
     p = tyre_vector(tir, lacking=True)
-    six = p[T.VERSION] > 0.0
     rows = []
     for share in (0.5, 1.0, 1.5):
         load = float(np.clip(share * p[T.NOMINAL_LOAD], p[T.LOW_LOAD], p[T.HIGH_LOAD]))
-        Dx, Dy, Kx, Ky = capacity_6(p, load, 0.0, 1.0, 0.0) if six else capacity(p, load, 0.0, 1.0)
+        Dx, Dy, Kx, Ky = capacity(p, load, 0.0, 1.0)
         row: dict[str, float | None] = {
             "load": load, "friction_x": Dx / load, "friction_y": Dy / load, "stiffness_x": Kx / load,
             "stiffness_y": -Ky / load, "radius": None, "relaxation_x": None, "relaxation_y": None,
         }  # fmt: skip
-        if six:
-            height = heights(p, load, 0.0, 0.0, 0.0, 0.0, 0.0)
-            sigma, radius = height[3:], height[2]
-        else:
-            sigma, radius = relaxation(p, load, 0.0), effective_radius(p, load / p[T.VERTICAL_STIFFNESS])
-        row |= {"relaxation_x": sigma[0], "relaxation_y": sigma[1]}
+        row["relaxation_x"], row["relaxation_y"] = relaxation(p, load, 0.0)
         if not tir.lacks:
-            row["radius"] = radius
+            row["radius"] = effective_radius(p, load)
         rows.append(row)
     return {
         "name": tir.name, "version": tir.version, "side": "left" if tir.side > 0.0 else "right",

@@ -21,8 +21,7 @@ from tandem.machines.car.buggy.bodies import FRONT, REAR
 from tandem.machines.car.buggy.build import Assembled, assemble
 from tandem.machines.car.buggy.description import PARAMETERS
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.magic_formula import steady
-from tandem.machines.car.tyres.transient import relaxation
+from tandem.machines.car.tyres.steady import relaxation, steady, stiffness
 
 AXLES = ("front", "rear")
 _SMALL = 1e-5  # rad, of the differences that give the slopes of the tyre
@@ -70,7 +69,7 @@ def analysis_table(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) ->
         axle: {
             "free_radius": float(p[T.UNLOADED_RADIUS]),
             "loaded_radius_design": v[f"{axle}_WC_z"],
-            "vertical_stiffness": float(p[T.VERTICAL_STIFFNESS]),
+            "vertical_stiffness": float(stiffness(p)),
             "vertical_damping": float(p[T.VERTICAL_DAMPING]),
         }
         for axle, p in zip(AXLES, tyres, strict=True)
@@ -139,7 +138,7 @@ def linear_tyre(p: np.ndarray, grip: float, load: float) -> Tyre:
         cornering=lambda at: -slope(at, _SMALL, 0.0, 1),
         camber=lambda at: -slope(at, 0.0, _SMALL, 1),
         aligning=lambda at: slope(at, _SMALL, 0.0, 4),
-        stiffness=float(p[T.VERTICAL_STIFFNESS]),
+        stiffness=float(stiffness(p)),
         damping=float(p[T.VERTICAL_DAMPING]),
         relaxation=float(relaxation(p, within, 0.0)[1]),
     )

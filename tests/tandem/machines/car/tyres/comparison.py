@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tandem.machines.car.tyres.magic_formula import steady, steady_turning
+from tandem.machines.car.tyres.steady import steady, steady_turning
 from tandem.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector
 from tests.tandem.machines.car.tyres.published import mirrored, published
 from tests.tandem.machines.car.tyres.samples import FULL, LEAST, SHIPPED, WIDE, written

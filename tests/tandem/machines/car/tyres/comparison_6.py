@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.magic_formula_6 import heights, load_at, steady_6
+from tandem.machines.car.tyres.steady import heights, load_at, steady_6
 from tandem.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector
 from tests.tandem.machines.car.tyres import published_6
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.magic_formula_6 import capacity_6, heights, steady_6
+from tandem.machines.car.tyres.steady import capacity_6, heights, steady_6
 from tandem.machines.car.tyres.tir import tyre_vector
 from tests.tandem.machines.car.tyres import published_6
 from tests.tandem.machines.car.tyres.comparison_6 import tyre, worst, worst_height

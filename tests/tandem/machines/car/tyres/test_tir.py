@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from sync.errors import ConfigError
 from tandem.machines.car.tyres.keys import NUMBERS, SECTIONS, T
-from tandem.machines.car.tyres.magic_formula import steady_turning
+from tandem.machines.car.tyres.steady import relaxation, steady_turning
 from tandem.machines.car.tyres.tir import MOST_BYTES, SignOfPTX3, parse_tir, read_tir, tyre_vector, vector_from
-from tandem.machines.car.tyres.transient import relaxation
 from tests.examples import few
 from tests.tandem.machines.car.tyres.samples import FULL, LEAST, SHIPPED, written
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sync.compile.array_copy import copy
 from sync.compile.jit import kernel
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.magic_formula import capacity, steady, steady_turning
+from tandem.machines.car.tyres.steady import capacity, relaxation, steady, steady_turning
 from tandem.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector
-from tandem.machines.car.tyres.transient import OUT, OUTPUTS, STATES, S, relaxation, tyre
+from tandem.machines.car.tyres.transient import OUT, OUTPUTS, STATES, S, tyre
 from tests.examples import few
 from tests.tandem.machines.car.tyres.samples import FULL, SHIPPED, written
 
