@@ -6,6 +6,7 @@ ages. What it estimates is compared with what was estimated on board, and with t
 smoothed as well (smoothing.py), in processes of their own if there are several.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from concurrent.futures import as_completed
 from pathlib import Path
@@ -207,51 +208,42 @@ def windows(
 
 
 def _rows(shown: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    names = list(shown)
-    rows = [(key.removeprefix("readings_"), *(f"{shown[n]['readings'][key]:.0f}" for n in names)) for key in COUNTED]
-    for what, label in (("mean_sigma", "standard deviation of"), ("rms_from_board", "from the record, rms, of")):
-        every = list(dict.fromkeys(q for n in names for q in shown[n][what]))
-        rows += [
-            (f"{label} {q}", *(f"{shown[n][what][q]:.4g}" if q in shown[n][what] else "" for n in names)) for q in every
-        ]
-    for q in list(dict.fromkeys(q for n in names for q in shown[n].get("errors", {}))):
-        rows.append((f"error, rms, of {q}", *(f"{shown[n]['errors'].get(q, float('nan')):.4g}" for n in names)))
-    for q in list(dict.fromkeys(q for n in names for q in shown[n].get("windows", {}))):
-        of_windows = [shown[n]["windows"].get(q) for n in names]
-        rows.append((
-            f"error of {q} in windows of {WINDOW_S:g} s, rms: median; worst",
-            *("" if w is None else f"{w['median']:.4g}; {w['worst']:.4g} at {w['worst_at_s']:g} s" for w in of_windows),
-        ))  # fmt: skip
-    for q in list(dict.fromkeys(q for n in names for q in shown[n]["supported"])):
-        rows.append((f"{q}", *(supported(shown[n]["supported"].get(q, 0.0)) for n in names)))
-    passes = {n: shown[n]["smoothed"] for n in names if "smoothed" in shown[n]}
-    for q in list(dict.fromkeys(q for one in passes.values() for q in one["sigma"])):
-        rows.append((f"smoothed: standard deviation of {q}", *(_of(passes, n, "sigma", q, "smoothed") for n in names)))
-    for q in list(dict.fromkeys(q for one in passes.values() for q in one["errors"])):
-        rows.append((f"smoothed: error, rms, of {q}", *(_of(passes, n, "errors", q, "smoothed") for n in names)))
-    for which in ("forward", "smoothed"):
-        for q in list(dict.fromkeys(q for one in passes.values() for q in one["nees"].get(which, {}))):
-            cells = (_nees(passes, n, which, q) for n in names)
-            rows.append((f"{'smoothed: ' * (which == 'smoothed')}NEES of {q}", *cells))
-    for q in list(dict.fromkeys(q for one in passes.values() for q in one["nis"])):
-        rows.append((f"mean NIS of {q}", *(_nis(passes, n, q) for n in names)))
-    return ("", *names), rows
+    """A column for each replay that is shown, a row for everything that one of them has."""
+
+    def number(value: float) -> str:
+        return f"{value:.4g}"
+
+    def at(*keys: str) -> list[dict[str, Any]]:
+        return [functools.reduce(lambda of, key: of.get(key, {}), keys, one) for one in shown.values()]
+
+    kinds: list[tuple[str, list[dict[str, Any]], Callable[[Any], str]]] = [
+        ("standard deviation of {}", at("mean_sigma"), number),
+        ("from the record, rms, of {}", at("rms_from_board"), number),
+        ("error, rms, of {}", at("errors"), number),
+        (f"error of {{}} in windows of {WINDOW_S:g} s, rms: median; worst", at("windows"), _windows),
+        ("{}", at("supported"), supported),
+        ("smoothed: standard deviation of {}", at("smoothed", "sigma"), lambda one: number(one["smoothed"])),
+        ("smoothed: error, rms, of {}", at("smoothed", "errors"), lambda one: number(one["smoothed"])),
+        ("NEES of {}", at("smoothed", "nees", "forward"), _nees),
+        ("smoothed: NEES of {}", at("smoothed", "nees", "smoothed"), _nees),
+        ("mean NIS of {}", at("smoothed", "nis"), _nis),
+    ]
+    rows = [(k.removeprefix("readings_"), *(f"{one[k]:.0f}" for one in at("readings"))) for k in COUNTED]
+    for label, columns, cell in kinds:
+        for name in dict.fromkeys(name for column in columns for name in column):
+            rows.append((label.format(name), *(cell(one[name]) if name in one else "" for one in columns)))
+    return ("", *shown), rows
 
 
-def _of(passes: dict[str, Any], name: str, what: str, quantity: str, which: str) -> str:
-    one = passes.get(name, {}).get(what, {}).get(quantity)
-    return "" if one is None else f"{one[which]:.4g}"
+def _windows(one: dict[str, float]) -> str:
+    return f"{one['median']:.4g}; {one['worst']:.4g} at {one['worst_at_s']:g} s"
 
 
-def _nis(passes: dict[str, Any], name: str, reading: str) -> str:
-    one = passes.get(name, {}).get("nis", {}).get(reading)
-    return "" if one is None else f"{one['mean']:.3f} ({one['low']:.3f} to {one['high']:.3f})"
+def _nis(one: dict[str, float]) -> str:
+    return f"{one['mean']:.3f} ({one['low']:.3f} to {one['high']:.3f})"
 
 
-def _nees(passes: dict[str, Any], name: str, which: str, quantity: str) -> str:
-    one = passes.get(name, {}).get("nees", {}).get(which, {}).get(quantity)
-    if one is None:
-        return ""
+def _nees(one: dict[str, float]) -> str:
     shares = f"{100 * one['inside']:.0f} % in, {100 * one['above']:.0f} above"
     return f"{one['mean']:.3g} ({one['low']:.3g} to {one['high']:.3g}: {shares})"
 
