@@ -134,6 +134,8 @@ _ESTIMATION = (
             "estimation.look_ahead:loop", 5, needs=_ALONE),
     Promise("look-ahead-replay", "Every recorded prediction is computed again to the bit.",
             "estimation.look_ahead:replay", 0.5),
+    Promise("identify-buggy", "Exact sensitivities identify the buggy in half of the time differences take.",
+            "estimation.identify:of_the_buggy", 3, needs=("package scipy",), quick={"rounds": 1}),
     Promise("identify", "Identified parameters are within the intervals that are stated.",
             "estimation.identify:identified", 6, needs=("package scipy",), drill={}),
 )  # fmt: skip
@@ -218,7 +220,7 @@ _OTHERS = (
             ("roads", "Measured roads are read as they say of themselves.", 0.3, ("real data",), {}),
             ("mf4", "Files of a CAN logger are read and decoded.", 0.3, ("real data",), {}),
             ("tyres", "Rows of a tyre rig are read with their units.", 0.1, ("real data",), {}),
-            ("bmw", "Launch and stop of an all-wheel drive car within 0.4 m/s rms, two parameters fitted.", 1,
+            ("bmw", "Launch of an all-wheel drive car within 0.4 m/s rms, two parameters fitted; its stop beside.", 1,
              ("real data", "package scipy"), {}),
         )
     ),

@@ -1,12 +1,13 @@
 """Parameters from measurements: Gauss–Newton on the weighted difference, and what the data say about the answer.
 
-Sensitivities are exact where the machine has a tangent (tandem/ensembles/many_tangents.py), eight parameters a run;
-elsewhere differences of whole runs, scaled by the ranges of the parameters. Both are made in threads. By differences
-the search takes one run a parameter at its begin and then learns from the runs that it makes anyhow (Broyden's rule),
-as long as these foretell each other; what it finds is judged by central differences, and searched on from while they
-promise more. The covariance is that of residuals as they are, correlated in time (tandem/ensembles/correlated.py),
-of the deviation given or left over, whichever is larger. A direction in the space of the parameters that the data
-confine to no better than half of a range is named, and its parameters get no interval.
+Sensitivities are exact where the machine has a tangent (tandem/ensembles/many_tangents.py), eight parameters a run, of
+those that are live; elsewhere differences of whole runs, scaled by the ranges of the parameters. Both are made in
+threads. The search takes them at its begin, of differences one run a parameter, and then learns from the runs that it
+makes anyhow (Broyden's rule), as long as these foretell each other; what it finds is judged by exact ones or central
+differences, and searched on from while they promise more. The covariance is that of residuals as they are, correlated
+in time (tandem/ensembles/correlated.py), of the deviation given or left over, whichever is larger. A direction in the
+space of the parameters that the data confine to no better than half of a range is named, and its parameters get no
+interval.
 
 Three kinds of intervals, each of 95 %: single (±1.96 deviations: each holds its value with 95 %), simultaneous (wider,
 by Bonferroni: all hold at once with at least 95 %), and the ellipsoid of all parameters, which holds them together with
@@ -35,14 +36,13 @@ _NORMAL_95 = 1.959963984540054
 _LOOSE = 0.5  # of a range: a deviation beyond is none that the data give
 _TAKES_PART = 0.2  # of a direction of length 1
 _CLOSE = 0.95  # correlation of two parameters that is worth a word
-_ROUGH = 1e-5  # tolerance of an answer that only the noise is found from
 _AT_ONCE = 8  # parameters in a run with derivatives
 _FORETOLD = 0.5  # of a change of the residual: so far a learnt Jacobian may be off
 _WORTH = 1e-5  # of chi-squared: a gain that is worth to search on
-_SEARCHES = 3  # at most, by what central differences promise
-_ROUGHER = 1e-3  # of the same, by differences
-_ENOUGH = 1e-6  # tolerance of a search by differences: how good it is central ones say
-_NEAR = 0.1  # of chi-squared: so near, the same central differences hold
+_SEARCHES = 3  # at most, by what these promise
+_ROUGH = 1e-3  # tolerance of an answer that only the noise is found from
+_ENOUGH = 1e-6  # tolerance of a search: how good it is central differences, or exact ones, say
+_NEAR = 0.1  # of chi-squared: so near, the same ones hold
 
 
 class NotEstimated(TandemError):
@@ -83,7 +83,7 @@ class Estimate:
     iterations: int = 0
     runs: int = 0
     message: str = ""
-    sensitivities: str = "differences"  # or exact
+    by_differences: tuple[str, ...] = ()  # parameters whose sensitivities are none of the steps themselves
     diverged: tuple[str, ...] = ()  # windows that were not fitted, in which the answer does not run
 
     @property
@@ -118,6 +118,12 @@ class Estimate:
             f"they are {self.blocks} pieces that are longer than the noise remembers, and it takes {LEAST_TO_HALVE};"
             " give more data"
         )
+
+    @property
+    def sensitivities(self) -> str:
+        if not self.by_differences:
+            return "exact"
+        return "differences" if len(self.by_differences) == len(self.problem.names) else "exact and differences"
 
     @property
     def joint_factor(self) -> float:
@@ -195,13 +201,17 @@ class _Model:
     def __post_init__(self) -> None:
         self._worker = Worker(self.problem.job)
         self.range = self.problem.high - self.problem.low
-        asked = self.problem.study.solver.sensitivities
-        if asked == "exact" and not self._worker.has_slopes:
+        asked, names = self.problem.study.solver.sensitivities, self.problem.names
+        self.exact = [] if asked == "differences" else self._worker.exact
+        if asked == "exact" and len(self.exact) < len(names):
             raise ConfigError(
                 f"{self.problem.job.where}: solver.sensitivities = 'exact': {self.problem.machine.name} has none by"
-                " these parameters; 'auto' and 'differences' work"
+                f" {', '.join(self.by_differences)}; 'auto' and 'differences' work"
             )
-        self.exact = asked != "differences" and self._worker.has_slopes
+
+    @property
+    def by_differences(self) -> tuple[str, ...]:
+        return tuple(name for k, name in enumerate(self.problem.names) if k not in self.exact)
 
     def predict(self, values: np.ndarray) -> list[dict[str, np.ndarray]]:
         """Of every window that is fitted. Raises TandemError where a run diverges."""
@@ -234,18 +244,20 @@ class _Model:
     def jacobian(self, values: np.ndarray, here: np.ndarray | None = None) -> np.ndarray:
         """Of the residual by the values in parts of their ranges. With the residual `here`, a run a parameter will do
         for differences."""
-        if not self.exact:
-            return self._by_differences(values, here)
-        found = self._by_tangents(values)
-        if not np.isfinite(found).all():  # a corner of a law that has no slope there
-            self.exact = False
-            return self._by_differences(values, here)
+        found = np.empty((len(self.residual(self.problem.measured, values)), len(values)))
+        if self.exact:
+            found[:, self.exact] = self._by_tangents(values)
+            if not np.isfinite(found[:, self.exact]).all():  # a corner of a law that has no slope there
+                self.exact = []
+        rest = [k for k in range(len(values)) if k not in self.exact]
+        if rest:
+            found[:, rest] = self._by_differences(values, rest, here)
         return found
 
     def _by_tangents(self, values: np.ndarray) -> np.ndarray:
         """A run for every eight parameters of every record, all at once."""
-        n, cases = len(values), range(self.problem.fitted)
-        groups = [range(k, min(k + _AT_ONCE, n)) for k in range(0, n, _AT_ONCE)]
+        n, cases = len(self.exact), range(self.problem.fitted)
+        groups = [self.exact[k : k + _AT_ONCE] for k in range(0, n, _AT_ONCE)]
         asked = [(case, group) for case in cases for group in groups]
         self.runs += len(asked)
         with ThreadPoolExecutor(self.workers) as pool:
@@ -255,30 +267,31 @@ class _Model:
             of_case = made[case * len(groups) : (case + 1) * len(groups)]
             parts += [np.hstack([m[name] for m in of_case]) / self.sigmas[name] for name in self.problem.channels]
         given = list(self.problem.study.parameters.values())
-        priors = [np.eye(n)[k] / p.prior_sigma for k, p in enumerate(given) if p.prior_sigma is not None]
-        return np.asarray(np.vstack([*parts, *priors]) * self.range)
+        priors = [np.eye(len(given))[k] / p.prior_sigma for k, p in enumerate(given) if p.prior_sigma is not None]
+        priors = [row[self.exact] for row in priors]
+        return np.asarray(np.vstack([*parts, *priors]) * self.range[self.exact])
 
-    def _by_differences(self, values: np.ndarray, here: np.ndarray | None) -> np.ndarray:
-        """Two runs a parameter, or one, all at once."""
-        n, problem = len(values), self.problem
+    def _by_differences(self, values: np.ndarray, which: list[int], here: np.ndarray | None) -> np.ndarray:
+        """Two runs a parameter of these, or one, all at once."""
+        problem = self.problem
         step, each = problem.study.solver.step, 2 if here is None else 1
-        sides = np.tile(values, (each * n, 1))
-        for k in range(n):
+        sides = np.tile(values, (each * len(which), 1))
+        for at, k in enumerate(which):
             up = min(values[k] + step * self.range[k], problem.high[k])
             down = max(values[k] - step * self.range[k], problem.low[k])
             inwards = down if problem.high[k] - values[k] < step * self.range[k] else up
-            sides[each * k : each * (k + 1), k] = (up, down) if here is None else (inwards,)
+            sides[each * at : each * (at + 1), k] = (up, down) if here is None else (inwards,)
         with ThreadPoolExecutor(self.workers) as pool:
             found = list(pool.map(self._try, sides))
         columns = []
-        for k, name in enumerate(problem.names):
-            part = slice(each * k, each * (k + 1))
+        for at, k in enumerate(which):
+            part = slice(each * at, each * (at + 1))
             ends = [(side[k], r) for side, r in zip(sides[part], found[part], strict=True)]
-            good = [(at, r) for at, r in ends if r is not None]
+            good = [(end, r) for end, r in ends if r is not None]
             if len(good) < 2:  # one side diverges: the other, and here
                 here = self._try(values) if here is None else here
                 if here is None or not good:
-                    raise NotEstimated(f"{name}: the machine diverges on both sides of {values[k]:g}")
+                    raise NotEstimated(f"{problem.names[k]}: the machine diverges on both sides of {values[k]:g}")
                 good = [*good, (values[k], here)]
             (a, ra), (b, rb) = good
             columns.append((ra - rb) / (a - b) * self.range[k])
@@ -313,16 +326,16 @@ def estimate(
     model.sigmas = {name: sigma or _left_over(problem, before, name) for name, sigma in given.items()}
     values, message, after = problem.start, "not fitted: sensitivities at the start", list(before)
     search = _Search(optimize, model, progress)
-    tolerance = problem.study.solver.tolerance if model.exact else max(problem.study.solver.tolerance, _ENOUGH)
+    tolerance = max(problem.study.solver.tolerance, _ENOUGH)
     if not only_sensitivity:
         rounds = 1 if all(given.values()) else 3  # noise that is not given is found again with the answer
         for k in range(rounds):
-            rough = tolerance if k == rounds - 1 else max(_ROUGH if model.exact else _ROUGHER, tolerance)
+            rough = tolerance if k == rounds - 1 else max(_ROUGH, tolerance)
             values, message = search.from_here(values, rough)
             after = model.predict_once(values)
             search.weigh({name: sigma or _left_over(problem, after, name) for name, sigma in given.items()})
     jacobian = model.jacobian(values)
-    for _ in range(0 if only_sensitivity or model.exact else _SEARCHES):
+    for _ in range(0 if only_sensitivity else _SEARCHES):
         if not _promises_more(jacobian, model.residual(after, values), (values - problem.low) / model.range):
             break
         begun = (values - problem.low) / model.range
@@ -353,7 +366,7 @@ class _Search:
     model: _Model
     progress: Progress
     made: int = 0  # iterations
-    # place in parts of the ranges, residual and Jacobian there; not where sensitivities are exact
+    # place in parts of the ranges, residual and Jacobian there
     learnt: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def from_here(self, begin: np.ndarray, tolerance: float) -> tuple[np.ndarray, str]:
@@ -399,8 +412,6 @@ class _Search:
     def _jacobian(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
         model = self.model
         values = model.problem.low + x * model.range
-        if model.exact:
-            return model.jacobian(values, r)
         if self.learnt is not None:
             before, residual, found = self.learnt
             dx, change = x - before, r - residual
@@ -472,7 +483,7 @@ def _judged(
         problem, values, deviations, covariance / np.outer(root, root), combinations,
         tuple(problem.names[k] for k in held), dict(model.sigmas), before, after, influence, noises,
         root / np.sqrt(np.diag(white)), found.by_blocks, found.blocks, both, iterations, model.runs, message,
-        "exact" if model.exact else "differences",
+        model.by_differences,
     )  # fmt: skip
 
 

@@ -124,6 +124,7 @@ def summary(found: Estimate) -> dict[str, Any]:
         "joint_factor": found.joint_factor,
         "ellipsoid_factor": found.ellipsoid_factor,
         "sensitivities": found.sensitivities,
+        "by_differences": list(found.by_differences),
         "noise": found.sigmas,
         "rms_before": left_over(found, found.before),
         "rms_after": left_over(found, found.after),
@@ -203,8 +204,9 @@ def remarks(found: Estimate) -> list[str]:
         )
     if found.halves is None:
         out.append(f"the halves of the data are not compared: {found.not_halved}")
-    how = "exact, by the tangent of the step" if found.sensitivities == "exact" else "by differences of runs"
-    out.append(f"sensitivities: {how}")
+    how = {"exact": "exact, by the tangent of the step", "differences": "by differences of runs"}
+    both = f"exact, by the tangent of the step; of {', '.join(found.by_differences)} by differences of runs"
+    out.append(f"sensitivities: {how.get(found.sensitivities, both)}")
     return [*out, f"{found.iterations} iterations, {found.runs} runs; {found.message}"]
 
 

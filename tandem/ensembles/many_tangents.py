@@ -12,6 +12,7 @@ from numba import float64, int64, types
 from sim_service.bounds import within
 from sim_service.contract.machine import TABLES, TANGENT, Machine, Tangent
 from sync.compile.array_types import MATRIX, VECTOR, WORDS
+from sync.compile.build import ensure_for
 from sync.compile.jit import kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
@@ -62,10 +63,11 @@ def tangents(
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     by_params = np.zeros((len(params), LANES))
     by_params[which, np.arange(len(which))] = 1.0
-    by_state, by_work = _start_slopes(machine, params, which)
     machine.initial(state, params, machine.tables, work)
+    by_state, by_work = _start_slopes(machine, params, which, state, work)
     inputs, by_inputs = np.zeros(len(machine.inputs)), np.zeros(LANES * len(machine.inputs))
     log, slopes = np.zeros((len(rows), len(logged))), np.zeros((len(rows), LANES * len(logged)))
+    ensure_for(own.module)
     tangent = import_module(own.module).tangent
     made = run_tangents(
         tangent, state, by_state.ravel(), inputs, by_inputs, params.copy(), by_params.ravel(), work,
@@ -74,17 +76,16 @@ def tangents(
     return log, slopes.reshape(len(rows), len(logged), LANES)[:, :, : len(which)], int(made)
 
 
-def _start_slopes(machine: Machine, params: np.ndarray, which: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Of state and work at the start, by differences: most machines start where no parameter moves them."""
+def _start_slopes(
+    machine: Machine, params: np.ndarray, which: list[int], state: np.ndarray, work: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of state and work at the start, by differences: most machines start where no parameter moves them. So small ones
+    are as good from one side, and a car takes its time to come to rest."""
     by_state, by_work = np.zeros((len(machine.states), LANES)), np.zeros((machine.work_size, LANES))
     for lane, place in enumerate(which):
         step = _SHARE * max(abs(params[place]), 1e-3)
-        ends = []
-        for sign in (1.0, -1.0):
-            state, work, changed = np.zeros(len(machine.states)), np.zeros(machine.work_size), params.copy()
-            changed[place] += sign * step
-            machine.initial(state, changed, machine.tables, work)
-            ends.append((state, work))
-        by_state[:, lane] = (ends[0][0] - ends[1][0]) / (2.0 * step)
-        by_work[:, lane] = (ends[0][1] - ends[1][1]) / (2.0 * step)
+        there, room, changed = np.zeros(len(machine.states)), np.zeros(machine.work_size), params.copy()
+        changed[place] += step
+        machine.initial(there, changed, machine.tables, room)
+        by_state[:, lane], by_work[:, lane] = (there - state) / step, (room - work) / step
     return by_state, by_work

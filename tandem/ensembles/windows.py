@@ -151,7 +151,7 @@ class Recording(Protocol):
 class _Series:
     """The readings of a column, at their own instants: a cell without one has none."""
 
-    def __init__(self, path: Path, name: str, t: np.ndarray, values: np.ndarray):
+    def __init__(self, path: Path, name: str, t: np.ndarray, values: np.ndarray, step_s: float):
         if np.isinf(values).any():
             bad = int(np.flatnonzero(np.isinf(values))[0])
             raise ConfigError(f"{path}: column {name}, row {bad + 1}: {values[bad]}, not a finite number")
@@ -160,16 +160,16 @@ class _Series:
             raise ConfigError(f"{path}: column {name}: {there.sum()} of {len(there)} rows have a number; it takes two")
         self.t: np.ndarray = t if there.all() else t[there]
         self.values: np.ndarray = values if there.all() else values[there]
-        self._behind_gap = _wide(self.t)
+        self._behind_gap = _wide(self.t, step_s)
 
     def at(self, instants: np.ndarray) -> np.ndarray:
         return _between(self.t, self.values, self._behind_gap, instants)
 
 
-def _wide(t: np.ndarray) -> np.ndarray:
-    """Which samples come after a gap."""
+def _wide(t: np.ndarray, step_s: float) -> np.ndarray:
+    """Which samples come after a gap: for longer than usual, and longer than a step, there were none."""
     spacing = np.diff(t)
-    return np.concatenate([[False], spacing > _GAP * np.median(spacing)])
+    return np.concatenate([[False], spacing > max(_GAP * np.median(spacing), step_s)])
 
 
 class Table:
@@ -197,7 +197,7 @@ class Table:
         t = seconds * np.asarray(found.pop(TIME), np.float64)
         if len(t) < 2 or not (np.diff(t) > 0).all() or not np.isfinite(t).all():
             raise ConfigError(f"{path}: column {TIME} must rise, in seconds, with a number in every row")
-        self._series = {name: _Series(path, name, t, np.asarray(v, np.float64)) for name, v in found.items()}
+        self._series = {name: _Series(path, name, t, np.asarray(v, np.float64), step_s) for name, v in found.items()}
         self.first = max((float(s.t[0]) for s in self._series.values()), default=float(t[0]))
         self.last = min((float(s.t[-1]) for s in self._series.values()), default=float(t[-1]))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Tangent
+from sim_service.contract.machine import Machine, Tangent
 from sim_service.many_steps import for_many_steps
 from sim_service.registry import MachineFiles, make_machine
 from sync.errors import TandemError
@@ -66,20 +66,20 @@ class Worker:
     def log(self, case: int, values: Sequence[float]) -> Log:
         """Raises TandemError where the run comes to nothing."""
         changed = self.common | dict(zip(self.job.names, values, strict=True))
-        if self.live:
-            machine, params = self.machine, self.params_of(values)
-        else:
-            machine, params = make_machine(self.job.sources, changed)
+        machine, params = self._made_for(changed, values)
         # as many steps as the last run had, in each
         log = self.manoeuvre.run(for_many_steps(machine, self._steps * self.job.runs), params, changed, case)
         self._steps = log.steps
         return log
 
     @property
-    def has_slopes(self) -> bool:
-        """Whether a run's derivatives by its values can be had from the steps themselves."""
+    def exact(self) -> list[int]:
+        """Which of the values have derivatives of a run that come from the steps themselves: the live ones, of a
+        machine that has them."""
         alone = self.machine.stepping.one_at_a_time
-        return self.live and not alone and self.machine.of(Tangent) is not None and hasattr(self.manoeuvre, "slopes")
+        if alone or self.machine.of(Tangent) is None or not hasattr(self.manoeuvre, "slopes"):
+            return []
+        return [k for k, (_, live) in enumerate(self._places) if live]
 
     def slopes(self, case: int, values: Sequence[float], which: Sequence[int]) -> dict[str, np.ndarray]:
         """Of every logged channel by these of the values, at most eight: a row a step, a column a value.
@@ -87,9 +87,16 @@ class Worker:
         Raises TandemError where the run comes to nothing.
         """
         manoeuvre: Any = self.manoeuvre
+        machine, params = self._made_for(self.common | dict(zip(self.job.names, values, strict=True)), values)
         places = [self._places[k][0] for k in which]
-        found: dict[str, np.ndarray] = manoeuvre.slopes(self.machine, self.params_of(values), places, case)
+        machine = for_many_steps(machine, self._steps * self.job.runs)
+        found: dict[str, np.ndarray] = manoeuvre.slopes(machine, params, places, case)
         return found
+
+    def _made_for(self, changed: dict[str, float], values: Sequence[float]) -> tuple[Machine, np.ndarray]:
+        if self.live:
+            return self.machine, self.params_of(values)
+        return make_machine(self.job.sources, changed)
 
     def params_of(self, values: Sequence[float]) -> np.ndarray:
         """Parameters of a run, where all that vary are live."""

@@ -13,6 +13,7 @@ differences agree, and the pair is named.
 """
 
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,12 +28,19 @@ from tandem.offline.model import Parameters
 from verify.measure import Row, at_least, at_most, figure, holds, note
 
 CAR = CONFIGS / "vehicles" / "buggy_single_track.toml"
+BUGGY = CONFIGS / "vehicles" / "buggy.toml"
+LIVE = (  # of the buggy, and some that shape its mechanism
+    "front_spring_rate", "rear_spring_rate", "front_damper_rebound", "rear_damper_rebound", "grip", "drag_area",
+    "brake_front", "rack_travel_per_turn",
+)  # fmt: skip
+SHAPING = ("sprung_mass", "sprung_izz")
 STEP_S, SECONDS = 0.005, 40.0
 PARAMETERS = (
     "mass", "yaw_inertia", "cg_to_front", "cornering_front", "cornering_rear", "relaxation_y", "drag_area",
     "rolling_resistance", "brake_front", "steering_arm",
 )  # fmt: skip
 SIGMAS = {"vx": 0.05, "yaw_rate": 0.005, "ax": 0.1, "ay": 0.1}  # of a GNSS receiver and an inertial sensor
+OF_BUGGY = {**SIGMAS, "roll_rate": 0.005, "pitch_rate": 0.005}
 WITHIN = 0.15  # of the file's value: hidden values
 RANGE = 0.45  # and the range that is searched
 SINGLE = 1.959963984540054  # deviations
@@ -52,24 +60,30 @@ def inputs(seconds: float) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
-def measurement(file: Path, hidden: dict[str, float], random: np.random.Generator, seconds: float) -> None:
-    car = tandem.load_machine(CAR, hidden)
+def measurement(
+    file: Path, hidden: dict[str, float], random: np.random.Generator, seconds: float, of: Path = CAR,
+    sigmas: dict[str, float] = SIGMAS,
+) -> None:  # fmt: skip
+    car = tandem.load_machine(of, hidden)
     given = {name: values for name, values in inputs(seconds).items() if name in {q.name for q in car.inputs}}
     made = car.run(given, step_s=STEP_S)
     count = made.rows
     columns = {"t": STEP_S * np.arange(count + 1)}
     columns |= {name: np.append(values, values[-1]) for name, values in given.items()}
-    for name, sigma in SIGMAS.items():  # the value at the end of a step stands at that instant
+    for name, sigma in sigmas.items():  # the value at the end of a step stands at that instant
         columns[name] = np.concatenate([[0.0], made[name]]) + sigma * random.standard_normal(count + 1)
     table = np.column_stack(list(columns.values()))
     np.savetxt(file, table, fmt="%.17g", delimiter=",", header=",".join(columns), comments="")
 
 
-def study(file: Path, names: tuple[str, ...], known: dict[str, float] | None = None) -> dict[str, object]:
-    nominal = tandem.load_machine(CAR).parameters
+def study(
+    file: Path, names: tuple[str, ...], known: dict[str, float] | None = None, of: Path = CAR,
+    sigmas: dict[str, float] = SIGMAS,
+) -> dict[str, object]:  # fmt: skip
+    nominal = tandem.load_machine(of).parameters
     return {
-        "name": "car", "machine": str(CAR), "step_ms": 1e3 * STEP_S, "records": [str(file)],
-        "measured": {name: {"sigma": sigma} for name, sigma in SIGMAS.items()},
+        "name": "car", "machine": str(of), "step_ms": 1e3 * STEP_S, "records": [str(file)],
+        "measured": {name: {"sigma": sigma} for name, sigma in sigmas.items()},
         "set": known or {}, "parameters": {name: _range(nominal, name) for name in names},
     }  # fmt: skip
 
@@ -99,6 +113,42 @@ def identified(*, repetitions: int = 20, first_seed: int = 0, seconds: float = S
         known = {name: value for name, value in hidden.items() if name not in searched}
         pair = identify(study(file, searched, known))
     yield from judged(scores, distances, found, differences, [set(c.weights) for c in pair.combinations])
+
+
+def of_the_buggy(*, seconds: float = SECONDS, rounds: int = 2) -> Iterator[Row]:
+    """The eighteen-body car by exact sensitivities and by differences of runs, in turns."""
+    nominal, random = tandem.load_machine(BUGGY).parameters, np.random.default_rng(0)
+    hidden = {n: nominal[n] * random.uniform(1 - WITHIN, 1 + WITHIN) for n in (*LIVE, *SHAPING)}
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "measured.csv"
+        measurement(file, hidden, random, seconds, BUGGY, OF_BUGGY)
+        for names, least in ((LIVE, 2.0), ((*LIVE, *SHAPING), 0.0)):
+            known = {name: value for name, value in hidden.items() if name not in names}
+            costs: dict[str, list[float]] = {"auto": [], "differences": []}
+            found = {}
+            for _ in range(rounds):
+                for how, spent in costs.items():
+                    begun = time.process_time()
+                    found[how] = identify(
+                        {**study(file, names, known, BUGGY, OF_BUGGY), "solver": {"sensitivities": how}}
+                    )
+                    spent.append(time.process_time() - begun)
+            exact, differences = found["auto"], found["differences"]
+            of = f"{len(names)} parameters"
+            for how, spent in costs.items():
+                answer = found[how]
+                yield figure(f"{of}, {answer.sensitivities}: processor", min(spent), "s")
+                yield figure(f"{of}, {answer.sensitivities}: runs, iterations", f"{answer.runs}, {answer.iterations}")
+            shares = [b / a for a, b in zip(*costs.values(), strict=True)]
+            what = f"{of}: differences cost so many times as much, the least of {rounds}"
+            yield at_least(what, min(shares), least) if least else figure(what, min(shares))
+            if names is not LIVE:
+                yield figure(f"{of}: by differences all the same", ", ".join(exact.by_differences))
+            apart = np.abs((exact.values - differences.values) / exact.deviations).max()
+            yield at_most(f"{of}: by differences the answer is away by", apart, 0.01, "deviations")
+            truth = np.array([hidden[name] for name in names])
+            scores = np.abs((exact.values - truth) / exact.deviations)
+            yield at_most(f"{of}: the hidden values are away by, at most", scores.max(), 4.0, "deviations")
 
 
 def judged(

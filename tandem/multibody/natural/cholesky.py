@@ -78,9 +78,15 @@ def factorise(ints, work):
 @inner
 def solve(ints, work, b):
     """b becomes the solution of (L L^T) x = b."""
+    solve_by(ints, part(ints, work, P.FACTOR), part(ints, work, P.SOLVE), b)
+
+
+@inner
+def solve_by(ints, L, y, b):
+    """The same with the factor at hand, and room y for as many numbers of the kind of b."""
     order, first = part(ints, ints, P.ORDER), part(ints, ints, P.SUPER_COL)
     rows_ptr, row = part(ints, ints, P.SUPER_PTR), part(ints, ints, P.SUPER_ROW)
-    panel, L, y = part(ints, ints, P.SUPER_PANEL), part(ints, work, P.FACTOR), part(ints, work, P.SOLVE)
+    panel = part(ints, ints, P.SUPER_PANEL)
     for i in range(len(order)):
         y[i] = b[order[i]]
     count = len(first) - 1

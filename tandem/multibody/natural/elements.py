@@ -227,6 +227,12 @@ def rotor(x, v, p, f, k, c):
 @inner
 def evaluate_elements(ints, reals, work, hook, t, h, states, inputs):
     """Forces, stiffness and damping of all elements at their ports, from V and Vd."""
+    K, C = part(ints, work, P.PORT_K), part(ints, work, P.PORT_C)
+    evaluate_into(ints, reals, work, hook, t, h, states, inputs, K, C)
+
+
+@inner
+def evaluate_into(ints, reals, work, hook, t, h, states, inputs, K, C):
     form, v, vd = part(ints, ints, P.PORT_FORM), part(ints, work, P.V), part(ints, work, P.VD)
     x, xd = part(ints, work, P.X), part(ints, work, P.XD)
     for i in range(len(form)):
@@ -235,7 +241,6 @@ def evaluate_elements(ints, reals, work, hook, t, h, states, inputs):
     param_ptr, block = part(ints, ints, P.EL_PARAM), part(ints, ints, P.EL_BLOCK)
     source, params = part(ints, ints, P.EL_INPUT), part(ints, reals, P.PARAM)
     force, after = part(ints, work, P.PORT_FORCE), part(ints, work, P.ELEMENT_NEXT)
-    K, C = part(ints, work, P.PORT_K), part(ints, work, P.PORT_C)
     for i in range(len(force)):
         force[i] = 0.0
     for i in range(len(K)):

@@ -41,6 +41,13 @@ def borrowed(context, builder, kind, source, start, stop):
     return out._getvalue()
 
 
+def _view_of(context, builder, kind, array, start, stop):
+    """Of an array, or of what has views of its own: numbers with derivatives (relative/dual_vectors.py)."""
+    if not isinstance(kind, types.Array):
+        return kind.borrowed(context, builder, array, start, stop)
+    return borrowed(context, builder, kind, make_array(kind)(context, builder, array), start, stop)
+
+
 @intrinsic
 def view(typingctx, array, start, stop):
     """view(array, start, stop): array[start:stop] of a vector that outlives it, with 0 <= start <= stop <= its length.
@@ -49,9 +56,8 @@ def view(typingctx, array, start, stop):
     """
 
     def codegen(context, builder, signature, args):
-        source = make_array(signature.args[0])(context, builder, args[0])
         ends = [context.cast(builder, args[k], signature.args[k], types.intp) for k in (1, 2)]
-        return borrowed(context, builder, signature.args[0], source, *ends)
+        return _view_of(context, builder, signature.args[0], args[0], *ends)
 
     return array(array, start, stop), codegen
 
@@ -65,11 +71,10 @@ def part(typingctx, ints, array, which):
 
     def codegen(context, builder, signature, args):
         header = make_array(signature.args[0])(context, builder, args[0])
-        source = make_array(signature.args[1])(context, builder, args[1])
         intp = context.get_value_type(types.intp)
         at = builder.mul(context.cast(builder, args[2], signature.args[2], types.intp), intp(2))
         start = builder.sext(builder.load(builder.gep(header.data, [at])), intp)
         stop = builder.sext(builder.load(builder.gep(header.data, [builder.add(at, intp(1))])), intp)
-        return borrowed(context, builder, signature.args[1], source, start, stop)
+        return _view_of(context, builder, signature.args[1], args[1], start, stop)
 
     return array(ints, array, which), codegen

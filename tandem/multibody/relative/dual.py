@@ -249,6 +249,15 @@ def _d_exp(context, builder, v, out):
     return out
 
 
+def _d_log(context, builder, v, out):
+    return builder.fdiv(_DOUBLE(1.0), v)
+
+
+def _d_asin(context, builder, v, out):
+    square = builder.fsub(_DOUBLE(1.0), builder.fmul(v, v))
+    return builder.fdiv(_DOUBLE(1.0), _plain(context, builder, math.sqrt, square))
+
+
 def _d_sin(context, builder, v, out):
     return _plain(context, builder, math.cos, v)
 
@@ -266,7 +275,7 @@ def _d_neg(context, builder, v, out):
 
 
 _UNARY = {math.sqrt: _d_sqrt, math.atan: _d_atan, math.exp: _d_exp, math.sin: _d_sin, math.cos: _d_cos, abs: _d_abs,
-          operator.neg: _d_neg}  # fmt: skip
+          math.log: _d_log, math.asin: _d_asin, operator.neg: _d_neg}  # fmt: skip
 
 
 def _offer_unary(function, slope):
@@ -284,6 +293,28 @@ def _offer_unary(function, slope):
 
 for _function, _slope in _UNARY.items():
     _offer_unary(_function, _slope)
+
+
+def _offer_whole(function):
+    """Of a number a whole one, which has no slopes."""
+
+    @infer_global(function)
+    class Template(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, args, kws):
+            return signature(types.int64, DUAL) if len(args) == 1 and isinstance(args[0], _Dual) else None
+
+    @lower_builtin(function, _Dual)
+    def code(context, builder, sig, args):
+        v, _ = _parts(context, builder, sig.args[0], args[0])
+        if function is not int:
+            name = {math.floor: "llvm.floor.f64", round: "llvm.rint.f64"}[function]
+            kind = ir.FunctionType(_DOUBLE, [_DOUBLE])
+            v = builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [v])
+        return builder.fptosi(v, ir.IntType(64))
+
+
+for _function in (int, round, math.floor):
+    _offer_whole(_function)
 
 
 @infer_global(math.atan2)

@@ -2,6 +2,8 @@
 
     with_slopes(values, slopes)    a vector whose entry i is values[i] with the derivatives slopes[8 i : 8 i + 8]
 
+Of it there are slices, `view` and `part` (natural/views.py), len and size.
+
 `step.py_func`, compiled for such vectors instead of float64 ones, reads numbers with derivatives from them and writes
 such into them. Values are those of the plain step: the same operations in the same order, without a derivative in them.
 """
@@ -13,7 +15,8 @@ from numba import types
 from numba.core import cgutils
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, models, register_model
+from numba.cpython import slicing
+from numba.extending import intrinsic, make_attribute_wrapper, models, register_model
 from numba.np.arrayobj import make_array
 
 from tandem.multibody.relative.dual import _VECTOR, DUAL, LANES, _Dual, _make, _max, _min, _parts
@@ -22,7 +25,14 @@ _POINTER = types.CPointer(types.float64)
 
 
 class _DualVector(types.Type):  # type: ignore[misc]  # numba has no types
-    pass
+    def borrowed(self, context, builder, source, start, stop):
+        """Code for a view of it, as natural/views.py has them."""
+        given = cgutils.create_struct_proxy(self)(context, builder, source)
+        out = cgutils.create_struct_proxy(self)(context, builder)
+        out.v = builder.gep(given.v, [start])
+        out.d = builder.gep(given.d, [builder.mul(start, context.get_constant(types.intp, LANES))])
+        out.size = builder.sub(stop, start)
+        return out._getvalue()
 
 
 DUAL_VECTOR = _DualVector("dual8[:]")
@@ -31,7 +41,7 @@ DUAL_VECTOR = _DualVector("dual8[:]")
 @register_model(_DualVector)
 class _DualVectorModel(models.StructModel):  # type: ignore[misc]
     def __init__(self, dmm, fe_type):
-        super().__init__(dmm, fe_type, [("v", _POINTER), ("d", _POINTER)])
+        super().__init__(dmm, fe_type, [("v", _POINTER), ("d", _POINTER), ("size", types.intp)])
 
 
 @intrinsic
@@ -40,7 +50,9 @@ def with_slopes(typingctx, values, slopes):
 
     def codegen(context, builder, sig, args):
         out = cgutils.create_struct_proxy(DUAL_VECTOR)(context, builder)
-        out.v, out.d = (make_array(k)(context, builder, a).data for k, a in zip(sig.args, args, strict=True))
+        of, slopes = (make_array(k)(context, builder, a) for k, a in zip(sig.args, args, strict=True))
+        out.v, out.d = of.data, slopes.data
+        (out.size,) = cgutils.unpack_tuple(builder, of.shape)
         return out._getvalue()
 
     return DUAL_VECTOR(values, slopes), codegen
@@ -70,6 +82,36 @@ def _read(context, builder, sig, args):
     return _make(context, builder, builder.load(value), builder.load(slopes, align=8))
 
 
+@infer_global(operator.getitem)
+class _SliceTemplate(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args, kws):
+        right = len(args) == 2 and isinstance(args[0], _DualVector) and args[1] == types.slice2_type
+        return signature(args[0], *args) if right else None
+
+
+@lower_builtin(operator.getitem, _DualVector, types.slice2_type)
+def _slice(context, builder, sig, args):
+    given = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
+    ends = context.make_helper(builder, sig.args[1], args[1])
+    slicing.fix_slice(builder, ends, given.size)
+    return sig.args[0].borrowed(context, builder, args[0], ends.start, ends.stop)
+
+
+@infer_global(len)
+class _LengthTemplate(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args, kws):
+        right = len(args) == 1 and isinstance(args[0], _DualVector)
+        return signature(types.intp, args[0]) if right else None
+
+
+@lower_builtin(len, _DualVector)
+def _length(context, builder, sig, args):
+    return cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0]).size
+
+
+make_attribute_wrapper(_DualVector, "size", "size")
+
+
 @infer_global(operator.setitem)
 class _WriteTemplate(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args, kws):
@@ -83,6 +125,56 @@ def _write(context, builder, sig, args):
     v, d = _parts(context, builder, DUAL, args[2])
     builder.store(v, value)
     builder.store(d, slopes, align=8)
+    return context.get_dummy_value()
+
+
+class _Nowhere(types.Type):  # type: ignore[misc]
+    def borrowed(self, context, builder, source, start, stop):
+        return source
+
+
+NOWHERE = _Nowhere("nowhere")
+register_model(_Nowhere)(models.OpaqueModel)
+
+
+@intrinsic
+def nowhere(typingctx):
+    """A vector without entries, into which anything may be written: nothing is kept, and 0 is read."""
+
+    def codegen(context, builder, sig, args):
+        return context.get_dummy_value()
+
+    return NOWHERE(), codegen
+
+
+@infer_global(operator.getitem)
+class _ReadNothing(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args, kws):
+        right = len(args) == 2 and isinstance(args[0], _Nowhere) and _is_index(args[1])
+        return signature(types.float64, args[0], types.intp) if right else None
+
+
+@infer_global(operator.setitem)
+class _WriteNothing(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args, kws):
+        right = len(args) == 3 and isinstance(args[0], _Nowhere) and _is_index(args[1])
+        return signature(types.none, args[0], types.intp, args[2]) if right else None
+
+
+@infer_global(len)
+class _LengthOfNothing(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args, kws):
+        return signature(types.intp, args[0]) if len(args) == 1 and isinstance(args[0], _Nowhere) else None
+
+
+@lower_builtin(operator.getitem, _Nowhere, types.intp)
+@lower_builtin(len, _Nowhere)
+def _zero(context, builder, sig, args):
+    return context.get_constant(sig.return_type, 0)
+
+
+@lower_builtin(operator.setitem, _Nowhere, types.intp, types.Any)
+def _drop(context, builder, sig, args):
     return context.get_dummy_value()
 
 

@@ -28,6 +28,7 @@ from sim_service.contract.machine import (
     Reshape,
     Shown,
     Tables,
+    Tangent,
     Unrolling,
     index,
     tables,
@@ -381,6 +382,7 @@ def _machine(built: Assembled, path: str) -> Machine:
             DeviceCode(device),
             Unrolling(straight_code),
             Moving(start.GIVEN, partial(start.begin, system, path)),
+            Tangent("tandem.machines.car.buggy.tangent"),
         ),
     )
 

@@ -383,8 +383,37 @@ def decide(ints, car, memory, inputs, params, given, h):
     return torque
 
 
-@kernel(STEP, error_model="numpy")
-def step(state, inputs, params, tables, work, h):
+@inner
+def begin_step(ints, car, memory, inputs, params, numbers, given, h):
+    """What holds for a whole step, to `given`. Returns the driver's torque, and whether the speed is prescribed."""
+    at_speed = not isnan(inputs[prescribed.SPEED])
+    if not isnan(inputs[prescribed.ANGLE]) and params[P.steering_mode] < 0.5:
+        prescribed.steer(ints, car, memory[STEERING:SHIFT], inputs, params, numbers[slots.RACK_SIGN], h)
+    torque = decide(ints, car, memory, inputs, params, given, h)
+    if at_speed:
+        prescribed.drive(ints, car, memory[LAST:STEERING], inputs, params, numbers, given, h)
+    return torque, at_speed
+
+
+@inner
+def wheels_before(left):
+    return spinning(left, 0), spinning(left, 1), spinning(left, 2), spinning(left, 3)
+
+
+# long: a machine as flat arrays; a kernel takes no object
+@inner
+def end_step(places, ints, reals, car, memory, inputs, params, numbers, own, work, torque, at_speed, h):
+    """What follows the step of the core: the rest of a prescribed speed, and outputs."""
+    push = 0.0
+    if at_speed:
+        push = prescribed.correct(places, ints, reals, car, own, inputs, params, numbers, h)
+    write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
+    work[W.drive_force] += push
+
+
+@inner
+def make_step(state, inputs, params, tables, work, middle, h):
+    """The step; into `middle`, where there is room, the state that the core left."""
     places, reals = tables.ints, tables.floats
     ints = view(places, HEAD, len(places))
     car, memory = state[: places[SIZE]], state[places[SIZE] :]
@@ -394,16 +423,10 @@ def step(state, inputs, params, tables, work, h):
     numbers = view(reals, places[NUMBERS], len(reals))
 
     given = part(ints, own, Part.GIVEN)
-    at_speed = not isnan(inputs[prescribed.SPEED])
-    if not isnan(inputs[prescribed.ANGLE]) and params[P.steering_mode] < 0.5:
-        prescribed.steer(ints, car, memory[STEERING:SHIFT], inputs, params, numbers[slots.RACK_SIGN], h)
-    torque = decide(ints, car, memory, inputs, params, given, h)
-    if at_speed:
-        prescribed.drive(ints, car, memory[LAST:STEERING], inputs, params, numbers, given, h)
-
-    left = part(ints, car, Part.ELEMENT)
-    before = (spinning(left, 0), spinning(left, 1), spinning(left, 2), spinning(left, 3))
+    torque, at_speed = begin_step(ints, car, memory, inputs, params, numbers, given, h)
+    before = wheels_before(part(ints, car, Part.ELEMENT))
     parts = move(places, ints, reals, car, numbers, params, inputs, torque, memory, previous, own, h)
+    copy(middle, state)
     stand(places, ints, car, params, given, before, h)
     report = part(ints, own, Part.DIAGNOSTIC)
     burst = report[core.CAPPED] > 0.0 and report[core.ENERGY_RESIDUAL] > MOST_GAIN
@@ -411,17 +434,18 @@ def step(state, inputs, params, tables, work, h):
     lost = lost and finite(previous)  # a state that was not finite before is no step that went wrong, and must be seen
     if lost:
         stop_dead(places, ints, reals, state, car, memory, previous, own, h)
-    push = 0.0
-    if at_speed and not lost:
-        push = prescribed.correct(places, ints, reals, car, own, inputs, params, numbers, h)
-    write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
-    work[W.drive_force] += push
+    end_step(places, ints, reals, car, memory, inputs, params, numbers, own, work, torque, at_speed and not lost, h)
     work[W.parts] = parts
     if lost:
         for i in range(_OUTPUTS):
             if not isfinite(work[i]):
                 work[i] = 0.0
         work[W.capped] = 2.0
+
+
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, tables, work, h):
+    make_step(state, inputs, params, tables, work, view(work, 0, 0), h)
 
 
 @kernel(void(VECTOR, CONSTANTS, TABLES, VECTOR), error_model="numpy")

@@ -238,7 +238,8 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     block = _WHEEL_BLOCK * w
     stiff = stiffness / (cosine * cosine) if touches else 0.0
     damp = p[T.VERTICAL_DAMPING] if touches else 0.0
-    n4, t4, s4 = (n[0], n[1], n[2], 0.0), (t[0], t[1], t[2], -radius), (s[0], s[1], s[2], 0.0)
+    none = radius - radius  # of the kind that they are
+    n4, t4, s4 = (n[0], n[1], n[2], none), (t[0], t[1], t[2], -radius), (s[0], s[1], s[2], none)
     for i in range(4):
         for j in range(4):
             K[block + 4 * i + j] = stiff * n4[i] * n4[j]
@@ -524,6 +525,9 @@ def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
         roll_centre(0, given[P.front_roll_centre], x, params, after, f)
     if given[P.rear_roll_centre] != 0.0:
         roll_centre(1, given[P.rear_roll_centre], x, params, after, f)
+
+
+inner_hook = inner(hook.py_func)  # for other kinds of numbers: tangent.py
 
 
 def add_forces(car: Car, numbers: np.ndarray, given: np.ndarray) -> None:

@@ -20,6 +20,7 @@ from sim_service.contract.machine import (
     Quantity,
     Reshape,
     Tables,
+    Tangent,
     Unrolling,
     tables,
 )
@@ -95,8 +96,9 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
             _moving(machine, built.system, constants),
             CodeParts(code, lambda: made.functions, tuple(relative.NAMES), _KERNELS, _NO_RATES),
         )
-        .without(Unrolling)
-    )  # its tables are those of the tree
+        .without(Unrolling)  # its tables are those of the tree
+        .without(Tangent)  # of natural coordinates' steps
+    )
 
 
 def _reshape(
