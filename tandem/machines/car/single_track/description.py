@@ -90,6 +90,7 @@ PARAMETERS = (
     Parameter("damping_time", "s", 0.04, 0.005, 0.1, "damping per stiffness of the standing tyre"),
     Parameter("gear_ratio", "1", 1.475, 0.5, 5.0, "of the one gear there is: the source's second", of_the_file=False),
     Parameter("final_ratio", "1", 3.673, 1.0, 10.0, "of the differential", of_the_file=False),
+    Parameter("lift_area", "m2", 0.0, -5.0, 5.0, "lift coefficient times frontal area, upwards", of_the_file=False),
 )
 
 

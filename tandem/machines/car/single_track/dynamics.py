@@ -52,6 +52,7 @@ STILL_DEFLECTION = 1e-14  # m; less than the slowest motion makes in a substep
 SLIDING_ITERATIONS = 2  # the direction of sliding friction is then right within a tenth of a degree
 TINY = 1e-300  # keeps 0 / 0 away
 CRAWL = 0.1  # m/s; slips are output relative to at least this speed
+LEAST_WEIGHT = 0.1  # of its weight, that lift leaves a car: it has no height to fly to
 LEFT_ACROSS = 0.3  # of an axle's friction limit at least, with a prescribed speed: which axle brakes how is a guess
 
 _OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
@@ -137,6 +138,7 @@ def step(state, inputs, params, tables, work, h):
     Jr = Jf + params[P.driveline_inertia]
     mwf, mwr = Jf / (r * r), Jr / (r * r)
     drag = 0.5 * params[P.air_density] * params[P.drag_area]
+    lift = 0.5 * params[P.air_density] * params[P.lift_area] / m
     roll = params[P.rolling_resistance] * r
     share = params[P.transfer_share_front]
     roll_f = m * H * share / params[P.track_front]
@@ -182,8 +184,9 @@ def step(state, inputs, params, tables, work, h):
     ax = ay = Zf = Zr = Fxf = Fyf = Fxr = Fyr = Gf = Gr = force = 0.0
     for _ in range(count):
         # axle loads, and what moves across each axle
-        Zf = min(max(m * (GRAVITY * b - tx * H) / L, 1.0), m * GRAVITY - 1.0)
-        Zr = m * GRAVITY - Zf
+        g = max(GRAVITY - lift * vx * vx, LEAST_WEIGHT * GRAVITY)
+        Zf = min(max(m * (g * b - tx * H) / L, 1.0), m * g - 1.0)
+        Zr = m * g - Zf
         dZf = min(abs(roll_f * ty), 0.5 * Zf)
         dZr = min(abs(roll_r * ty), 0.5 * Zr)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from sim_service.contract.machine import Tables
 from tandem.machines.car.single_track.description import I, P, S
-from tandem.machines.car.single_track.dynamics import GRAVITY, LEFT_ACROSS, per_load, step
+from tandem.machines.car.single_track.dynamics import GRAVITY, LEAST_WEIGHT, LEFT_ACROSS, per_load, step
 
 GIVEN = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "sideslip", "ax")
 STANDS = 0.1  # m/s; slower there is no cornering to be in equilibrium with
@@ -76,12 +76,14 @@ class _Car:
         height, share = p[P.cg_height], p[P.transfer_share_front]
         self.roll_front = self.m * height * share / p[P.track_front]
         self.roll_rear = self.m * height * (1.0 - share) / p[P.track_rear]
-        weight = self.m * GRAVITY
+        lift = 0.5 * p[P.air_density] * p[P.lift_area] * speed * speed / self.m
+        g = max(GRAVITY - lift, LEAST_WEIGHT * GRAVITY)
+        weight = self.m * g
         brakes = p[P.brake_front] + p[P.brake_rear]
         force = self.m * ax
         self.along_front = min(force * (p[P.brake_front] / brakes if brakes > 0.0 else 0.5), 0.0)
         self.along_rear = force - self.along_front
-        self.load_front = min(max(self.m * (GRAVITY * self.b - ax * height) / self.base, 1.0), weight - 1.0)
+        self.load_front = min(max(self.m * (g * self.b - ax * height) / self.base, 1.0), weight - 1.0)
         self.load_rear = weight - self.load_front
         self.mu, self.mu_fall, self.c_fall, self.load0, self.cornering_front, self.cornering_rear = (
             p[k]

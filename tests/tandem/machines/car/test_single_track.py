@@ -112,7 +112,8 @@ def test_description_is_consistent() -> None:
 def test_buggy_file_lists_every_parameter_with_its_default() -> None:
     data = tomllib.loads(BUGGY.read_text())
     assert data["machine"] == MACHINE.name
-    assert data["parameters"] == DEFAULTS
+    assert DEFAULTS | data["parameters"] == DEFAULTS
+    assert set(DEFAULTS) - set(data["parameters"]) == {"lift_area"}
 
 
 # the car against formulas
@@ -123,6 +124,17 @@ def test_static_loads_are_those_of_sprung_and_unsprung_masses() -> None:
     assert car["load_front"] == pytest.approx(G * (690.0 * (2.25 - 1.305) / 2.25 + 2 * 24.0), rel=5e-4)
     assert car["load_rear"] == pytest.approx(G * (690.0 * 1.305 / 2.25 + 2 * 26.0), rel=5e-4)
     assert car["load_front"] + car["load_rear"] == pytest.approx(790.0 * G, rel=1e-12)
+
+
+def test_lift_unloads_both_axles_as_a_force_in_the_centre_of_gravity_does() -> None:
+    free = {"drag_area": 0.0, "rolling_resistance": 0.0}
+    plain, up = Car(40.0, **free).drive(0.1), Car(40.0, **free, lift_area=0.5).drive(0.1)
+    lift = 0.5 * plain.p["air_density"] * 0.5 * 40.0**2
+    front = 1.0 - plain.p["cg_to_front"] / plain.p["wheelbase"]
+    assert plain["load_front"] - up["load_front"] == pytest.approx(lift * front, rel=1e-3)
+    assert plain["load_rear"] - up["load_rear"] == pytest.approx(lift * (1.0 - front), rel=1e-3)
+    flown = Car(100.0, **free, lift_area=5.0).drive(0.1)
+    assert flown["load_front"] > 0.0 and flown["load_rear"] > 0.0
 
 
 def test_braking_moves_load_m_ax_h_over_wheelbase() -> None:
