@@ -110,6 +110,7 @@ class VehicleFile(Section):
     tyre_rear: str
     tyre_reading: Literal["strict", "tolerant"] = "strict"  # tolerant: as published, what is not used is listed
     figures: Figures | None = None  # of the whole car; what follows from them replaces parameters and hardpoints
+    powertrain: dict[str, Any] | None = None  # powertrain/sections.py; in the place of the driveline of the parameters
     parameters: dict[str, float]
     front: dict[str, Point]
     rear: dict[str, Point]
@@ -129,6 +130,32 @@ class Assembled:
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    if "powertrain" in data:
+        return _powered(data, sources, changed)
+    return _plain(data, sources, changed)
+
+
+def _powered(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    """With the section [powertrain] of the file."""
+    from tandem.machines.car.powertrain.make import OF_BUGGY, of_buggy, powered_buggy, read, split
+
+    path = sources.name()
+    spec = read(data["powertrain"], path)
+    if data.get("formulation") == "relative":
+        what = "[powertrain] is not served in relative coordinates"
+        raise ConfigError(f'{path}: formulation = "relative": {what}; formulation = "natural" serves it')
+    of_car, own = split(changed, [p.name for p in OF_BUGGY])
+    car, params = _plain(data, sources, of_car)
+    for name, value in of_buggy(spec).items():
+        if name not in of_car:
+            params[P[name]] = value
+    elements = assembled(data, sources, of_car).system.span(Part.ELEMENT).start
+    whole = powered_buggy(car, spec, elements + slots.POWERTRAIN)
+    added = checked(whole.name, whole.parameters[len(car.parameters) :], {}, own, path)
+    return whole, np.concatenate([params, added])
+
+
+def _plain(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     built = assembled(data, sources, changed)
     other = partial(_other_shape, built, data, sources, changed)
     machine = _machine(built, sources.name()).having(_reshape(built, other))
@@ -186,7 +213,7 @@ def assemble(
         car = build(p, front, rear)
         for_a_step = np.concatenate([values, np.zeros(slots.GIVEN - len(values))])
         numbers = _numbers(car, *stops, tyres, road, body_points(front, rear))
-        forces.add_forces(car, numbers, for_a_step)
+        forces.add_forces(car, numbers, for_a_step, file.powertrain is not None)
         with warnings.catch_warnings():
             warnings.simplefilter("error", IllConditioned)
             system = car.mechanism.compile(h=STEP, settings=SETTINGS, hook=forces.hook)

@@ -81,7 +81,12 @@ def engine(par, f, speed):
 @kernel(**_OPTIONS)
 def converter(par, p, t):
     """Torque the pump takes and the turbine gives, and their derivatives: Tp, Tt, Tp_p, Tp_t, Tt_p, Tt_t."""
-    L = par[P.converter_capacity]
+    return converted(par[P.converter_capacity], par[P.converter_stall_ratio], par[P.converter_coupling], p, t)
+
+
+@kernel(**_OPTIONS)
+def converted(L, stall, coupling, p, t):
+    """The same, of a converter with this capacity, stall ratio and coupling point."""
     if t > p:
         # the turbine drives the engine; the stator runs free and takes no torque
         x = p / t
@@ -99,12 +104,12 @@ def converter(par, p, t):
     Tp_t = -6.0 * L * p * n5
 
     # R = 1 + (R0 - 1) hinge(x), the hinge being x for x > d, 0 for x < -d, which is nu > 1
-    x = 1.0 - nu / par[P.converter_coupling]
-    d = 1.0 / par[P.converter_coupling] - 1.0
+    x = 1.0 - nu / coupling
+    d = 1.0 / coupling - 1.0
     hinge = x if x > d else (x + d) ** 2 / (4.0 * d)
     hinge_x = 1.0 if x > d else (x + d) / (2.0 * d)
-    R = 1.0 + (par[P.converter_stall_ratio] - 1.0) * hinge
-    R_nu = -(par[P.converter_stall_ratio] - 1.0) * hinge_x / par[P.converter_coupling]
+    R = 1.0 + (stall - 1.0) * hinge
+    R_nu = -(stall - 1.0) * hinge_x / coupling
     Q = R_nu * Tp / p
     return Tp, R * Tp, Tp_p, Tp_t, R * Tp_p - nu * Q, R * Tp_t + Q
 
@@ -115,7 +120,12 @@ def gears(par, T, T_t, t):
 
     Friction is a share of the torque carried and acts against the turning, so it takes power whichever way that flows.
     """
-    loss = 1.0 - par[P.gear_efficiency]
+    return geared(1.0 - par[P.gear_efficiency], T, T_t, t)
+
+
+@kernel(**_OPTIONS)
+def geared(loss, T, T_t, t):
+    """The same, of gears that lose this share."""
     size = sqrt(T * T + LIGHT_TORQUE * LIGHT_TORQUE)
     turn = sqrt(t * t + GEARS_TURN * GEARS_TURN)
     carried = T * T / size

@@ -37,6 +37,7 @@ from tandem.machines.car.buggy.description import INPUTS, OUTPUTS, PARAMETERS, W
 from tandem.machines.car.buggy.law import CHASSIS
 from tandem.machines.car.buggy.slots import HEAD, NUMBERS, PORTS, RACK_INPUT, RACK_ROW, SIZE, SPIN
 from tandem.machines.car.engine import drive_torque
+from tandem.machines.car.powertrain.layout import D
 from tandem.multibody.finite import finite
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.augmented import step as advance
@@ -72,6 +73,7 @@ _ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = (
     len(driveline_parameters.PARAMETERS),
 )
 _BRAKE_STATES, _BRAKE_SPEED = len(brake_parameters.STATES), int(brake_parameters.S.wheel_speed)
+_RATIO_OF_POWERTRAIN = slots.GIVEN + int(D.ratio)
 _GEAR_HELD = int(driveline_parameters.P.gear_held)
 _THROTTLE = index(INPUTS, "throttle")
 _BRAKE = index(INPUTS, "brake_pressure_bar")
@@ -367,6 +369,8 @@ def decide(ints, car, memory, inputs, params, given, h):
     rear = 0.5 * (left[slots.LEFT + 2 * PER_WHEEL] + left[slots.LEFT + 3 * PER_WHEEL])
     p = params[DRIVELINE : DRIVELINE + _DRIVELINE_SIZE]
     given[slots.RATIO] = driveline.shift(p, memory[SHIFT:], inputs[_THROTTLE], rear, h)
+    if len(given) > slots.GIVEN:
+        given[slots.RATIO] = given[_RATIO_OF_POWERTRAIN]
     if isnan(inputs[_DRIVE]):
         inputs[_DRIVE] = drive_torque(inputs[_THROTTLE], rear, driveline.gear_ratio(p, p[_GEAR_HELD]))
     given[slots.THROTTLE], given[slots.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]

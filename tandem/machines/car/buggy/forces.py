@@ -7,6 +7,7 @@ Ports, in the order of `PORTS` below (see tandem/multibody/natural/forces.py for
     rear axle    spin of both rear wheels
     chassis      centre of gravity (3), its unit vectors (9)
     each axle    both lower ball joints (6), for the anti-roll bar
+    all wheels   spin, of a car with a powertrain
 
 Contact. On a road that bends little within a wheel's outline (`Head.SHARP` is 0) the road under a wheel is taken for
 the plane that touches it where the wheel stands; on others its whole outline is pressed (tyres/enveloping.py). In the
@@ -32,7 +33,7 @@ from sync.compile.jit import inner, kernel
 from tandem.machines.car.buggy import brakes, driveline, law
 from tandem.machines.car.buggy.bodies import BODY_POINTS, Car
 from tandem.machines.car.buggy.description import P, V
-from tandem.machines.car.buggy.law import ANTI_ROLL, AXLE, CHASSIS, SPRING, WHEEL_PORTS
+from tandem.machines.car.buggy.law import ANTI_ROLL, AXLE, AXLES, CHASSIS, DIFFERENTIAL, SPRING, WHEEL_PORTS
 from tandem.machines.car.buggy.slots import (
     AXLE_TORQUE,
     BODY,
@@ -49,9 +50,11 @@ from tandem.machines.car.buggy.slots import (
     ENGINE,
     FRAME,
     FRAMES,
+    GIVEN,
     LEFT,
     PER_WHEEL,
     POWER,
+    POWERTRAIN,
     PRESSURE,
     RATIO,
     ROAD,
@@ -61,6 +64,7 @@ from tandem.machines.car.buggy.slots import (
     TYRE_OUT,
     TYRES,
 )
+from tandem.machines.car.powertrain import implicit, layout
 from tandem.machines.car.tyres import formula
 from tandem.machines.car.tyres.enveloping import DEEPEST, LEAN, LYING, envelope, lean
 from tandem.machines.car.tyres.keys import T
@@ -79,6 +83,7 @@ _SPRING_BLOCK = 4 * _WHEEL_BLOCK
 _AXLE_BLOCK = _SPRING_BLOCK + 4 * 9
 _CHASSIS_BLOCK = _AXLE_BLOCK + 4
 _ANTI_ROLL_BLOCK = _CHASSIS_BLOCK + 144
+_AXLES_BLOCK = _ANTI_ROLL_BLOCK + 2 * 36
 
 # body and roll cage, estimated: tubes that give way by 3 mm to 1 kN, yield, and slide like steel on asphalt
 _BODY_STIFFNESS, _BODY_FRICTION = 3e5, 0.5  # N/m of one point, 1
@@ -301,7 +306,7 @@ def rear_axle(h, xd, given, states, after, f, C):
     for i in range(4):
         C[_AXLE_BLOCK + i] = 0.25 * damp
     apart = xd[AXLE] - xd[AXLE + 1]
-    lock = law.coupling(given, torque, speed, apart)
+    lock = law.coupling(given, DIFFERENTIAL, torque, speed, apart)
     if lock > 0.0:
         between = lock * apart
         f[AXLE] -= between
@@ -310,6 +315,25 @@ def rear_axle(h, xd, given, states, after, f, C):
             C[_AXLE_BLOCK + i] += lock if i in (0, 3) else -lock
     after[AXLE_TORQUE] = torque
     return torque
+
+
+@inner
+def all_axles(h, xd, given, states, after, f, C):
+    """As `rear_axle`, of a car with a powertrain: torque on all wheels, and a differential in both axles."""
+    w = xd[AXLES], xd[AXLES + 1], xd[AXLES + 2], xd[AXLES + 3]
+    front, rear = implicit.axles(
+        given, GIVEN, given[DRIVE], given[RATIO], h, w, states, after, POWERTRAIN, f, C, AXLES, _AXLES_BLOCK
+    )  # fmt: skip
+    after[ENGINE], after[ENGINE + 1], after[AXLE_TORQUE] = states[ENGINE], states[ENGINE + 1], rear
+    for axle in range(2):
+        at = GIVEN + layout.OF_FRONT_AXLE if axle == 0 else DIFFERENTIAL
+        left, right = xd[AXLES + 2 * axle], xd[AXLES + 2 * axle + 1]
+        lock = law.coupling(given, at, front if axle == 0 else rear, 0.5 * (left + right), left - right)
+        if lock > 0.0:
+            ahead, behind = (1.0, 0.0) if axle == 0 else (0.0, 1.0)
+            share = ahead, -ahead, behind, -behind
+            implicit.put(f, C, AXLES, _AXLES_BLOCK, share, -lock * (left - right), lock)
+    return front + rear
 
 
 @inner
@@ -512,7 +536,10 @@ def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
         in_tyre, by_tyre = wheel(w, h, x, xd, given, params, states, after, f, K, C)
         in_stop, by_stop = spring(w, x, xd, given, params, after, f, K, C)
         stored, gives = stored + in_tyre + in_stop, gives + by_tyre + by_stop
-    torque = rear_axle(h, xd, given, states, after, f, C)
+    if len(given) > GIVEN:
+        torque = all_axles(h, xd, given, states, after, f, C)
+    else:
+        torque = rear_axle(h, xd, given, states, after, f, C)
     chassis(xd, x, given, params, after, f, torque)
     in_body, by_body = body(x, xd, params, after, f, K, C)
     after[ENERGY], after[POWER] = stored + in_body, gives + by_body
@@ -530,13 +557,17 @@ def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
 inner_hook = inner(hook.py_func)  # for other kinds of numbers: tangent.py
 
 
-def add_forces(car: Car, numbers: np.ndarray, given: np.ndarray) -> None:
-    """Give the mechanism its forces: `numbers` are the hook's constants, `given` what it is given for a step."""
+def add_forces(car: Car, numbers: np.ndarray, given: np.ndarray, powered: bool = False) -> None:
+    """Give the mechanism its forces: `numbers` are the hook's constants, `given` what it is given for a step; with a
+    powertrain, what that is given behind it."""
+    states = STATES
+    if powered:
+        given, states = np.concatenate([given, np.zeros(layout.GIVEN)]), STATES + len(layout.LEFT)
     m = car.mechanism
     for k, corner in enumerate(car.corners):
         ports = [corner.centre, corner.spin]
         if k == 0:  # all the hook's states and numbers are those of its first force
-            m.model_force(f"{corner.name} contact", ports, states=STATES, data=numbers, given=given)
+            m.model_force(f"{corner.name} contact", ports, states=states, data=numbers, given=given)
         else:
             m.model_force(f"{corner.name} contact", ports)
         m.model_force(f"{corner.name} moments", corner.knuckle.basis)
@@ -546,6 +577,8 @@ def add_forces(car: Car, numbers: np.ndarray, given: np.ndarray) -> None:
     m.model_force("chassis", [car.centre, *car.chassis.basis])
     for k, name in enumerate(("front", "rear")):
         m.model_force(f"{name} anti-roll", [corner.lower for corner in car.corners[2 * k : 2 * k + 2]])
+    if powered:
+        m.model_force("all wheels", [corner.spin for corner in car.corners])
 
 
 def frames(car: Car) -> np.ndarray:

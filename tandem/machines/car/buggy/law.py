@@ -16,6 +16,8 @@ from tandem.multibody.spatial import cross, dot
 
 # first port of each kind: wheels (centre, spin, basis of the knuckle), springs, rear axle, chassis, anti-roll bars
 WHEEL_PORTS, SPRING, AXLE, CHASSIS, ANTI_ROLL = 13, 52, 64, 66, 78
+AXLES = 90  # with a powertrain: spin of all wheels
+DIFFERENTIAL = int(P.differential_lock)  # and the three behind it
 
 _PLATES_CREEP = 0.05  # rad/s; below it, plates of a differential that hold creep
 _DRIVES = 0.5  # rad/s of the axle; slower, its ramps change over from coast to drive
@@ -170,14 +172,14 @@ def spring_push(front, given, params, length, speed):
 
 
 @inner
-def coupling(given, torque, speed, apart):
-    """What holds the rear wheels together, N m s: a viscous coupling, and plates that are pressed by springs and by the
-    torque they carry."""
+def coupling(given, at, torque, speed, apart):
+    """What holds the wheels of an axle together, N m s: a viscous coupling, and plates that are pressed by springs and
+    by the torque they carry. `at`: where its lock, preload and both biases are given."""
     drives = min(max((speed if torque >= 0.0 else -speed) / _DRIVES, -1.0), 1.0)
-    drive, coast = given[P.differential_bias], given[P.differential_bias_coast]
+    drive, coast = given[at + 2], given[at + 3]
     bias = 0.5 * (drive + coast) + 0.5 * drives * (drive - coast)
-    friction = given[P.differential_preload] + 0.5 * bias * abs(torque)
-    return given[P.differential_lock] + friction / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
+    friction = given[at + 1] + 0.5 * bias * abs(torque)
+    return given[at] + friction / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
 
 
 @inner

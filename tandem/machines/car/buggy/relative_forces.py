@@ -175,7 +175,7 @@ def axle_torques(given, drive, ratio, left, right, engine):
         torque = ratio * out
         rate = (made + made_x * (pump - value_of(pump)) - Tp) / p[_INERTIA]
     apart = left - right
-    return torque, law.coupling(given, torque, speed, apart) * apart, rate
+    return torque, law.coupling(given, law.DIFFERENTIAL, torque, speed, apart) * apart, rate
 
 
 @inner

@@ -50,6 +50,7 @@ TYRE_OUT = BODY_LOAD + 1  # by the tyre that was asked last; the first two place
 ENERGY, POWER = TYRE_OUT, TYRE_OUT + 1  # of contact and stops: J in them, or UNKNOWN; W that they give
 UNKNOWN = -1.0
 STATES = TYRE_OUT + OUTPUTS
+POWERTRAIN = STATES  # behind them, of a car with a powertrain: what that leaves; and behind GIVEN what it is given
 
 # states of a car in relative coordinates beside coordinates and velocities: deflections of the tyres, engine's speed
 ADDED = 4 * 2 + 1

@@ -1,6 +1,6 @@
-"""From `[powertrain]` of a vehicle file to the single-track car with it around."""
+"""From `[powertrain]` of a vehicle file to the car with it around."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from math import pi
 from typing import Any
@@ -8,22 +8,42 @@ from typing import Any
 import numpy as np
 
 from sim_service.composite import Own, around
-from sim_service.contract.machine import Machine, Tables
+from sim_service.contract.machine import Machine, Parameter, Tables, index
 from sync.compile.build import ensure
 from sync.compile.parts import joined, lay_out
 from sync.config.toml import check
 from tandem.machines.car.buggy import brake_parameters
-from tandem.machines.car.powertrain.layout import INPUTS, OUTPUTS, PARAMETERS, STATES, A, N, S
+from tandem.machines.car.powertrain.layout import (
+    ABS_STATES,
+    FRONT_AXLE,
+    GIVEN,
+    INPUTS,
+    OUTPUTS,
+    PARAMETERS,
+    STATES,
+    A,
+    L,
+    N,
+    P,
+    S,
+)
 from tandem.machines.car.powertrain.sections import Powertrain
 from tandem.machines.car.single_track.description import S as CAR_S
 
 NAMES = tuple(p.name for p in PARAMETERS)
+OF_BUGGY = (*PARAMETERS[: P.abs], *FRONT_AXLE)
+_SHOWN_INSIDE = 2  # engine speed and gear are outputs of the buggy already, the first of these
 _NONE = [0.0, 1.0]
 
 
+def read(given: Any, path: str) -> Powertrain:
+    spec: Powertrain = check(Powertrain, given, path, "powertrain")
+    return spec
+
+
 def powered(car: Machine, given: dict[str, Any], path: str) -> Machine:
-    """The car with its powertrain; parameters of that begin as the file has them."""
-    spec = check(Powertrain, given, path, "powertrain")
+    """The single-track car with its powertrain; parameters of that begin as the file has them."""
+    spec = read(given, path)
     ensure("powertrain", "tandem.machines.car.powertrain.step")
     from tandem.machines.car.powertrain import step as stepping  # compiled code that only such a car needs
 
@@ -37,17 +57,60 @@ def powered(car: Machine, given: dict[str, Any], path: str) -> Machine:
             inputs=INPUTS,
             states=STATES,
             outputs=OUTPUTS,
-            parameters=_parameters(spec),
+            parameters=_parameters(spec, PARAMETERS),
             ints=spans,
             floats=joined(reals, float),
             room=len(car.inputs) + len(brake_parameters.PARAMETERS),
             layout=f"powertrain {len(A)} {len(N)}",
-            begin=_begin(len(car.states), spec),
+            begin=_begin(len(car.states), spec, lambda state, work: float(state[CAR_S.wheel_speed_rear])),
         ),
     )
 
 
-def _parameters(spec: Powertrain) -> tuple[Any, ...]:
+def powered_buggy(car: Machine, spec: Powertrain, left_at: int) -> Machine:
+    """The multibody car with its powertrain, which leaves its states at `left_at` of the car's."""
+    ensure("powertrain-buggy", "tandem.machines.car.powertrain.with_buggy")
+    from tandem.machines.car.powertrain import with_buggy as stepping
+
+    reals = _numbers(spec)
+    spans, (_, _) = lay_out(len(A), (0, {}), (0, reals))
+    rolls = index(car.outputs, "wheel_speed_rear")
+    begin = _begin(len(car.states), spec, lambda state, work: float(work[rolls]))
+
+    def with_engine(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
+        begin(state, params, given, work)
+        state[left_at : left_at + len(L)] = 0.0
+        state[left_at + L.engine_speed] = work[index(car.outputs, "engine_speed")] = state[len(car.states)]
+        work[index(car.outputs, "gear")] = state[len(car.states) + S.gear]
+
+    return around(
+        car,
+        Own(
+            car.name,
+            stepping.step,
+            inputs=INPUTS,
+            states=STATES[:-ABS_STATES],
+            outputs=OUTPUTS[_SHOWN_INSIDE:],
+            parameters=_parameters(spec, OF_BUGGY),
+            ints=spans,
+            floats=joined(reals, float),
+            room=len(car.inputs),
+            layout=f"powertrain {len(A)} {len(N)} {GIVEN}",
+            begin=with_engine,
+        ),
+    )
+
+
+def of_buggy(spec: Powertrain) -> dict[str, float]:
+    """Parameters of the buggy itself, as far as the section says them."""
+    found = {"abs": float(spec.brakes.abs)} if "abs" in spec.brakes.model_fields_set else {}
+    rear = spec.drive.rear_axle
+    if rear is not None:
+        found |= {f"differential_{name}": getattr(rear, name) for name in type(rear).model_fields}
+    return found
+
+
+def _parameters(spec: Powertrain, of: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
     values = {
         "response_s": spec.engine.response_s if spec.engine else 0.0,
         "driveline_efficiency": spec.gearbox.efficiency if spec.gearbox else 1.0, "front_share": spec.drive.front,
@@ -55,7 +118,8 @@ def _parameters(spec: Powertrain) -> tuple[Any, ...]:
         "regeneration": spec.motor.regeneration if spec.motor else 0.0, "pedal_bar": spec.brakes.pedal_bar,
         "abs": float(spec.brakes.abs),
     }  # fmt: skip
-    return tuple(replace(p, value=values.get(p.name, p.value)) for p in PARAMETERS)
+    values |= {f"front_differential_{name}": value for name, value in spec.drive.front_axle.model_dump().items()}
+    return tuple(replace(p, value=values.get(p.name, p.value)) for p in of)
 
 
 def _numbers(spec: Powertrain) -> dict[int, Any]:
@@ -96,11 +160,14 @@ def _gear(spec: Powertrain, speed: float) -> int:
     return next((k + 1 for k in range(len(ratios) - 1) if rpm * ratios[k] <= ups[k][0]), len(ratios))
 
 
-def _begin(states: int, spec: Powertrain) -> Any:
+def _begin(states: int, spec: Powertrain, rolls: Callable[[np.ndarray, np.ndarray], float]) -> Any:
+    """Engine and gear as the wheels roll."""
+
     def begin(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
-        own, speed = state[states:], float(state[CAR_S.wheel_speed_rear])
+        own, speed = state[states:], rolls(state, work)
         own[:] = 0.0
-        own[S.front_valve_bar] = own[S.rear_valve_bar] = brake_parameters.OPEN_BAR
+        if len(own) == len(STATES):
+            own[S.front_valve_bar] = own[S.rear_valve_bar] = brake_parameters.OPEN_BAR
         if spec.engine is not None and spec.gearbox is not None:
             gear = _gear(spec, max(speed, 0.0))
             own[S.gear] = gear
@@ -111,7 +178,7 @@ def _begin(states: int, spec: Powertrain) -> Any:
     return begin
 
 
-def split(changed: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+def split(changed: Mapping[str, float], names: Collection[str] = NAMES) -> tuple[dict[str, float], dict[str, float]]:
     """Parameters of the car, and of its powertrain."""
-    own = {name: value for name, value in changed.items() if name in NAMES}
-    return {name: value for name, value in changed.items() if name not in NAMES}, own
+    own = {name: value for name, value in changed.items() if name in names}
+    return {name: value for name, value in changed.items() if name not in names}, own

@@ -6,8 +6,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from sync.config.toml import Section
+from tandem.machines.car.powertrain.layout import MOST_POINTS
 
-Row = Annotated[list[float], Field(min_length=2, max_length=60)]
+Row = Annotated[list[float], Field(min_length=2, max_length=MOST_POINTS)]
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]  # with the pedal released and pressed
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -97,10 +98,21 @@ class Gearbox(Section):
         return [given] * max(len(self.ratios) - 1, 1)
 
 
+class Differential(Section):
+    """Between the wheels of an axle, of the car that has them; docs/driveline.md."""
+
+    lock: Annotated[float, Field(ge=0, le=1e6)] = 0.0  # N m s/rad: 0 open, 1e5 locked
+    preload: Annotated[float, Field(ge=0, le=1000)] = 0.0  # N m, with which its plates are pressed without torque
+    bias: Share = 0.0  # most difference of both wheels' torques, per sum of them, under drive
+    bias_coast: Share = 0.0  # the same where the wheels drive the engine
+
+
 class Axles(Section):
     front: Share = 0.0  # of the torque: 0 rear-wheel drive, 1 front, between them all wheels
     lock: Annotated[float, Field(ge=0, le=5000)] = 0.0  # N m s/rad between the axles: 0 open, 3000 locked
     bias: Share = 0.0  # most difference of the axles' torques that plates make, per torque
+    front_axle: Differential = Differential()  # of the multibody car, as is the next one
+    rear_axle: Differential | None = None  # without it, that of the parameters `differential_*`
 
 
 class Motor(Section):

@@ -20,7 +20,7 @@ the car is pulled on, and the engine comes to its new speed. The ABS is the bugg
 the lower of their pressures at both: the car has one line.
 """
 
-from math import ceil, exp, isnan, pi, sqrt
+from math import ceil, exp, isnan, sqrt
 
 from sim_service.composite import OWN_INTS, Head, inside, pass_outputs
 from sim_service.contract.machine import STEP
@@ -28,6 +28,7 @@ from sync.compile.array_copy import copy
 from sync.compile.jit import inner, kernel
 from tandem.machines.car.buggy import brakes
 from tandem.machines.car.buggy.brake_parameters import P as BRAKE_P
+from tandem.machines.car.powertrain.law import BAND, RPM, line_bar, map_torque, motor_torque, ramp, shift
 from tandem.machines.car.powertrain.layout import A, I, N, P, S, W
 from tandem.machines.car.single_track.description import I as CAR_I
 from tandem.machines.car.single_track.description import P as CAR_P
@@ -38,41 +39,10 @@ from tandem.multibody.natural.views import part, view
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
-RPM = 30.0 / pi  # rpm per rad/s
-_BAND = 60.0  # rpm in which governor and limiter act
 _STIFF = 0.5  # of what an explicit substep of engine or wheels bears, half of which is the limit
 _PLATES_CREEP = 0.5  # rad/s
-_FADE = 2.0  # m/s below which regeneration fades
 _LIGHT = 2.0  # N m
-_ALIKE = 0.1  # difference of the speeds of engine and gears, at which a shift has ended
-_MOST_SHIFTS = 3.0  # times the length of a shift, after which it has ended anyhow
 _TURN = 5.0  # rad/s of the gears, from which their friction is whole
-
-
-@inner
-def ramp(x):
-    x = min(max(x, 0.0), 1.0)
-    return x * x * (3.0 - 2.0 * x)
-
-
-@kernel(error_model="numpy")
-def place_in(grid, x):
-    """Which interval of a rising grid, and how far in it."""
-    last = len(grid) - 2
-    k = 0
-    while k < last and x > grid[k + 1]:
-        k += 1
-    return k, min(max((x - grid[k]) / (grid[k + 1] - grid[k]), 0.0), 1.0)
-
-
-@kernel(error_model="numpy")
-def map_torque(rpm_grid, pedal_grid, torque, pedal, rpm):
-    k, x = place_in(rpm_grid, rpm)
-    j, y = place_in(pedal_grid, pedal)
-    n = len(rpm_grid)
-    low = torque[j * n + k] + x * (torque[j * n + k + 1] - torque[j * n + k])
-    high = torque[(j + 1) * n + k] + x * (torque[(j + 1) * n + k + 1] - torque[(j + 1) * n + k])
-    return low + y * (high - low)
 
 
 @inner
@@ -89,41 +59,13 @@ def converter(L, stall, coupling, p, t):
 
 
 @inner
-def shift(ratios, up, down, numbers, own, pedal, speed, h):
-    """Gear and ratio of a step of length h; whether no shift goes on, until engine and gears turn alike."""
-    own[S.shift_clock] += h
-    gear, last = int(own[S.gear]), len(ratios)
-    x = pedal * pedal
-    if own[S.shift_clock] >= numbers[N.shift_s] + numbers[N.pause_s]:
-        wanted = gear
-        rpm = RPM * speed * ratios[gear - 1] * numbers[N.final]
-        if gear < last and rpm > up[2 * gear - 2] + x * (up[2 * gear - 1] - up[2 * gear - 2]):
-            wanted = gear + 1
-        elif gear > 1:
-            lower = RPM * speed * ratios[gear - 2] * numbers[N.final]
-            if lower < down[2 * gear - 4] + x * (down[2 * gear - 3] - down[2 * gear - 4]):
-                wanted = gear - 1
-        if wanted != gear:
-            own[S.gear] = float(wanted)
-            own[S.ratio_before] = own[S.ratio]
-            own[S.shift_clock] = 0.0
-            gear = wanted
-    done = ramp(own[S.shift_clock] / numbers[N.shift_s])
-    target = ratios[gear - 1] * numbers[N.final]
-    own[S.ratio] = own[S.ratio_before] + done * (target - own[S.ratio_before])
-    t, clock = own[S.ratio] * speed, own[S.shift_clock]
-    alike = abs(own[S.engine_speed] - t) <= _ALIKE * max(t, 1.0) or clock > _MOST_SHIFTS * numbers[N.shift_s]
-    return 1.0 if done >= 1.0 and alike else 0.0
-
-
-@inner
 def engine_and_gears(numbers, rpm_grid, pedal_grid, torque, own, params, pedal, engaged, t, wheels, dt):
     """Torque of the engine and at the end of the gears, and the engine a substep on. `engaged` is 0 in a shift;
     `wheels` is the inertia that the gears turn."""
     p = own[S.engine_speed]
     rpm = RPM * p
-    governed = ramp(0.5 + (numbers[N.idle_rpm] - rpm) / (2.0 * _BAND))
-    cut = ramp((rpm - numbers[N.limit_rpm]) / _BAND)
+    governed = ramp(0.5 + (numbers[N.idle_rpm] - rpm) / (2.0 * BAND))
+    cut = ramp((rpm - numbers[N.limit_rpm]) / BAND)
     asked = params[P.torque_factor] * map_torque(rpm_grid, pedal_grid, torque, pedal * (1.0 - cut), rpm)
     T = params[P.torque_factor] * map_torque(rpm_grid, pedal_grid, torque, engaged * pedal * (1.0 - cut), rpm)
     T += governed * max(0.3 * torque[len(torque) - len(rpm_grid)] - min(T, 0.0), 0.0)
@@ -133,7 +75,7 @@ def engine_and_gears(numbers, rpm_grid, pedal_grid, torque, own, params, pedal, 
         most = min(most, abs(asked))
     slip = min(max(stiff * (p - t), -most), most)
     if numbers[N.clutch] > 0.5:
-        most *= ramp((rpm - numbers[N.idle_rpm] + _BAND) / numbers[N.engages_rpm])
+        most *= ramp((rpm - numbers[N.idle_rpm] + BAND) / numbers[N.engages_rpm])
         taken = min(max(slip, -most), most)
         given = taken
     else:
@@ -149,24 +91,9 @@ def engine_and_gears(numbers, rpm_grid, pedal_grid, torque, own, params, pedal, 
 
 
 @inner
-def motor_torque(numbers, params, pedal, brake, speed, vx):
-    """Of the motor at its shaft."""
-    most = min(numbers[N.motor_torque], numbers[N.motor_power] / max(abs(speed), 1e-3))
-    back = params[P.regeneration] * (1.0 - pedal) + numbers[N.regeneration_pedal] * brake
-    fade = min(max(vx / _FADE, 0.0), 1.0)
-    return pedal * most - fade * min(back * (1.0 if pedal < 0.05 else max(1.0 - pedal, 0.0)), most)
-
-
-@inner
-def brake_bar(numbers, own, params, inputs, pedal, abs_values, front, rear, vx, h):
+def brake_bar(numbers, own, params, line, pedal, abs_values, front, rear, vx, h):
     """Pressure at the wheels: pedal or line, lag, anti-lock control."""
-    asked = max(inputs[CAR_I.brake_pressure_bar], 0.0)
-    if not isnan(pedal):
-        x, knee = min(max(pedal, 0.0), 1.0), numbers[N.booster_knee]
-        asked = params[P.pedal_bar] * (min(x, knee) + numbers[N.booster_rest] * max(x - knee, 0.0))
-    if numbers[N.lag_s] > 0.0:
-        asked = own[S.line_bar] + (asked - own[S.line_bar]) * (1.0 - exp(-h / numbers[N.lag_s]))
-    own[S.line_bar] = asked
+    asked = line_bar(numbers, own, params, line, pedal, h)
     abs_values[BRAKE_P.abs] = params[P.abs]
     first = brakes.control(abs_values, own, S.front_valve_bar, asked, front, vx, h)
     second = brakes.control(abs_values, own, S.rear_valve_bar, asked, rear, vx, h)
@@ -203,7 +130,16 @@ def step(state, inputs, params, tables, work, h):
         ends = part(ints, reals, A.UP), part(ints, reals, A.DOWN)
         if free:
             moved[CAR_I.brake_pressure_bar] = brake_bar(
-                numbers, own, own_params, inputs, braking, abs_values, front, rear, car[CAR_S.vx], h
+                numbers,
+                own,
+                own_params,
+                inputs[CAR_I.brake_pressure_bar],
+                braking,
+                abs_values,
+                front,
+                rear,
+                car[CAR_S.vx],
+                h,
             )
         if has_engine and free:
             speed = (share * front + (1.0 - share) * rear) / r
