@@ -85,13 +85,15 @@ def prepare(described: Described, **options: Any) -> tuple[Described, State]:
     file = described.file
     given = {k: v for k, v in options.items() if v is not None}
     before = file.run.model_dump()
-    if given.get("formulation", before["formulation"]) != before["formulation"] and "scheme" not in given:
-        del before["scheme"]  # of the other formulation
+    if given.get("formulation", before["formulation"]) != before["formulation"]:
+        del before["scheme"], before["stabilisation"]  # of the other formulation
+    elif "scheme" in given:
+        del before["stabilisation"]
     chosen = check(Run, before | given, described.path, "run")
     described = replace(described, file=file.model_copy(update={"run": chosen}))
     rho = (1.0 - chosen.dissipation) / (1.0 + chosen.dissipation)
     # relative coordinates begin and end as natural ones, which are not stepped then
-    scheme = Scheme[chosen.scheme.upper()] if chosen.formulation == "natural" else Scheme.I3AL
+    scheme = Scheme[chosen.scheme.upper().replace("-", "_")] if chosen.formulation == "natural" else Scheme.I3AL
     settings = Settings(scheme=scheme, rho=rho)
     try:
         with warnings.catch_warnings():

@@ -27,10 +27,10 @@ from verify.multibody import other_codes, relative, trees, work_precision
 from verify.multibody import problems as catalogue
 from verify.multibody.problems import Problem
 from verify.multibody.relative import RELATIVE
+from verify.multibody.stabilisation import stabilisation
 from verify.multibody.trial import (
     FORMULATIONS,
     INSTANTS,
-    NONE,
     UNROLLED,
     Formulation,
     begin,
@@ -53,13 +53,6 @@ COMPARED = (
 )  # fmt: skip
 CURVES = ("bricard", "four-bar", "chain of 10")  # error over cost
 QUICK_CURVES = ("bricard",)
-PICTURE = (
-    ("none (accelerations only)", NONE),
-    ("Baumgarte", FORMULATIONS[2].settings),
-    ("projection", FORMULATIONS[3].settings),
-    ("linear-implicit Euler", FORMULATIONS[4].settings),
-    ("I3AL", FORMULATIONS[0].settings),
-)
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
@@ -197,7 +190,7 @@ def _at_equal_accuracy(
     return row | dict.fromkeys(("our_h", "our_error", "our_cost", "times_quicker"))  # not reached
 
 
-# ---- growth, compilation, stabilisation ------------------------------------------------------------------------------
+# ---- growth, compilation ------------------------------------------------------------------------------
 
 
 def chain_costs(counts: tuple[int, ...], formulation: Formulation = FORMULATIONS[0]) -> dict[str, Any]:
@@ -228,7 +221,7 @@ begin = time.perf_counter_ns()
 from sync.compile.jit import compiling
 with compiling("bench"):
     from tandem.multibody.natural.api import Mechanism, Scheme, Settings, run, start
-    for scheme in (Scheme.I3AL, Scheme.BAUMGARTE, Scheme.PROJECTION, Scheme.LINEAR_EULER):
+    for scheme in (Scheme.I3AL, Scheme.BAUMGARTE, Scheme.PROJECTION, Scheme.LINEAR_IMPLICIT):
         m = Mechanism(2)
         m.bar("rod", m.point("A", [0, 0], fixed=True), m.point("B", [1, 0]), 1.0)
         run(start(m.compile(h=1e-3, settings=Settings(scheme=scheme)).state()), 2e-3)
@@ -260,30 +253,6 @@ def compile_times() -> dict[str, dict[str, float]]:
             "warm_s": warm[k][0], "warm_processor_s": warm[k][1],
         }  # fmt: skip
     return found
-
-
-def stabilisation(seconds: float, h: float = 5e-3) -> dict[str, Any]:
-    """How far the slider is from where the crank's angle would have it, and from its true place; a curve a formulation.
-
-    The first is the constraint error as the paper shows it, the second contains the error of the motion too.
-    """
-    problem = catalogue.slider_crank()
-    crank, conrod = catalogue.SLIDER_CRANK
-    steps = round(seconds / h)
-    every = max(1, steps // 200)
-    instants_s = h * every * np.arange(steps // every + 1)
-    truth = problem.reference(instants_s)
-    out: dict[str, Any] = {"h": h, "seconds": seconds, "t": instants_s.tolist(), "curves": []}
-    for label, settings in PICTURE:
-        record = run(begin(problem, settings, h), seconds, h, every=every, strict=False)
-        pin, place = record["pin"], record["slider"]
-        angle = np.arctan2(pin[:, 1], pin[:, 0])
-        reach = crank * np.cos(angle) + np.sqrt(conrod**2 - (crank * np.sin(angle)) ** 2)
-        open_by, wrong = np.full(len(truth), np.nan), np.full(len(truth), np.nan)
-        open_by[: len(place)] = np.hypot(place[:, 0] - reach, place[:, 1])
-        wrong[: len(place)] = np.linalg.norm(place - truth[: len(place)], axis=1)
-        out["curves"].append({"label": label, "open_by": open_by.tolist(), "error": wrong.tolist()})
-    return out
 
 
 # ---- for people ------------------------------------------------------------------------------------------------------

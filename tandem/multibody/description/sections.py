@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from sync.config.toml import Section
 from tandem.multibody.natural import limits
 from tandem.multibody.natural.limits import Range
+from tandem.multibody.natural.settings import STABILISATIONS
 
 
 def _within(allowed: Range) -> dict[str, Any]:
@@ -36,7 +37,7 @@ GROUND = "ground"
 
 # of each formulation, the one that is used if none is given first
 SCHEMES = {
-    "natural": ("i3al", "i3al_halved", "baumgarte", "projection", "linear_euler"),
+    "natural": ("i3al", "i3al_halved", *(name for name in STABILISATIONS if name != "i3al")),
     "relative": ("rodas4", "rodas3", "ros2", "trapezoidal", "rk4", "linear_euler"),
 }
 
@@ -46,9 +47,11 @@ class Run(Section):
     step_ms: float = Field(1.0, ge=0.001, le=100)
     formulation: Literal["natural", "relative"] = "natural"
     scheme: Literal[
-        "i3al", "i3al_halved", "baumgarte", "projection", "linear_euler", "rodas4", "rodas3", "ros2", "trapezoidal",
-        "rk4",
+        "i3al", "i3al_halved", "none", "baumgarte", "projection", "linear-implicit", "rodas4", "rodas3", "ros2",
+        "trapezoidal", "rk4", "linear_euler",
     ] = "i3al"  # fmt: skip
+    # how constraints are held, of natural coordinates: another word for the scheme of that name
+    stabilisation: Literal["none", "baumgarte", "projection", "i3al", "linear-implicit"] | None = None
     # of the highest frequencies, by generalised-alpha, which keeps the second order: rho = (1 - d) / (1 + d)
     dissipation: float = Field(0.0, **_within(limits.DISSIPATION))
     modes: int = Field(0, ge=0, le=50)  # natural modes about the equilibrium next to the start, lowest first
@@ -59,12 +62,20 @@ class Run(Section):
         """The scheme of the formulation, where none is given."""
         if isinstance(given, dict) and "scheme" not in given:
             usual = SCHEMES.get(str(given.get("formulation", "natural")), ("i3al",))[0]
-            return {**given, "scheme": usual}
+            held = given.get("stabilisation")
+            return {**given, "scheme": held if isinstance(held, str) and usual == "i3al" else usual}
         return given
 
     @model_validator(mode="after")
     def _bounded(self) -> "Run":
-        allowed = SCHEMES[self.formulation]
+        allowed, held = SCHEMES[self.formulation], self.stabilisation
+        if held is not None and self.formulation == "relative":
+            raise ValueError(
+                f'stabilisation = "{held}" is of formulation = "natural"; relative coordinates solve their loops at'
+                " every evaluation, and nothing drifts: leave it out"
+            )
+        if held is not None and held != self.scheme.removesuffix("_halved"):
+            raise ValueError(f'stabilisation = "{held}" and scheme = "{self.scheme}" are two schemes; give one of them')
         if self.scheme not in allowed:
             raise ValueError(
                 f'scheme = "{self.scheme}" is not of formulation = "{self.formulation}"; that has {", ".join(allowed)}'

@@ -1,10 +1,11 @@
 """Other integrators over the same tables, to compare the augmented Lagrangian with.
 
-BAUMGARTE     accelerations of index 1 with Baumgarte's terms, classical Runge-Kutta
-PROJECTION    the same without terms; after the step, coordinates and velocities are projected, in the mass metric
-LINEAR_EULER  linear-implicit Euler of index 2: q+ = q + h u, then one factorisation for u+ with G(q+) u+ + Phi_t = 0:
-              (M + h C) (u+ - u) + h G^T lam = h (f - h K u).  G is taken at q+ on both sides, which keeps the matrix
-              symmetric and differs from the published form by a term of its own order.
+BAUMGARTE        accelerations of index 1 with Baumgarte's terms, classical Runge-Kutta
+NONE             the same without terms, so that constraints drift open
+PROJECTION       without terms; after the step, coordinates and velocities are projected, in the mass metric
+LINEAR_IMPLICIT  linear-implicit Euler of index 2: q+ = q + h u, then one factorisation for u+ with
+                 G(q+) u+ + Phi_t = 0: (M + h C) (u+ - u) + h G^T lam = h (f - h K u).  G is taken at q+ on both sides,
+                 which keeps the matrix symmetric and differs from the published form by a term of its own order.
 
 Inputs set from outside are held over the stages of a step. Element states advance once, at the end of it.
 """
@@ -38,7 +39,7 @@ from tandem.multibody.natural.tables import (
 from tandem.multibody.natural.unrolled import forces
 from tandem.multibody.natural.views import part, view
 
-LINEAR_EULER, PROJECTION = int(Scheme.LINEAR_EULER), int(Scheme.PROJECTION)
+BAUMGARTE, LINEAR_IMPLICIT, PROJECTION = int(Scheme.BAUMGARTE), int(Scheme.LINEAR_IMPLICIT), int(Scheme.PROJECTION)
 
 
 @inner
@@ -80,12 +81,12 @@ def project(ints, reals, state, work):
 
 
 @inner
-def runge_kutta(ints, reals, state, work, hook, h, projected):
+def runge_kutta(ints, reals, state, work, hook, h, projected, rate):
     """Four stages; the accelerations of the first are those the state came with. Returns iterations, factorisations."""
     q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
     q0, qd0, stage = part(ints, work, P.Q0), part(ints, work, P.QD0), part(ints, work, P.STAGE)
     setting, time = part(ints, reals, P.SETTING), part(ints, state, P.TIME)
-    rate, damping = 0.0 if projected else setting[BAUMGARTE_RATE], setting[BAUMGARTE_DAMPING]
+    damping = setting[BAUMGARTE_DAMPING]
     n, t = len(q), time[0]
     speed, change = view(stage, 0, n), view(stage, n, 2 * n)
     for i in range(n):
@@ -188,10 +189,11 @@ def compared_step(ints, reals, state, work, hook, h):
     out[BAD_PIVOTS] = 0.0
     before = kinetic_energy(ints, reals, part(ints, state, P.QD))
     scheme = part(ints, ints, P.OPTION)[SCHEME]
-    if scheme == LINEAR_EULER:
+    if scheme == LINEAR_IMPLICIT:
         iterations, factorisations = linear_euler(ints, reals, state, work, hook, h)
     else:
-        iterations, factorisations = runge_kutta(ints, reals, state, work, hook, h, scheme == PROJECTION)
+        rate = part(ints, reals, P.SETTING)[BAUMGARTE_RATE] if scheme == BAUMGARTE else 0.0
+        iterations, factorisations = runge_kutta(ints, reals, state, work, hook, h, scheme == PROJECTION, rate)
     out[ITERATIONS], out[FACTORISATIONS] = iterations, factorisations
     out[CAPPED], out[CONTRACTION] = 0.0, 0.0
     q, qd, r = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, work, P.RESIDUAL)

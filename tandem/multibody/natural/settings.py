@@ -14,8 +14,16 @@ class Scheme(IntEnum):
     I3AL = 0  # augmented.py: the one to use; the others are for comparison
     BAUMGARTE = 1  # accelerations with Baumgarte's stabilisation, classical Runge-Kutta
     PROJECTION = 2  # accelerations, classical Runge-Kutta, then coordinates and velocities projected
-    LINEAR_EULER = 3  # linear-implicit Euler, one linear solve a step
+    LINEAR_IMPLICIT = 3  # linear-implicit Euler, one linear solve a step
     I3AL_HALVED = 4  # halving.py: one step and two halves, their difference an error estimate, and extrapolated
+    NONE = 5  # as BAUMGARTE, without its terms: constraints drift open
+
+
+# how constraints are held, by the names of mechanism files, of studies and of benchmarks
+STABILISATIONS = {
+    "none": Scheme.NONE, "baumgarte": Scheme.BAUMGARTE, "projection": Scheme.PROJECTION, "i3al": Scheme.I3AL,
+    "linear-implicit": Scheme.LINEAR_IMPLICIT,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Settings:
     penalty: float = 1e7  # of each constraint, times its local mass / (beta h^2): the multipliers contract by 1 / this
     baumgarte_rate: float = 20.0  # 1/s
     baumgarte_damping: float = 1.0
-    stabilisation: float = 0.0  # share of the position error that LINEAR_EULER takes back each step; 0 as published
+    stabilisation: float = 0.0  # share of the position error that LINEAR_IMPLICIT takes back each step; 0 as published
 
     def __post_init__(self) -> None:
         for one in fields(self):

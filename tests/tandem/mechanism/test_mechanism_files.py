@@ -488,10 +488,23 @@ def refused(data: dict[str, Any], **chosen: Any) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("scheme", ["i3al_halved", "baumgarte", "projection", "linear_euler"])
+@pytest.mark.parametrize("scheme", ["i3al_halved", "none", "baumgarte", "projection", "linear-implicit"])
 def test_dissipation_is_refused_where_it_is_not_one(scheme: str) -> None:
     assert f'dissipation = 0.1 is of scheme = "i3al"; leave it out with scheme = "{scheme}"' in refused(
         bar(run={"scheme": scheme, "dissipation": 0.1})
+    )
+
+
+@pytest.mark.parametrize("name", ["none", "baumgarte", "projection", "i3al", "linear-implicit"])
+def test_a_stabilisation_is_the_scheme_of_its_name(name: str) -> None:
+    held, same = (prepared(bar(run={key: name}))[0].file.run for key in ("stabilisation", "scheme"))
+    assert held.scheme == same.scheme == name
+    other = mechanism_run.prepare(describe({"name": "m", **bar(run={"stabilisation": name})}, "m.toml"), scheme="i3al")
+    assert other[0].file.run.scheme == "i3al"
+    message = refused(bar(run={"stabilisation": name, "scheme": "i3al_halved" if name != "i3al" else "none"}))
+    assert f'stabilisation = "{name}" and scheme =' in message and "give one of them" in message
+    assert "relative coordinates solve their loops" in refused(
+        bar(run={"stabilisation": name, "formulation": "relative"})
     )
 
 
