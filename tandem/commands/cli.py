@@ -294,11 +294,16 @@ def replay(
     Exit code 1 if an exact replay with nothing changed, an effort or a prediction is not identical to the record; 3 if
     the model diverged, which ends it; 10 if a part of the record is damaged.
     """
+    from sync.record.heads import start_of
     from sync.record.reader import find
 
     with errors():
         factor = _pace(pace)
-        find(run)  # a run that is not there is reported before anything is compiled
+        file = find(run)  # a run that is not there is reported before anything is compiled
+        if "mechanism" in (start_of(file) or {}):
+            given = [mode, delay_ms, jitter_ms, config, overrides, halved, from_s, to_s, moving, out, pace != "max"]
+            _replay_mechanism(run, any(given), as_json)
+            return
         with compiled("replay", "tandem.records.replay"):
             from tandem.records.replay import Asked, pictures, replay_run, report
             from tandem.records.replay_save import save as save_replay
@@ -316,6 +321,16 @@ def replay(
             print(f"saved: {save_replay(done, out, {'utc': wall_clock()})}", file=sys.stderr)
     exact = asked.mode == "exact" and not asked.changed
     give(report(done.figures, done.run.losses, exact, pictures(done) if out is not None else ()), as_json, out)
+
+
+def _replay_mechanism(run: Path, otherwise: bool, as_json: bool) -> None:
+    if otherwise:
+        raise ConfigError(f"{run}: a mechanism's run is replayed as it was; leave all options but --json out")
+    with compiled("replay", "tandem.mechanism.again"):
+        from tandem.mechanism.again import replay_mechanism
+    with progress("replay") as update:
+        found = replay_mechanism(run, update)
+    give(found, as_json)
 
 
 def _report_damage(losses: list[str]) -> None:

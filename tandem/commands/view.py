@@ -18,7 +18,7 @@ from sync.process.threads import set_by_signals
 from sync.visible import visible
 from tandem.console.config_argument import DEFAULT
 from tandem.console.shipped_configs import find_config
-from tandem.console.terminal import Overrides, TokenFile, compiled, errors, progress
+from tandem.console.terminal import Overrides, Runs, TokenFile, compiled, errors, progress, report, run_folder
 from tandem.records.feed import record_feed
 
 if TYPE_CHECKING:
@@ -82,10 +82,11 @@ def view(
     ] = None,
     token_file: TokenFile = None,
     opened: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
+    runs: Runs = Path("runs"),
 ) -> None:
     """Show a recorded run on a page: time can be moved; or two runs over each other; or the run that is going on.
 
-    A mechanism runs on its page, and can be held, pushed and changed by hand.
+    A mechanism runs on its page, and can be held, pushed and changed by hand; its record has what was done.
     """
     from sync.config.config import View
     from sync.config.toml import check, with_overrides
@@ -97,7 +98,7 @@ def view(
         if run is None:
             file = config or DEFAULT
             if is_mechanism(file):
-                _mechanism(file, (host, port), token, opened)
+                _mechanism(file, (host, port), token, opened, runs)
             else:
                 _live(file, overrides, (host, port), token, opened)
             return
@@ -152,11 +153,12 @@ def is_mechanism(file: Path) -> bool:
     return "bodies" in read_toml(file)
 
 
-def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
-    """A mechanism in the hand, until Ctrl-C."""
+def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool, runs: Path) -> None:
+    """A mechanism in the hand, until Ctrl-C; then its record."""
     from sync.config.config import View
 
-    with compiled("mechanism", "tandem.mechanism.run"):
+    with compiled("mechanism", "tandem.mechanism.again"):
+        from tandem.mechanism.again import write_in_hand
         from tandem.mechanism.run import prepare
         from tandem.multibody.description.mechanism_file import read_mechanism
         from tandem.view.address import announced
@@ -172,11 +174,15 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) ->
     server, _, address = open_page(where, described.file.name, token)
     stop = _stop_signal()
     try:
-        workshop = MechanismPage(server, MechanismData(described.file.title or described.file.name, Bench(state)))
+        bench = Bench(state)
+        workshop = MechanismPage(server, MechanismData(described.file.title or described.file.name, bench))
         with announced(address, _say, opened):
             workshop.run(stop, where.rate_hz)
     finally:
         close_page(server)
+    if bench.steps:
+        folder = run_folder(runs, described.file.name)
+        report(folder, lambda place: write_in_hand(place, described, bench), "record")
 
 
 def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], token: str, opened: bool) -> None:

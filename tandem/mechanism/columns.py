@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tandem.multibody.natural.api import Record
+from tandem.multibody.natural.api import Record, System
 from tandem.multibody.natural.reactions import Instants, forces_in_nodes, points_of
 from tandem.multibody.natural.tables import (
     CONTACT,
@@ -37,16 +37,22 @@ _UNITS = {"point": "m", "vector": "1"}
 _DERIVATIVES = (("", ""), ("_rate", "/s"), ("_accel", "/s2"))
 
 
-def columns(record: Record) -> list[Column]:
+def motions(record: Record, turning: set[str]) -> list[Column]:
+    """Time, and whatever moves."""
     found: list[Column] = [("time", "s", record.t)]
     mechanism = record.system.mechanism
-    turning = _turning(record)
     for name, form in {**mechanism.nodes, **mechanism.places}.items():
         if form.constant:
             continue  # fixed to the world
         unit = _UNITS.get(form.kind, "rad" if name in turning else "m")
         for derivative, (suffix, per) in enumerate(_DERIVATIVES):
             found += _spread(name, suffix, unit + per, record.values(form, derivative))
+    return found
+
+
+def columns(record: Record) -> list[Column]:
+    turning = turning_scalars(record.system)
+    found = motions(record, turning)
     seen = Instants(record, record.system.n <= MOST_COORDINATES)
     found += _elements(record, seen, turning)
     found += _joints(record)
@@ -73,9 +79,9 @@ def _loads(name: str, force: np.ndarray | None, torque: np.ndarray | None) -> It
                 yield column, unit, component
 
 
-def _turning(record: Record) -> set[str]:
+def turning_scalars(system: System) -> set[str]:
     """Scalars that are angles: those of an angle between bodies, and spins."""
-    mechanism = record.system.mechanism
+    mechanism = system.mechanism
     angles = {i for c in mechanism.constraints.values() if c.theta is not None for i in c.theta.terms}
     angles |= set(mechanism.rotors)
     return {n for n, node in mechanism.nodes.items() if node.kind == "scalar" and node.columns[0] in angles}

@@ -8,6 +8,7 @@ to the bit (`put_back`, `differences`) on another machine.
 
 import hashlib
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from sim_service.contract.recorded_parameters import packed, unpacked
 from sync.clock import now_ns
 from sync.record import CompleteRun, CompleteTopic, Run, RunError, write_complete
 from sync.ring.block import RESERVED_NAMES, Channel, Layout
-from tandem.mechanism.columns import columns
+from tandem.mechanism.columns import Column, columns
 from tandem.multibody.description.mechanism_file import Described
 from tandem.multibody.natural.api import Record, State, System
 from tandem.records.provenance import machine_facts
@@ -44,14 +45,13 @@ def _layout_id(system: System) -> str:
     return hashlib.sha256(names.encode() + system.ints.tobytes()).hexdigest()[:16]
 
 
-def _made(record: Record, described: Described) -> bytes:
+def _made(start: State, reals: np.ndarray, described: Described) -> bytes:
     """What the run was made from, besides its file."""
-    system = record.system
     content = {
         "run": described.file.run.model_dump(mode="json"),  # the command line may have changed it
-        "layout": _layout_id(system),
-        "reals": packed(system.reals),
-        "start": packed(record.states[0]),
+        "layout": _layout_id(start.system),
+        "reals": packed(reals),
+        "start": packed(start.vector),
     }
     return json.dumps(content, indent=1).encode()
 
@@ -78,11 +78,11 @@ def sound_words(reals: np.ndarray, start: np.ndarray, system: System) -> bool:
     return bool(np.all(np.isfinite(reals) | (reals == system.reals)) and np.isfinite(start).all())
 
 
-def differences(run: Run, record: Record) -> dict[str, float]:
+def differences(run: Run, found: list[Column]) -> dict[str, float]:
     """Channels of a record that are not, to the bit, those of a run made again, and how much they differ at most."""
     steps = run.need("/step").blocks
     out = {}
-    for name, _, values in _named_apart(columns(record)):
+    for name, _, values in _named_apart(found):
         if name not in (steps.dtype.names or ()):
             out[name] = np.inf  # the record is of an earlier version
             continue
@@ -92,20 +92,38 @@ def differences(run: Run, record: Record) -> dict[str, float]:
     return out
 
 
-def write_record(folder: Path, described: Described, record: Record, figures: dict[str, Any], file: bytes) -> Path:
-    name = described.file.name
-    found = _named_apart(columns(record))
+@dataclass(frozen=True)
+class Recorded:
+    """What a record of a mechanism is made of."""
+
+    described: Described
+    start: State
+    reals: np.ndarray  # of its tables, at the start
+    columns: list[Column]
+    t: np.ndarray  # s since the start, of every row
+    figures: dict[str, Any]
+    attached: dict[str, bytes] = field(default_factory=dict)
+
+
+def of_run(described: Described, record: Record, figures: dict[str, Any]) -> Recorded:
+    return Recorded(described, record.state(0), record.system.reals, columns(record), record.t, figures)
+
+
+def write_record(folder: Path, recorded: Recorded, file: bytes) -> Path:
+    name = recorded.described.file.name
+    found = _named_apart(recorded.columns)
     layout = Layout((Channel("step", "i8"), *(Channel(name, "f8", unit) for name, unit, _ in found)))
-    words = np.zeros((len(record.states), layout.words), np.int64)
+    words = np.zeros((len(recorded.t), layout.words), np.int64)
     steps = layout.view(words)
     begun = now_ns()
     steps["seq"] = steps["step"] = np.arange(len(words))
-    steps["t_ns"] = steps["pushed_ns"] = begun + np.round(record.t * 1e9).astype(np.int64)
+    steps["t_ns"] = steps["pushed_ns"] = begun + np.round(recorded.t * 1e9).astype(np.int64)
     for column, _, values in found:
         steps[column] = values
     facts = {"name": name, "mechanism": name, **machine_facts()}
     topics = {"/step": CompleteTopic(layout, words, np.arange(len(words)))}
     ended = int(steps["t_ns"][-1]) if len(steps) else begun
-    attached = {"mechanism.toml": file, MADE: _made(record, described)}
-    run = CompleteRun(facts, attached, topics, begun, ended, str(figures["ended"]), figures)
+    made = _made(recorded.start, recorded.reals, recorded.described)
+    attached = {"mechanism.toml": file, MADE: made, **recorded.attached}
+    run = CompleteRun(facts, attached, topics, begun, ended, str(recorded.figures["ended"]), recorded.figures)
     return write_complete(folder, run)

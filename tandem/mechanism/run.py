@@ -19,11 +19,12 @@ from sync.errors import ConfigError
 from sync.record import Run as RecordedRun
 from sync.record import RunError
 from tandem.mechanism.columns import energies, kinetic_energies
-from tandem.mechanism.record import MADE, write_record
+from tandem.mechanism.record import MADE, of_run, write_record
 from tandem.multibody.description.mechanism_file import Described, describe, read_mechanism, residuals
 from tandem.multibody.description.sections import Run
 from tandem.multibody.natural.api import (
     AssemblyError,
+    Mechanism,
     MechanismError,
     Mode,
     Record,
@@ -71,13 +72,17 @@ def load(path: Path, **chosen: Any) -> tuple[Described, State]:
     return prepare(read_mechanism(path), **chosen)
 
 
-def recorded_file(run: RecordedRun) -> tuple[Described, State]:
-    """The mechanism of a recorded run at its start, made here from the recorded file."""
+def recorded_file(
+    run: RecordedRun, change: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism
+) -> tuple[Described, State]:
+    """The mechanism of a recorded run at its start, made here from the recorded file; `change` adds to it before."""
     where = f"{run.path} (mechanism.toml)"
     if "mechanism.toml" not in run.attachments:
         raise RunError(f"{where}: is missing or damaged; a run of `tandem mechanism` has one")
     data = parse_toml(run.attachments["mechanism.toml"], where)
-    return prepare(describe({**data, "run": run.json(MADE).get("run", data.get("run", {}))}, where))
+    described = describe({**data, "run": run.json(MADE).get("run", data.get("run", {}))}, where)
+    change(described.mechanism)
+    return prepare(described)
 
 
 def prepare(described: Described, **options: Any) -> tuple[Described, State]:
@@ -430,7 +435,8 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
 
 def save_record(folder: Path, simulated: Simulated) -> None:
     described = simulated.described
-    write_record(folder, described, simulated.record, simulated.figures, Path(described.path).read_bytes())
+    recorded = of_run(described, simulated.record, simulated.figures)
+    write_record(folder, recorded, Path(described.path).read_bytes())
 
 
 def report(simulated: Simulated) -> Report:

@@ -4,7 +4,8 @@ A held point is drawn towards where the hand is, by a spring as stiff as suits t
 constraints resolve what that means for the rest. Whatever is changed takes effect before the next step. Parameters and
 switches only write numbers; another type of joint, a limit, friction or a prescribed motion add equations, for which
 the tables are made again (natural/changes.py). Every act goes through `do` and is logged with the step before which it
-was done: `repeat` does the same again, to the bit.
+was done: `repeat` does the same again, to the bit. Of the motion, rows of numbers are kept for a record (`rows`): every
+step's at first, then of every second, fourth … as they become many.
 """
 
 import math
@@ -35,7 +36,12 @@ _STOP_HZ = 10.0  # of the whole mass on a limit
 _STOP_DAMPING = 0.2  # s/m, s/rad
 _OUT_OF_REACH = 1e-4  # of the size; constraints that are open by more than that are not met at all
 _MOST_STEPS = 200  # of one look: what cannot be made up is given up
+_MOST_NUMBERS = 4_000_000  # of the rows that are kept
 Event = tuple[int, str, tuple[Any, ...]]  # steps made before it, act, arguments
+ACTS = (
+    "hold", "let_go", "push", "turn", "set", "give", "switch", "change", "limit", "friction", "prescribe", "release",
+    "reset",
+)  # fmt: skip
 
 
 def with_hands(mechanism: Mechanism) -> Mechanism:
@@ -95,9 +101,12 @@ class Bench:
         self.notice = ""  # what ended by itself
         self.resets, self.endings = 0, 0  # how often all was reset, and motions ended by themselves
         self._twisted: tuple[str, ...] = ()  # bodies with a torque in the tables
-        self.steps = 0
+        self.steps = 0  # from the very start on, over every reset
         self._owed = 0.0  # s
+        self.rows: list[np.ndarray] = []  # time, q, qd, qdd of the drawn coordinates, and how well the step was solved
+        self.stride = 1  # steps from row to row
         self._use(state)
+        self._keep()
 
     def _use(self, state: State) -> None:
         """This state, and the places in its tables."""
@@ -191,15 +200,21 @@ class Bench:
     # ---- acts --------------------------------------------------------------------------------------------------------
 
     def do(self, act: str, *arguments: Any) -> None:
-        """An act by name, logged: one of those below."""
+        """An act by name, logged: one of `ACTS`."""
+        if act not in ACTS:
+            raise MechanismError(f"{act}: no such act; there are {', '.join(ACTS)}")
         self.notice = ""
         getattr(self, act)(*arguments)
         self.log.append((self.steps, act, arguments))
 
     def repeat(self, log: list[Event], steps: int) -> None:
         """The same acts before the same steps, from the start on."""
-        log = list(log)  # the reset clears its own
+        log = list(log)  # its own is cleared
         self.reset()
+        self.log.clear()
+        self.rows.clear()
+        self.steps, self.stride = 0, 1
+        self._keep()
         for before, act, arguments in log:
             while self.steps < before:
                 self.step()
@@ -339,8 +354,7 @@ class Bench:
         self._twisted = ()
         self.motions.clear()
         self.notice = ""
-        self.log.clear()
-        self.steps, self._owed = 0, 0.0
+        self._owed = 0.0
         self.resets += 1
 
     # ---- changes of the equations ------------------------------------------------------------------------------------
@@ -439,6 +453,25 @@ class Bench:
         elif not finite:
             self.reset()
             self.notice, self.paused = "the motion left the finite numbers: reset", True
+        if self.steps % self.stride == 0:
+            self._keep()
+
+    def row(self) -> np.ndarray:
+        """This instant, in the coordinates that were drawn: changes add theirs behind them."""
+        n, state, solved = len(self._first.q), self.state, self.diagnosis()
+        ends = [[state.time], state.q[:n], state.qd[:n], state.qdd[:n], [solved["phi_error"], solved["phid_error"]]]
+        return np.concatenate(ends)
+
+    def _keep(self) -> None:
+        self.rows.append(self.row())
+        if len(self.rows) > max(100, _MOST_NUMBERS // len(self.rows[0])):
+            del self.rows[1::2]
+            self.stride *= 2
+
+    @property
+    def begin(self) -> tuple[State, np.ndarray]:
+        """The start, and the numbers of its tables then."""
+        return self._first, self._first_reals
 
     def advance(self, seconds: float) -> int:
         """As many steps as real time asks for; what a slow machine cannot make is left out. Returns how many."""

@@ -162,7 +162,7 @@ class MechanismPage:
                 self._refused = time.monotonic(), str(error)
 
     def _reset(self) -> None:
-        self.bench.reset()
+        self.bench.do("reset")
         self._follow()
 
     def _follow(self) -> None:

@@ -1,15 +1,18 @@
-"""The page of a mechanism in a real browser: the four manipulators, and the plots, by what a person does there."""
+"""The page of a mechanism in a real browser: the four manipulators, and the plots, by what a person does there; and all
+of it again, to the bit, from its record."""
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sync.config.config import View
+from tandem.mechanism.again import replay_mechanism, write_in_hand
 from tandem.mechanism.run import prepare
-from tandem.multibody.description.mechanism_file import read_mechanism
+from tandem.multibody.description.mechanism_file import Described, read_mechanism
 from tandem.view.bench import Bench, with_hands
 from tandem.view.listen import close_page, open_page
 from tandem.view.mechanism_page import MechanismData, MechanismPage
@@ -22,16 +25,17 @@ TITLE = "Drum on a shaft"
 
 
 @pytest.fixture
-def page() -> Iterator[tuple[MechanismPage, str]]:
+def page() -> Iterator[tuple[MechanismPage, str, Described]]:
     described = read_mechanism(ROOT / "configs" / "mechanisms" / "spindle.toml")
     with_hands(described.mechanism)
     server, _, address = open_page(View(port=0), TITLE, TOKEN)
-    made = MechanismPage(server, MechanismData(TITLE, Bench(prepare(described)[1])))
+    described, state = prepare(described)
+    made = MechanismPage(server, MechanismData(TITLE, Bench(state)))
     stop = threading.Event()
     thread = threading.Thread(target=made.run, args=(stop, 5.0))
     thread.start()
     try:
-        yield made, address
+        yield made, address, described
     finally:
         stop.set()
         thread.join(PATIENCE_S)
@@ -46,8 +50,10 @@ def tab() -> Iterator[Any]:
         context.close()
 
 
-def test_a_person_turns_moves_and_changes_a_mechanism(page: tuple[MechanismPage, str], tab: Any) -> None:
-    made, address = page
+def test_a_person_turns_moves_and_changes_a_mechanism(
+    page: tuple[MechanismPage, str, Described], tab: Any, tmp_path: Path
+) -> None:
+    made, address, described = page
     bench = made.bench
     tab.set_viewport_size({"width": 900, "height": 1600})  # a list whose field is out of sight is hidden
     visit(tab, address, TITLE)
@@ -69,6 +75,23 @@ def test_a_person_turns_moves_and_changes_a_mechanism(page: tuple[MechanismPage,
 
     def soon(seen: Any, what: str) -> None:
         until(lambda: locked(seen), lambda: what)
+
+    # a point is held, dragged by its arrows, and let go; and pushed
+    hold = tab.get_by_label("hold it", exact=True)
+    done(lambda: hold.is_checked() or click(hold), lambda: bench.held is not None, "hold")
+    there = locked(lambda: np.array(made._gizmo.position))
+
+    def drag() -> None:
+        for away in (0.02, 0.05):
+            made._gizmo.position = there + np.array([0.0, away, 0.0])
+            for moved in made._gizmo._impl_aux.update_cb:
+                moved(None)
+
+    locked(drag)
+    assert locked(lambda: [act for _, act, _ in bench.log if act == "hold"]) == 3 * ["hold"]
+    done(lambda: hold.is_checked() and click(hold), lambda: bench.held is None, "let go")
+    done(lambda: type_into(_vector(tab, "force (N)", 0), "2"), lambda: bench.pushed, "push")
+    done(lambda: type_into(_vector(tab, "force (N)", 0), "0"), lambda: not bench.pushed, "no push")
 
     # the torque arc: typed, and drawn about the body
     done(lambda: type_into(_vector(tab, "torque (N m)", 0), "0.5"), lambda: "drum" in bench.torques, "torque")
@@ -121,6 +144,15 @@ def test_a_person_turns_moves_and_changes_a_mechanism(page: tuple[MechanismPage,
         "reset",
     )
     assert locked(lambda: bench.hinges["shaft"].kind == "cylindrical" and not bench.motions)
+
+    # all of it again, from its record
+    def recorded() -> None:
+        bench.paused = True
+        write_in_hand(tmp_path, described, bench)
+
+    locked(recorded)
+    found = replay_mechanism(tmp_path)
+    assert found.data["identical"] and found.data["instants"] > 500
 
 
 def _vector(tab: Any, label: str, axis: int) -> Any:

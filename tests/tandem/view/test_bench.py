@@ -206,7 +206,7 @@ def test_the_same_acts_again_are_the_same_bits() -> None:
     b.repeat(log, count)
     np.testing.assert_array_equal(b.state.vector, vector)
     assert b.log == log
-    b.reset()
+    b.do("reset")
     fresh = spindle(start={"velocity": {"P": [0.5, 0.0, 0.6], "v": [0.0, 0.0, 2.0]}})
     np.testing.assert_array_equal(b.state.vector, fresh.state.vector)
     assert list(b.mechanism.constraints) == list(fresh.mechanism.constraints)
