@@ -112,6 +112,8 @@ _PHYSICS = (
             "multibody.bench:multibody_bench", 10, needs=_ALONE, quick={"small": True}, bench={}),
     Promise("stabilisation", "Projection and I3AL hold a loop closed; drift and cost of every scheme, side by side.",
             "multibody.stabilisation:promise", 0.2, quick={}),
+    Promise("impacts", "Impacts are where, when and as hard as closed forms say, and the books of energy are closed.",
+            "multibody.impacts:impacts", 1.5, quick={}),
     Promise("equations", "Equations of random mechanisms, written in C and Python, agree to 1e-9; the car's take 2 s.",
             "multibody.formula_texts:random_texts", 2, quick={"mechanisms": 5}, drill={}),
     Promise("wheel-torque", "A vehicle driven by a wheel torque moves alike in all formulations, beside Exudyn.",

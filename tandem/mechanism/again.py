@@ -74,7 +74,7 @@ def _acts(run: Run) -> tuple[list[Event], int]:
     """The acts of a record, and how many steps it has."""
     where, data = f"{run.path} ({ACTED})", run.json(ACTED)
     total, acts = data.get("steps"), data.get("acts")
-    if not _count(total, MOST_STEPS):
+    if not (isinstance(total, int) and _count(total, MOST_STEPS)):
         raise RunError(f"{where}: steps = {total!r}: must be a whole number to {MOST_STEPS}")
     if not isinstance(acts, list) or len(acts) > MOST_ACTS:
         raise RunError(f"{where}: acts: must be a list of at most {MOST_ACTS}")

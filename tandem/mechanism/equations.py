@@ -35,6 +35,10 @@ def quantities(words: str | None) -> tuple[str, ...]:
 
 
 def take_away(described: Described, language: Language, which: Sequence[str] = tuple(QUANTITIES)) -> TakenAway:
+    for name in described.mechanism.impacts:
+        raise ConfigError(
+            f"{described.path}: --equations {language}: impacts.{name}: has no equation; leave impacts out"
+        )
     then = time.process_time()
     try:
         found = formulas(described.mechanism, described.file.name, which)

@@ -44,6 +44,25 @@ from tandem.multibody.natural.api import (
     velocities,
     working,
 )  # fmt: skip
+from tandem.multibody.natural.impact_tables import (
+    C_IMPACTS,
+    C_LOST,
+    C_MISSED,
+    C_RESTED,
+    E_ACROSS_1,
+    E_ACROSS_2,
+    E_AFTER,
+    E_BEFORE,
+    E_CONTACT,
+    E_GAP,
+    E_LOST,
+    E_NORMAL,
+    E_TIME,
+    E_X,
+    E_Y,
+    E_Z,
+)
+from tandem.multibody.natural.impacts import Meeting
 from tandem.multibody.natural.tables import CONTACT
 from tandem.reports.html.chart import Series, curves, paths
 from tandem.reports.html.report_page import write_report_page
@@ -56,6 +75,7 @@ LISTED = 8  # open constraints in a message
 DIVERGED = 3  # exit code
 UNCONVERGED = 0.1  # share of the steps of a run
 INSTANTS_DRAWN = 6  # besides the start
+MOST_LISTED, IMPACTS_SHOWN = 1000, 20  # impacts in report.json, and in a table
 MOST_ENERGY = 1e-3  # share of what moves by which the energy of a closed run may change without a word
 ROUNDING = 1e-10  # share of the energy there is
 
@@ -282,6 +302,8 @@ def _joined(pieces: list[Record]) -> Record:
         sum(p.capped for p in pieces),
         sum(p.error_sum for p in pieces),
         max(p.error_most for p in pieces),
+        np.vstack([p.impacts for p in pieces]),
+        np.sum([p.counts for p in pieces], axis=0),
     )
 
 
@@ -290,7 +312,7 @@ def energy_figures(record: Record, chosen: Run) -> dict[str, Any]:
     energy, kinetic = energies(record), kinetic_energies(record)
     change, moved = energy - energy[0], float(kinetic.max())
     grown, lost = float(change.max()), float(-change.min())
-    by = working(record.system.mechanism)
+    by = [*working(record.system.mechanism), *record.system.mechanism.impacts]
     figures = {
         "energy_start": float(energy[0]),
         "energy_change": float(np.abs(change).max()),
@@ -343,6 +365,7 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
         )
         if chosen.formulation == "natural"
         else None,
+        **impact_figures(record),
         "iterations": float(record["iterations"].mean()),
         "iterations_max": int(record["iterations"].max()),
         "capped_steps": record.capped,
@@ -353,6 +376,36 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
         "real_time_factor": simulated / spent if spent > 0 else 0.0,
         "ended": record.ended,
     }
+
+
+def impact_figures(record: Record) -> dict[str, Any]:
+    """How often surfaces struck each other, what that took, and the first of them."""
+    mechanism = record.system.mechanism
+    if not mechanism.impacts:
+        return {}
+    names = Meeting(record.system).names
+    rows = [
+        {
+            "time": row[E_TIME], "impact": names[int(row[E_CONTACT])], "approach": -row[E_BEFORE],
+            "after": row[E_AFTER], "impulse": row[E_NORMAL],
+            "friction_impulse": float(np.hypot(row[E_ACROSS_1], row[E_ACROSS_2])),
+            "lost": row[E_LOST], "gap": row[E_GAP], "at": [row[E_X], row[E_Y], row[E_Z]][: mechanism.dimension],
+        }
+        for row in record.impacts[:MOST_LISTED]
+    ]  # fmt: skip
+    counts = record.counts
+    return {
+        "impacts": int(counts[C_IMPACTS]), "impacts_not_located": int(counts[C_MISSED]), "impact_rows": rows,
+        "lost_to_impacts": float(counts[C_LOST]), "lost_at_rest": float(counts[C_RESTED]),
+    }  # fmt: skip
+
+
+IMPACT_HEADS = ("time, s", "impact", "approach, m/s", "after, m/s", "impulse, N s", "friction, N s", "lost, J")
+
+
+def impact_rows(f: dict[str, Any]) -> list[tuple[Any, ...]]:
+    keys = ("time", "impact", "approach", "after", "impulse", "friction_impulse", "lost")
+    return [tuple(row[key] for key in keys) for row in f["impact_rows"][:IMPACTS_SHOWN]]
 
 
 MODE_HEADS = ("mode", "frequency", "damping ratio", "moves most")
@@ -381,6 +434,7 @@ def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
         ("constraints, at worst", f"|Φ| {f['phi_max']:.1e} m, |dΦ/dt| {f['phid_max']:.1e} m/s"),
         ("energy", _energy(f)),
         *([("lost to contacts", f"{f['lost_to_contact']:.4g} J")] if f["lost_to_contact"] else []),
+        *([("impacts", _struck(f))] if "impacts" in f else []),
         (
             "iterations a step" if f["formulation"] == "natural" else "evaluations a step",
             f"{f['iterations']:.2f}, most {f['iterations_max']}, {f['capped_steps']} steps capped",
@@ -397,6 +451,11 @@ def _energy(f: dict[str, Any]) -> str:
         more = f" and {len(by) - LISTED} more" if len(by) > LISTED else ""
         return f"{first}changes by at most {f['energy_change']:.4g} J: {', '.join(by[:LISTED])}{more} work on it"
     return f"{first}then off by at most {f['energy_change']:.2e} J, {f['energy_share'] or 0.0:.1e} of what moves"
+
+
+def _struck(f: dict[str, Any]) -> str:
+    missed = f", {f['impacts_not_located']} not located" if f["impacts_not_located"] else ""
+    return f"{f['impacts']}{missed}: {f['lost_to_impacts']:.4g} J lost in them, {f['lost_at_rest']:.4g} J at rest"
 
 
 def _estimated(f: dict[str, Any]) -> str:
@@ -444,6 +503,9 @@ def report(simulated: Simulated) -> Report:
     file, record = described.file, simulated.record
     title = f"{figures['name']}, {figures['formulation']} coordinates, {figures['scheme']}"
     sections = [Section(title, [Table(("", ""), figure_rows(figures))], key="figures")]
+    if figures.get("impact_rows"):
+        lead = "Of two surfaces: how fast their gap closed, and opens; impulses along the normal and across it."
+        sections.append(Section("Impacts", [Table(IMPACT_HEADS, impact_rows(figures))], lead, key="impacts"))
     if "modes" in figures:
         lead = f"About {figures['modes']['about']}, lowest first; shapes are in report.json."
         sections.append(Section("Natural modes", [Table(MODE_HEADS, mode_rows(figures))], lead, key="modes"))

@@ -20,6 +20,7 @@ from tandem.multibody.natural.changes import SLIDE, TURN
 from tandem.multibody.natural.equations import Joint
 from tandem.multibody.natural.errors import MechanismError
 from tandem.multibody.natural.forces import RANGES, REACTION, reaction
+from tandem.multibody.natural.impacts import Meeting
 from tandem.multibody.natural.limits import FORCE, NUMBER, STIFFNESS, number, numbers
 from tandem.multibody.natural.mechanism import Mechanism
 from tandem.multibody.natural.problems import BodyMotion, body_motion, effort
@@ -113,6 +114,7 @@ class Bench:
         self.state, self.system = state, state.system
         self._work = self.system.work()
         self._advance = stepper(self.system.scheme)
+        self._meeting = Meeting(self.system) if self.mechanism.impacts else None
         self.hinges = changes.joints_of(self.mechanism)  # with a type to change or a coordinate
         nodes = self.mechanism.nodes
         self._places = {
@@ -441,7 +443,10 @@ class Bench:
         s, before = self.system, self.state.vector.copy()
         self._hands()
         self._move(self.state, self.state.time + s.h)
-        self._advance(s.ints, s.reals, self.state.vector, self._work, s.hook, s.h)
+        if self._meeting is None:
+            self._advance(s.ints, s.reals, self.state.vector, self._work, s.hook, s.h)
+        else:
+            self._meeting.step(self._advance, s, self.state.vector, self._work)
         self.steps += 1
         finite = bool(np.isfinite(self.state.vector).all())
         if self.motions and not (finite and self.diagnosis()["phi_error"] <= _OUT_OF_REACH * self.size):
@@ -459,7 +464,13 @@ class Bench:
     def row(self) -> np.ndarray:
         """This instant, in the coordinates that were drawn: changes add theirs behind them."""
         n, state, solved = len(self._first.q), self.state, self.diagnosis()
-        ends = [[state.time], state.q[:n], state.qd[:n], state.qdd[:n], [solved["phi_error"], solved["phid_error"]]]
+        ends = [
+            np.array([state.time]),
+            state.q[:n],
+            state.qd[:n],
+            state.qdd[:n],
+            np.array([solved["phi_error"], solved["phid_error"]]),
+        ]
         return np.concatenate(ends)
 
     def _keep(self) -> None:

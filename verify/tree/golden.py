@@ -275,6 +275,7 @@ def _replay_mechanism(name: str) -> dict[str, Any]:
     import numpy as np
 
     from sync.record import open_run
+    from tandem.mechanism.columns import columns
     from tandem.mechanism.record import differences, put_back
     from tandem.mechanism.run import recorded_file, simulate
     from tandem.records.provenance import other_facts
@@ -284,7 +285,7 @@ def _replay_mechanism(name: str) -> dict[str, Any]:
     described, state = recorded_file(run)
     used = put_back(run, state)
     differ = int(np.count_nonzero(made.view(np.int64) != state.system.reals.view(np.int64)))
-    found = differences(run, simulate(described, state, lambda *_: None).record)
+    found = differences(run, columns(simulate(described, state, lambda *_: None).record))
     return {
         "steps": described.file.run.steps,
         "identical": not found,

@@ -80,6 +80,9 @@ class _Builder:
         order = sorted(file.joints, key=lambda name: file.joints[name].get("kind") != "angle")
         self._each("joints", self._kinds("joints", s.JOINTS), self._joint, order)
         self._each("forces", self._kinds("forces", s.FORCES), self._force)
+        self._each("surfaces", self._kinds("surfaces", s.SURFACES), self._surface)
+        self._raise()
+        self._each("impacts", lambda _: s.Impact, self._impact)
         velocities = self._of_nodes("velocity", file.start.velocity)
         positions = self._of_nodes("position", file.start.position)
         points = {name: node for name, node in self.m.nodes.items() if node.kind == "point"}
@@ -133,7 +136,7 @@ class _Builder:
         file = self.file
         tables = (
             file.points, file.vectors, file.scalars, file.bodies, file.places, file.directions, file.inputs,
-            file.particles, file.joints, file.forces,
+            file.particles, file.joints, file.forces, file.surfaces, file.impacts,
         )  # fmt: skip
         links = [chain.get("count") for chain in file.chains.values()]
         count = sum(map(len, tables)) + sum(n for n in links if isinstance(n, int) and n > 0)
@@ -388,6 +391,36 @@ class _Builder:
     def _size(self, key: str, place: list[float]) -> None:
         if len(place) != self.m.dimension:
             raise MechanismError(f"{key} = {place}: must be {_numbers(self.m.dimension)}")
+
+    def _surface(self, name: str, x: Any) -> None:
+        m = self.m
+        match x:
+            case s.Sphere() if x.on in m.nodes and x.on not in m.bodies:
+                if x.at is not None:
+                    raise MechanismError(f"at = {x.at}: a sphere on a point is where that is; leave it out")
+                m.sphere(name, self._node(x.on, "point"), (), x.radius)
+            case s.Sphere():
+                if x.at is None:
+                    raise MechanismError("at is missing: where its centre is on the body")
+                self._size("at", x.at)
+                m.sphere(name, self._carrier(x.on), x.at, x.radius)
+            case s.Hole():
+                self._size("at", x.at)
+                m.hole(name, self._carrier(x.on), x.at, x.radius)
+            case s.Capsule():
+                for end in x.ends:
+                    self._size("ends", end)
+                m.capsule(name, self._carrier(x.on), (x.ends[0], x.ends[1]), x.radius)
+            case s.Box():
+                self._size("at", x.at)
+                m.box(name, self._carrier(x.on), x.at, x.size)
+            case s.Plane():
+                self._size("through", x.through)
+                m.plane(name, self._carrier(x.on), x.through, self._axis(x.normal))
+
+    def _impact(self, name: str, x: s.Impact) -> None:
+        first, second = (self._find(one, self.m.surfaces, "surface") for one in x.between)
+        self.m.impact(name, first, second, x.restitution, x.friction, x.slow)
 
     # ---- findings ----------------------------------------------------------------------------------------------------
 

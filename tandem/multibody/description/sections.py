@@ -135,6 +135,8 @@ class MechanismFile(Section):
     particles: Tables = {}
     joints: Tables = {}
     forces: Tables = {}
+    surfaces: Tables = {}
+    impacts: Tables = {}
     start: Start = Start()
     show: Show = Show()
 
@@ -469,6 +471,60 @@ class Contact(Section):
     speed: float = Field(0.01, **_within(limits.SPEED))
 
 
+# ---- impacts ---------------------------------------------------------------------------------------------------------
+
+
+class Sphere(Section):
+    """On a body, the ground, or a point; radius 0 is a point."""
+
+    kind: Literal["sphere"]
+    on: str = GROUND
+    at: Place | None = None  # its centre; of a point that is known
+    radius: Length
+
+
+class Hole(Section):
+    """That a sphere lies in, as a pin in a bore."""
+
+    kind: Literal["hole"]
+    on: str = GROUND
+    at: Place
+    radius: PositiveLength
+
+
+class Capsule(Section):
+    kind: Literal["capsule"]
+    on: str = GROUND
+    ends: Annotated[list[Place], Field(min_length=2, max_length=2)]
+    radius: Length
+
+
+class Box(Section):
+    """Along the axes of the world as drawn."""
+
+    kind: Literal["box"]
+    on: str = GROUND
+    at: Place  # its middle
+    size: Annotated[list[PositiveLength], Field(min_length=2, max_length=3)]
+
+
+class Plane(Section):
+    kind: Literal["plane"]
+    on: str = GROUND
+    through: Place
+    normal: Place
+
+
+class Impact(Section):
+    """Two surfaces that may strike each other."""
+
+    between: Annotated[list[str], Field(min_length=2, max_length=2)]
+    restitution: float = Field(0.0, **_within(limits.RESTITUTION))
+    friction: float = Field(0.0, **_within(limits.COEFFICIENT))
+    slow: float = Field(0.01, **_within(limits.SPEED))  # m/s: what approaches more slowly does not bounce
+
+
+SURFACES: dict[str, type[Section]] = {"sphere": Sphere, "capsule": Capsule, "box": Box, "plane": Plane, "hole": Hole}
 JOINTS: dict[str, type[Section]] = {
     "spherical": Spherical, "revolute": Between, "cylindrical": Between, "prismatic": Between, "weld": Between,
     "universal": Universal, "rod": Rod, "slider": Slider, "rack": Rack, "gear": Gear, "angle": Angle, "drive": Drive,

@@ -140,6 +140,8 @@ class Equations:
     rotors: dict[int, tuple[Body, np.ndarray]] = field(default_factory=dict)  # spin coordinate -> carrier, axis
     spin_torques: list[tuple[str, int, float, Any]] = field(default_factory=list)  # name, scalar, value, input
     no_spins: dict[int, str] = field(default_factory=dict)  # coordinate -> what acts on it without a reaction
+    surfaces: dict[str, Any] = field(default_factory=dict)  # impacts.py
+    impacts: dict[str, Any] = field(default_factory=dict)
     ends: list[Linear] = field(default_factory=list)  # of springs and rods: they need not be nodes
 
     def __post_init__(self) -> None:

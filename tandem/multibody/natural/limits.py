@@ -43,6 +43,7 @@ SPEED = Range(0.0, 1e6, above=True)
 STEP = Range(1e-6, 0.1)  # s
 COEFFICIENT = Range(0.0, 10.0)  # of Coulomb's friction
 DISSIPATION = Range(0.0, 0.3)
+RESTITUTION = Range(0.0, 1.0)
 
 
 def number(what: str, value: Any, within: Range = NUMBER) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tandem.multibody.natural import forces, joints
+from tandem.multibody.natural import forces, impacts, joints
 from tandem.multibody.natural.body import Body
 from tandem.multibody.natural.compiler import compile_system
 from tandem.multibody.natural.equations import Equations
@@ -113,6 +113,13 @@ class Mechanism(Equations):
     contact = forces.contact
     rotor = forces.rotor
     model_force = forces.model_force
+
+    sphere = impacts.sphere
+    capsule = impacts.capsule
+    box = impacts.box
+    plane = impacts.plane
+    hole = impacts.hole
+    impact = impacts.impact
 
     def compile(
         self, h: float = 1e-3, settings: Settings | None = None, hook: Any = None, dense: bool | None = None

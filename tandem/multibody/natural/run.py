@@ -7,7 +7,7 @@ leaves the finite numbers raises, one with steps that did not converge warns, al
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import kernel
 from tandem.multibody.natural.augmented import STEP, step
 from tandem.multibody.natural.errors import DivergedError, InaccurateSteps, NotConverged
+from tandem.multibody.natural.impact_tables import COUNTS, EVENT
+from tandem.multibody.natural.impacts import Meeting
 from tandem.multibody.natural.limits import STEP as STEPS_S
 from tandem.multibody.natural.limits import Range, number
 from tandem.multibody.natural.linear import Linear
@@ -78,6 +80,13 @@ def stepper(scheme: Scheme) -> Any:
     return compared_step
 
 
+def _with_impacts() -> Any:
+    """The loop with impacts, compiled when it is asked for."""
+    from tandem.multibody.natural.impact_kernel import run_impacts
+
+    return run_impacts
+
+
 @dataclass(frozen=True)
 class Record:
     """What a run left: states at the kept instants (the first is the start) and the diagnostics of every step."""
@@ -90,6 +99,8 @@ class Record:
     capped: int = 0  # steps that did not converge
     error_sum: float = 0.0  # of the error estimates of all steps
     error_most: float = 0.0  # of one
+    impacts: np.ndarray = field(default_factory=lambda: np.zeros((0, EVENT)))  # rows of impact_kernel.py
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(COUNTS))  # of the impacts
 
     @property
     def ended(self) -> str:
@@ -185,13 +196,17 @@ def run(
     work: Any = system.work()
     fixed = stepper(system.scheme), system.ints, system.reals, state.vector, work, system.hook
     totals = np.zeros(TOTALS)
-    done = run_steps(*fixed, h, whole, every, states, diagnosis, totals)
+    meeting = Meeting(system) if system.mechanism.impacts else None
+    loop, more = (run_steps, ()) if meeting is None else (_with_impacts(), meeting.tables)
+    done = loop(*fixed, h, whole, every, states, diagnosis, totals, *more)
     if rest and done == whole:
         last = states[whole // every :] if steps % every == 0 else states[:0]
-        done += run_steps(*fixed, rest, 1, 1, last, diagnosis[whole:], totals)
+        done += loop(*fixed, rest, 1, 1, last, diagnosis[whole:], totals, *more)
     finite = bool(np.all(np.isfinite(state.vector)))
     summed = int(totals[UNCONVERGED]), float(totals[ERROR_SUM]), float(totals[ERROR_MOST])
-    record = Record(system, np.vstack([first, states[: done // every]]), diagnosis[:done], done, finite, *summed)
+    struck = () if meeting is None else (meeting.rows(), meeting.counts)
+    stored = np.vstack([first, states[: done // every]])
+    record = Record(system, stored, diagnosis[:done], done, finite, *summed, *struck)
     if strict and not finite:
         raise DivergedError(
             f"the run diverged after {done} of {steps} steps, {done * h:g} s; try a smaller step than {h:g} s", record

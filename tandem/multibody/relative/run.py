@@ -97,6 +97,10 @@ def check_movable(state: State) -> None:
     """Refuses what has no equations of motion in these coordinates: motions without inertia, and a mechanism that is
     hardly larger than the gaps that its loops are closed to."""
     m = state.system.mechanism
+    for name in m.impacts:
+        raise MechanismError(
+            f"impact {name}: is located in natural coordinates alone; take {NATURAL}, or leave impacts out"
+        )
     if 0.0 < m.span < SMALLEST_SPAN:
         raise MechanismError(
             f"the mechanism is {m.span:g} m large: loops are closed to {CLOSED:g} m, which is too coarse below"
