@@ -116,6 +116,8 @@ _PHYSICS = (
             "multibody.impacts:impacts", 1.5, quick={}),
     Promise("equations", "Equations of random mechanisms, written in C and Python, agree to 1e-9; the car's take 2 s.",
             "multibody.formula_texts:random_texts", 2, quick={"mechanisms": 5}, drill={}),
+    Promise("mechanisms", "Mechanisms that ship are what independent computations say, and are made again to the bit.",
+            "multibody.shipped:mechanisms", 0.5, quick={"seconds": 0.5}, drill={}),
     Promise("wheel-torque", "A vehicle driven by a wheel torque moves alike in all formulations, beside Exudyn.",
             "multibody.wheel_torque:wheel_torque", 0.5, quick={"seconds": 1.6}),
     Promise("iso", "ISO manoeuvres of the shipped car.",

@@ -324,7 +324,7 @@ def _choose_scales(system: System, J: np.ndarray) -> None:
     m = system.mechanism
     nodes = m.nodes.values()
     forms = [form for form in (*nodes, *m.places.values()) if form.kind == "point"]
-    places = np.array([m.where(form) for form in (*forms, *m.ends)])
+    places = np.array([m.where(form) for form in (*forms, *(end for one in m.ends for end in one[2:]))])
     span = float(np.ptp(places, axis=0).max()) if len(places) else 1.0
     if not 0.0 < span < 1.0:
         return

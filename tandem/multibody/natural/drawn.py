@@ -79,7 +79,8 @@ def place_of(system: "System", form: "Linear", into: np.ndarray | None = None) -
 
 
 def scene_of(system: "System") -> tuple[Scene, LinearFrames]:
-    """Every body as bars between its points, or as a box of the same inertia if it has but one; z up against gravity.
+    """Every body as bars between its points, or as a box of the same inertia if it has but one; springs and rods; z up
+    against gravity.
 
     A mechanism of the plane stands upright in the plane of x and z.
     """
@@ -101,6 +102,9 @@ def scene_of(system: "System") -> tuple[Scene, LinearFrames]:
         else:
             start, end = (frames.point(place_of(system, form, into)) for form in (points[0], body.centre))
             bars.append(Bar(body.name, start, end, "arm", 0.012 * size))
+    for name, kind, *ends in mechanism.ends:
+        start, end = (frames.point(place_of(system, form, into)) for form in ends)
+        bars.append(Bar(name, start, end, kind, (0.02 if kind == "spring" else 0.006) * size))
     return Scene(frames.count, bars=tuple(bars), solids=tuple(solids), size=size), frames.pack()
 
 

@@ -142,7 +142,8 @@ class Equations:
     no_spins: dict[int, str] = field(default_factory=dict)  # coordinate -> what acts on it without a reaction
     surfaces: dict[str, Any] = field(default_factory=dict)  # impacts.py
     impacts: dict[str, Any] = field(default_factory=dict)
-    ends: list[Linear] = field(default_factory=list)  # of springs and rods: they need not be nodes
+    # of springs and rods: name, kind, and both ends, which need not be nodes
+    ends: list[tuple[str, str, Linear, Linear]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.dimension not in (2, 3):

@@ -92,7 +92,7 @@ def spring(
         return float(0.5 * p[0] * s * s + p[3] * s)
 
     _add(m, name, SPRING, tuple(d), params, potential=potential)
-    m.ends += [linear(a), linear(b)]
+    m.ends.append((name, "spring", linear(a), linear(b)))
 
 
 def torsion(

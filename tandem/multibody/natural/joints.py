@@ -115,7 +115,7 @@ def rod(
             raise MechanismError(
                 f"rod {name}: is of length 0 as drawn; draw its points apart, or give the scalar of its length a value"
             )
-        m.ends += [linear(a), linear(b)]
+        m.ends.append((name, "rod", linear(a), linear(b)))
         m.constrain(name, (0.5 / size) * (square(d) - square(length)))
         m.loads[name] = Load(name, (1.0 / size) * d, axial=True)
         return
@@ -124,7 +124,7 @@ def rod(
         raise MechanismError(f"rod {name}: length = 0: must be positive; a spherical joint is a rod of length 0")
     size = number(f"rod {name}: length", size, POSITIVE_LENGTH)
     m.apart(f"rod {name}", size)
-    m.ends += [linear(a), linear(b)]
+    m.ends.append((name, "rod", linear(a), linear(b)))
     m.constrain(name, (0.5 / size) * (square(d) - size**2))
     m.loads[name] = Load(name, (1.0 / size) * d, axial=True)
 

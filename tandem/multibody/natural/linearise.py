@@ -55,7 +55,7 @@ class Mode:
         return -self.eigenvalue.real / size if size else 0.0
 
 
-def linearise(state: State, step: float = 1e-4) -> Linearised:
+def linearise(state: State, step: float = 1e-5) -> Linearised:
     """The linearised system about a state, which is left as it is."""
     N = freedoms(state)
     k = N.shape[1]

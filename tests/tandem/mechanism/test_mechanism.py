@@ -47,14 +47,14 @@ def refused(data: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_a_shipped_mechanism_closes_moves_and_keeps_its_constraints(file):
-    described, state = mechanism_run.load(file, seconds=0.1)
+    described, state = mechanism_run.load(file, seconds=0.7)
     before = state.q.copy()
     simulated = mechanism_run.simulate(described, state, lambda share, words: None)
     figures = simulated.figures
     assert figures["ended"] == "finished"
-    assert figures["steps"] == round(100 / described.file.run.step_ms)
+    assert figures["steps"] == round(700 / described.file.run.step_ms)
     assert figures["phi_max"] <= 1e-9 and figures["phid_max"] <= 1e-8
-    assert figures["energy_change"] < 1e-3 * (1 + abs(figures["energy_start"]))
+    assert figures["energy_warning"] is None
     assert np.abs(state.q - before).max() > 1e-3
 
 
