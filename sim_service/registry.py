@@ -30,7 +30,7 @@ from sync.errors import ConfigError
 
 MACHINES = {
     **{name: f"tandem.machines.car.{name}" for name in ("buggy", "single_track", "swerve", "driver")},
-    **{name: f"tandem.machines.{name}" for name in ("sensed", "mass_spring", "kart", "tilting")},
+    **{name: f"tandem.machines.{name}" for name in ("sensed", "mass_spring", "kart", "tilting", "mechanism")},
     **{
         name: f"tandem.machines.{name}.machine" for name in ("wall", "omni", "fmu", "observer")
     },  # beside their commands

@@ -20,6 +20,7 @@ DEMOS = {
     "omni": Demo(("run", "omni_page"), "A platform on four mecanum wheels, driven from the page."),
     "twin": Demo(("drive", "twin"), "A car and its twin: an observer estimates what no sensor measures."),
     "mechanism": Demo(("view", "mechanisms/four_bar"), "A linkage to hold, to drag and to change."),
+    "robot": Demo(("run", "arm"), "A robot of six hinges, held against gravity by computed torque."),
     "stewart": Demo(("view", "mechanisms/stewart"), "A platform on six driven legs, to push and to load."),
 }
 # the file that a machine's name alone stands for, where tandem ships several

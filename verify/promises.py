@@ -118,6 +118,8 @@ _PHYSICS = (
             "multibody.formula_texts:random_texts", 2, quick={"mechanisms": 5}, drill={}),
     Promise("mechanisms", "Mechanisms that ship are what independent computations say, and are made again to the bit.",
             "multibody.shipped:mechanisms", 0.5, quick={"seconds": 0.5}, drill={}),
+    Promise("computed-torque", "A robot of six hinges keeps its path by torques from its own file, live and replayed.",
+            "physics.computed_torque:computed_torque", 0.5, quick={"seconds": 3.0}),
     Promise("wheel-torque", "A vehicle driven by a wheel torque moves alike in all formulations, beside Exudyn.",
             "multibody.wheel_torque:wheel_torque", 0.5, quick={"seconds": 1.6}),
     Promise("iso", "ISO manoeuvres of the shipped car.",

@@ -95,13 +95,17 @@ def smooth_step(t: np.ndarray, law: list[float]) -> np.ndarray:
     return np.stack([before + (after - before) * shape[0], *((after - before) * s for s in shape[1:])])
 
 
-def serial_robot(data: Data, done: Simulated) -> Rows:
+def robot_links(data: Data) -> list[Link]:
     points = {name: entry["at"] for table in ("points", "places") for name, entry in data[table].items()}
-    links = [
+    return [
         Link(np.array(points[b["nodes"][0]]), np.array(data["joints"][f"q{k}"]["axis"]), b["mass"],
              np.array(b["centre"]), _inertia(b))
         for k, b in enumerate(data["bodies"].values(), 1)
     ]  # fmt: skip
+
+
+def serial_robot(data: Data, done: Simulated) -> Rows:
+    links = robot_links(data)
 
     def known(t: np.ndarray) -> np.ndarray:
         laws = [smooth_step(t, data["joints"][f"motor{k}"]["smooth_step"]) for k in range(1, 7)]
@@ -112,12 +116,13 @@ def serial_robot(data: Data, done: Simulated) -> Rows:
 
 
 def scara(data: Data, done: Simulated) -> Rows:
-    """Lagrange's equations by hand: two links that carry the quill's mass, which is lifted and turned by itself."""
-    inner, outer, quill = data["bodies"].values()
+    """Lagrange's equations by hand: two links that carry nut and quill, which are turned, and one of them lifted."""
+    inner, outer, nut, quill = data["bodies"].values()
     l1, l2 = 0.4, 0.3
     d1, d2 = inner["centre"][0], outer["centre"][1]
-    I1, I2, I3 = (_inertia(b)[2, 2] for b in (inner, outer, quill))
-    m1, m2, m3 = (b["mass"] for b in (inner, outer, quill))
+    I1, I2, I_nut, I_quill = (_inertia(b)[2, 2] for b in (inner, outer, nut, quill))
+    m1, m2, m_nut, m_quill = (b["mass"] for b in (inner, outer, nut, quill))
+    m3, I3 = m_nut + m_quill, I_nut + I_quill  # both on the third axis
 
     def known(t: np.ndarray) -> np.ndarray:
         laws = [smooth_step(t, data["joints"][f"motor{k}"]["smooth_step"]) for k in (1, 2, 3, 4)]
@@ -130,7 +135,7 @@ def scara(data: Data, done: Simulated) -> Rows:
         return np.stack([
             first * a1 + both * a2 + I3 * a4 - h * (2.0 * w1 * w2 + w2**2),
             both * a1 + far * a2 + I3 * a4 + h * w1**2,
-            m3 * (lift + 9.81),
+            m_quill * (lift + 9.81),
             I3 * (a1 + a2 + a4),
         ], axis=1)  # fmt: skip
 

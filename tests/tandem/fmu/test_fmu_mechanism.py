@@ -18,11 +18,11 @@ from sim_service.contract import machine as contract
 from sync.errors import ConfigError
 from tandem.console.shipped_configs import CONFIGS
 from tandem.fmu.build import as_model, no_rates_because, write_fmu
-from tandem.fmu.mechanism_step import rates_of_change, tangent_of_rates
 from tandem.fmu.object_code import ALLOWED
 from tandem.fmu.platforms import HOST
 from tandem.fmu.sources import load_source
 from tandem.multibody.code.code_parts import CodeParts
+from tandem.multibody.relative.machine_step import rates_of_change, tangent_of_rates
 from tandem.offline.model import Model, load_machine
 
 # of the FMU itself: its code is emitted in 5 s; what it computes is looked at without it first
