@@ -43,6 +43,7 @@ OBSERVED = {
     "buggy": "tandem.machines.car.buggy.observed",
     "single_track": "tandem.machines.car.single_track.observed",
     "tilting": "tandem.machines.tilting.observed",
+    "mechanism": "tandem.machines.mechanism.observed",
 }
 FILE = "machine.toml"  # its name in a record
 

@@ -10,6 +10,7 @@ from sim_service.contract.parameters import checked
 from sync.config.toml import Section, check
 from sync.errors import ConfigError
 from tandem.machines.mechanism.control import PARAMETERS, motors, under_control
+from tandem.machines.mechanism.described import OfMechanism
 from tandem.multibody.description.mechanism_file import Described, describe
 from tandem.multibody.natural.api import (
     AssemblyError,
@@ -72,7 +73,8 @@ def equation(content: dict[str, Any], path: str) -> tuple[Equation, State, Machi
     except (MechanismError, AssemblyError) as error:
         raise ConfigError(f"{path}: in relative coordinates: {error}") from None
     one = Equation(runner.system, described.mechanism, runner.state.copy())
-    return one, state, one.machine("mechanism", METHODS[scheme])
+    of = OfMechanism(path, described.mechanism, len(one.system.generated.independent))
+    return one, state, one.machine("mechanism", METHODS[scheme]).having(of)
 
 
 def begun(described: Described) -> State:
