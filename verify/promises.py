@@ -144,6 +144,8 @@ _ESTIMATION = (
             "estimation.look_ahead:replay", 0.5),
     Promise("identify-buggy", "Exact sensitivities identify the buggy in half of the time differences take.",
             "estimation.identify:of_the_buggy", 3, needs=("package scipy",), quick={"rounds": 1}),
+    Promise("mechanism-observers", "Filters of a four-bar and a five-bar with IMUs err as one written apart, and are "
+            "honest.", "estimation.mechanism_observers:mechanism_observers", 2, quick={"runs": 1, "seconds": 0.5}),
     Promise("identify", "Identified parameters are within the intervals that are stated.",
             "estimation.identify:identified", 6, needs=("package scipy",), drill={}),
 )  # fmt: skip

@@ -40,6 +40,7 @@ class Imu(_Sensor):
     """Three axes of specific force and three of rotation, at a place on the body."""
 
     kind: Literal["imu"]
+    on: str = Field("", max_length=64)  # of a mechanism: the body, whose place and axes are as drawn
     place: Place
     force_noise: Positive  # m/s2
     rate_noise: Positive  # rad/s
@@ -192,8 +193,9 @@ class _Rows:
         ):
             for k, axis in enumerate("xyz"):
                 direction = [float(k == i) for i in range(3)]
+                seen = f"{s.on}_{signal}" if s.on else signal
                 self._row(
-                    name, s, signal, f"{name}.{signal}_{axis}", s.place, direction, noise, bias, walk, 0.0, -most, most,
+                    name, s, seen, f"{name}.{signal}_{axis}", s.place, direction, noise, bias, walk, 0.0, -most, most,
                     beside, s.misalignment_rad, s.rough_force_noise if signal == "specific_force" else 0.0,
                 )  # fmt: skip
 

@@ -71,9 +71,7 @@ class Seen:
     def read(self, at: np.ndarray, signal: str, place: object = (0, 0, 0), along: object = (0, 0, 0)) -> tuple:
         row, slopes = np.zeros(WIDTH), np.zeros(self.N)
         row[R.PLACE : R.PLACE + 3], row[R.DIRECTION : R.DIRECTION + 3] = place, along
-        value = self.own.measure(
-            self.signals.index(signal), row, 0.0, at, self.machine.tables, self.work, NONE, slopes
-        )
+        value = self.own.measure(self.signals.index(signal), row, 0.0, at, self.machine.tables, self.work, NONE, slopes)
         return value, slopes
 
     def moved(self, state: np.ndarray, k: int, by: float) -> np.ndarray:

@@ -78,7 +78,7 @@ class Study(Section):
     begin_s: NotNegative = 0.0  # the truth runs so long before, with `begin`
     begin: dict[str, Number] = {}
     missing: list[str] = []  # inputs that are not measured
-    inputs: dict[str, dict[str, Any]]
+    inputs: dict[str, dict[str, Any]] = {}
     sensors: dict[str, dict[str, Any]]
     filter: FilterOf
     watch: dict[str, Watched]
