@@ -49,11 +49,15 @@ def _angle(way: np.ndarray) -> float:
     return float(np.arctan2(way[1], way[0]))
 
 
+def _length(way: np.ndarray) -> float:
+    return float(np.linalg.norm(way))
+
+
 def four_bar() -> Case:
     data = tomllib.loads((FOLDER / "four_bar.toml").read_text())
     p, mass = _drawn(data), {name: body["mass"] for name, body in data["bodies"].items()}
-    crank = np.linalg.norm(p["B"] - p["A"])
-    coupler, rocker = np.linalg.norm(p["C"] - p["B"]), np.linalg.norm(p["C"] - p["D"])
+    crank = _length(p["B"] - p["A"])
+    coupler, rocker = _length(p["C"] - p["B"]), _length(p["C"] - p["D"])
 
     def joints(s: np.ndarray) -> Places:
         B = p["A"] + crank * np.array([np.cos(s[0]), np.sin(s[0])])
@@ -73,9 +77,7 @@ def four_bar() -> Case:
 def five_bar() -> Case:
     data = tomllib.loads((FOLDER / "five_bar.toml").read_text())
     p, mass = _drawn(data), {name: body["mass"] for name, body in data["bodies"].items()}
-    far = {
-        name: np.linalg.norm(p[b] - p[a]) for name, (a, b) in {n: b["nodes"] for n, b in data["bodies"].items()}.items()
-    }
+    far = {name: _length(p[b] - p[a]) for name, (a, b) in {n: b["nodes"] for n, b in data["bodies"].items()}.items()}
 
     def joints(s: np.ndarray) -> Places:
         B = p["A"] + far["left"] * np.array([np.cos(s[0]), np.sin(s[0])])

@@ -58,7 +58,7 @@ def _made_again(done: Simulated) -> int:
         run = open_run(Path(folder))
         described, state = recorded_file(run)
         put_back(run, state)
-        return len(differences(run, simulate(described, state, lambda *_: None).record))
+        return len(differences(run, columns(simulate(described, state, lambda *_: None).record)))
 
 
 def _efforts(done: Simulated, drives: str, known: Callable[[np.ndarray], np.ndarray], text: str) -> Rows:

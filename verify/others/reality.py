@@ -465,9 +465,9 @@ def bmw() -> Iterator[Result]:
     yield row("speed in launch and stop, rms, by published figures alone", before, "m/s")
     yield row("with two parameters fitted to all of it, and judged by the same", after, "m/s")
     for (name, other), half in halves.items():
-        fitted, unused = (channels(half.problem, half.after, each)["vx"].error for each in (True, False))
-        yield row(f"fitted to the {name} alone: in it", fitted, "m/s", _LAUNCH if name == "launch" else None)
-        yield row(f"fitted to the {name} alone: in the {other}, which it did not see", unused, "m/s")
+        seen, unseen = (channels(half.problem, half.after, each)["vx"].error for each in (True, False))
+        yield row(f"fitted to the {name} alone: in it", seen, "m/s", _LAUNCH if name == "launch" else None)
+        yield row(f"fitted to the {name} alone: in the {other}, which it did not see", unseen, "m/s")
     for name, value in zip(found.problem.names, found.values, strict=True):
         yield row(f"fitted {name}", float(value), "1", note="at its bound" if name in found.at_bounds else "")
     yield row("fitted in", cost, "s")

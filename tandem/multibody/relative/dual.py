@@ -313,8 +313,8 @@ def _offer_whole(function):
         return builder.fptosi(v, ir.IntType(64))
 
 
-for _function in (int, round, math.floor):
-    _offer_whole(_function)
+for _whole in (int, round, math.floor):
+    _offer_whole(_whole)
 
 
 @infer_global(math.atan2)

@@ -18,7 +18,6 @@ from sync.compile.jit import inner, kernel
 from tandem.machines.car.buggy import dynamics, forces, slots, steering
 from tandem.machines.car.buggy.description import INPUTS, OUTPUTS, P, W
 from tandem.machines.car.buggy.slots import HEAD, NUMBERS, RACK_INPUT, SIZE
-from tandem.machines.car.tyres.magic_formula import effective_radius
 from tandem.machines.car.tyres.transient import tyre
 from tandem.multibody.ground import surface
 from tandem.multibody.natural.augmented import step as advance
@@ -35,7 +34,6 @@ _OUTPUTS, _INPUTS = len(OUTPUTS), len(INPUTS)
 # kernels of one signature that the hook calls, for numbers with derivatives too
 for _kernel, _kinds in (
     (surface, (CONSTANTS, DUAL, DUAL)),
-    (effective_radius, (CONSTANTS, DUAL)),
     (
         tyre,
         (CONSTANTS, DUAL_VECTOR, DUAL_VECTOR, int64, float64, *6 * [DUAL], DUAL, float64, boolean, DUAL, DUAL_VECTOR),
