@@ -112,7 +112,8 @@ _PHYSICS = (
             "multibody.bench:multibody_bench", 10, needs=_ALONE, quick={"small": True}, bench={}),
     Promise("stabilisation", "Projection and I3AL hold a loop closed; drift and cost of every scheme, side by side.",
             "multibody.stabilisation:promise", 0.2, quick={}),
-    Promise("impacts", "Impacts are where, when and as hard as closed forms say, and the books of energy are closed.",
+    Promise("mechanism-impacts", "Impacts are where, when and as hard as closed forms say, and the books of energy are "
+            "closed.",
             "multibody.impacts:impacts", 1.5, quick={}),
     Promise("equations", "Equations of random mechanisms, written in C and Python, agree to 1e-9; the car's take 2 s.",
             "multibody.formula_texts:random_texts", 2, quick={"mechanisms": 5}, drill={}),
@@ -122,6 +123,8 @@ _PHYSICS = (
             "physics.computed_torque:computed_torque", 0.5, quick={"seconds": 3.0}),
     Promise("wheel-torque", "A vehicle driven by a wheel torque moves alike in all formulations, beside Exudyn.",
             "multibody.wheel_torque:wheel_torque", 0.5, quick={"seconds": 1.6}),
+    Promise("data-sheets", "Cars from their data sheets drive as such cars are found to, on three of ISO's manoeuvres.",
+            "physics.data_sheets:data_sheets", 1.5, drill={}),
     Promise("iso", "ISO manoeuvres of the shipped car.",
             "others.commands:iso", 3, bench={}),
     Promise("reality-piano", "The grand action's hammer is within 5 % of one measured with its key, stroke by stroke.",
@@ -251,7 +254,5 @@ _TREE = (
     Promise("image", "The image is built, a drive runs in it, and the unit runs under systemd.",
             "tree.image:image", 5, needs=("root", "program buildah", "program mmdebstrap", "program systemd-nspawn")),
 )  # fmt: skip
-PROMISES: dict[str, Promise] = {
-    promise.name: promise
-    for promise in (*_PATH, *_SPEED, *_PHYSICS, *_ESTIMATION, *_ROBUSTNESS, *_ENSEMBLES, *_OTHERS, *_TREE)
-}
+ALL = (*_PATH, *_SPEED, *_PHYSICS, *_ESTIMATION, *_ROBUSTNESS, *_ENSEMBLES, *_OTHERS, *_TREE)
+PROMISES: dict[str, Promise] = {promise.name: promise for promise in ALL}

@@ -9,11 +9,15 @@ import pytest
 
 from verify import ROOT, __main__, measure, registry, show
 from verify.measure import NotHere, Printed, Result, Row, at_least, at_most, equal, figure, holds
-from verify.promises import PROMISES
+from verify.promises import ALL, PROMISES
 from verify.registry import MISSING, Promise, options_of
 from verify.run import Outcome, measured, results
 
 IN_A_MOMENT = ("golden", "reality-rav4", "schedules")  # quick ones that are measured here
+
+
+def test_no_two_have_one_name() -> None:
+    assert len(PROMISES) == len(ALL)
 
 
 @pytest.mark.parametrize("name", PROMISES)

@@ -1,7 +1,7 @@
 """The car's commands, `tandem drive` and `tandem vehicle ...`: options, progress, tables, page."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,6 +29,9 @@ from tandem.live.reported import (
     run_and_report,
     settings_of,
 )
+
+if TYPE_CHECKING:
+    from tandem.machines.car.studies.vehicle.parameters import Loaded
 
 BUGGY = CONFIGS / "vehicles" / "buggy.toml"
 Vehicle = Annotated[Path, config_argument("VEHICLE", "Vehicle", "vehicles", show_default="buggy")]
@@ -79,7 +82,7 @@ def vehicle_report(
 
 def vehicle_new(
     to: Annotated[
-        Path, typer.Argument(metavar="NEW", help="The vehicle file to write, such as mine.toml; its tyre beside it.")
+        Path, typer.Argument(metavar="NEW", help="The vehicle file to write, such as mine.toml; its tyres beside it.")
     ],
     table: Annotated[
         Path | None,
@@ -96,8 +99,8 @@ def vehicle_new(
 
         if to.suffix.lower() != ".toml":
             raise ConfigError(f"{to}: must be the name of a vehicle file, such as mine.toml")
-        tyre = to.with_suffix(".tir")
-        for path in (to, tyre):
+        tyres = [to.with_name(f"{to.stem}_{axle}.tir") for axle in ("front", "rear")]
+        for path in (to, *tyres):
             if path.exists():
                 raise ConfigError(f"{path}: is there already; another name is right, or move it away")
 
@@ -105,18 +108,23 @@ def vehicle_new(
             return str(typer.prompt(question, default=usual))
 
         answers = data_sheet.from_table(table) if table is not None else data_sheet.asked(ask)
-        for path, text in ((tyre, data_sheet.tyre_text(answers)), (to, data_sheet.vehicle_text(answers, to.stem))):
-            _write(path, text)
         with compiled("vehicle", "tandem.machines.car.studies.vehicle.figures", "tandem.machines.car.buggy"):
             from tandem.machines.car.studies.vehicle import shown
-            from tandem.machines.car.studies.vehicle.parameters import load_vehicle
+            from tandem.machines.car.studies.vehicle.parameters import load_vehicle, softened
 
-            try:
-                loaded = load_vehicle(to, {})
-            except ConfigError:  # figures that no car has together
-                to.unlink()
-                tyre.unlink()
-                raise
+        def written(shares: tuple[float, float]) -> "Loaded":
+            for path, share in zip(tyres, shares, strict=True):
+                _write(path, data_sheet.tyre_text(answers, share))
+            _write(to, data_sheet.vehicle_text(answers, to.stem))
+            return load_vehicle(to, {})
+
+        try:
+            rigid = written((1.0, 1.0))
+            loaded = written(softened(rigid.values, rigid.tyres, answers.values["understeer_gradient"]))
+        except (ConfigError, ValueError) as error:  # figures that no car has together
+            for path in (to, *tyres):
+                path.unlink(missing_ok=True)
+            raise data_sheet.impossible(answers, *error.args) if type(error) is ValueError else error from None
     give(shown.report_new(loaded, answers.origin), as_json)
 
 

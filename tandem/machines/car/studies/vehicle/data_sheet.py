@@ -1,7 +1,7 @@
 """A vehicle file from the figures of a data sheet, asked for or from a table: `tandem vehicle new`.
 
 The suspension is that of the shipped buggy, moved to the car's wheelbase, tracks and roll centres by the section
-[figures] of the file (buggy/from_figures.py). Wheels, arms, brakes and the tyre beside the file grow with the mass.
+[figures] of the file (buggy/from_figures.py). Wheels, arms, brakes and the tyres beside the file grow with the mass.
 """
 
 import csv
@@ -21,12 +21,14 @@ TEMPLATE, TYRE = CONFIGS / "vehicles" / "buggy.toml", CONFIGS / "tyres" / "155_8
 MOST_BYTES = 1 << 16
 _MASS, _LOAD, _RADIUS, _ASPECT = 790.0, 2500.0, 0.2891, 80.0  # of the template: kg, N, m, %
 _GRAVITY = 9.81
+_LOCK_TOGETHER = 1.0  # g; below it the front wheels lock first
+_CHARACTERISTIC = 25.0  # m/s; of most cars it is between 65 and 100 km/h
 _HEAD = "[parameters]"
 _UNITS = {  # in SI
     "mm": 1e-3, "cm": 1e-2, "m": 1.0, "kg": 1.0, "%": 1e-2, "1": 1.0, "N/mm": 1e3, "N/m": 1.0, "m2": 1.0,
-    "N m/deg": 180.0 / math.pi, "N m/rad": 1.0,
+    "N m/deg": 180.0 / math.pi, "N m/rad": 1.0, "deg/g": math.pi / 180.0 / _GRAVITY, "rad s2/m": 1.0,
 }  # fmt: skip
-_ALIKE = ({"mm", "cm", "m"}, {"kg"}, {"%", "1"}, {"N/mm", "N/m"}, {"m2"}, {"N m/deg", "N m/rad"})
+_ALIKE = ({"mm", "cm", "m"}, {"kg"}, {"%", "1"}, {"N/mm", "N/m"}, {"m2"}, {"N m/deg", "N m/rad"}, {"deg/g", "rad s2/m"})
 Known = Mapping[str, float]  # SI
 
 
@@ -71,6 +73,8 @@ QUESTIONS = (
     Question("rear_bar_rate", "Anti-roll bar, rear", "N m/deg", 0, 5000, _bar("rear", 0.3),
              "0.3 of what the springs resist in roll"),
     Question("steering_ratio", "Steering ratio, hand wheel to front wheels", "1", 3, 40, lambda of: 15.0),
+    Question("understeer_gradient", "Understeer gradient at the front wheels, of the whole car", "deg/g", 0, 12,
+             lambda of: of["wheelbase"] / _CHARACTERISTIC**2, "a characteristic speed of 90 km/h"),
     Question("drag_area", "Drag coefficient times frontal area", "m2", 0, 5, lambda of: 0.65),
 )  # fmt: skip
 USUAL_SIZE = "205/55 R16"
@@ -181,10 +185,10 @@ def _checked_size(size: str, where: str) -> str:
 
 
 def vehicle_text(answers: Answers, name: str) -> str:
-    """The vehicle file; its tyre file is `name`.tir beside it."""
+    """The vehicle file; its tyre files are `name`_front.tir and `name`_rear.tir beside it."""
     figures = []
     for question in QUESTIONS:
-        if question.key != "drag_area":
+        if question.key not in _ELSEWHERE:
             value = answers.values[question.key]
             what = (
                 f"{question.text}: {value / _UNITS[question.unit]:.4g} {question.unit}, {answers.origin[question.key]}"
@@ -204,7 +208,7 @@ def vehicle_text(answers: Answers, name: str) -> str:
         "# these tracks), engine, gearbox, dampers (scaled). Drive is on the rear wheels. [figures] is in SI.",
         "",
         'machine = "buggy"',
-        *(f'tyre_{axle} = "{name}.tir"' for axle in ("front", "rear")),
+        *(f'tyre_{axle} = "{name}_{axle}.tir"' for axle in ("front", "rear")),
         "",
         "[figures]",
         *figures,
@@ -213,6 +217,7 @@ def vehicle_text(answers: Answers, name: str) -> str:
     return "\n".join(lines) + "\n" + body
 
 
+_ELSEWHERE = ("drag_area", "understeer_gradient")  # in [parameters], in the tyres
 _REPLACED = (
     "sprung_mass", "sprung_cg_x", "sprung_cg_z", "sprung_i..", "front_spring_rate", "front_spring_length",
     "rear_spring_rate", "rear_spring_length", "front_damper_bump", "front_damper_rebound", "rear_damper_bump",
@@ -230,17 +235,21 @@ def _scaled(answers: Answers) -> dict[str, tuple[float, str]]:
         found[key] = of[key] * more, "kg m2    estimate: the template's by mass"
     for key in ("wheel_spin_inertia", "wheel_transverse_inertia"):
         found[key] = of[key] * more * wider**2, "kg m2    estimate: the template's by mass and radius"
-    for key in ("brake_front", "brake_rear"):
-        found[key] = of[key] * more * wider, "N m/bar  estimate: the template's by mass and radius"
+    torque = (of["brake_front"] + of["brake_rear"]) * more * wider
+    values = answers.values
+    front = values["front_share"] + _LOCK_TOGETHER * values["cg_height"] / values["wheelbase"]
+    for key, share in (("brake_front", front), ("brake_rear", 1.0 - front)):
+        found[key] = torque * max(share, 0.05), f"N m/bar  estimate: both axles lock at {_LOCK_TOGETHER:g} g"
     found["drag_area"] = answers.values["drag_area"], f"m2       {answers.origin['drag_area']}"
     return found
 
 
-def tyre_text(answers: Answers) -> str:
-    """The shipped tyre, of this size and for these loads."""
+def tyre_text(answers: Answers, share: float = 1.0) -> str:
+    """The shipped tyre, of this size and for these loads, with a share of its lateral slip stiffness."""
     radius, width, aspect, rim = tyre_dimensions(answers.size)
     more = answers.values["mass"] / _MASS
-    stiffer = math.sqrt(_ASPECT / aspect)  # of a lower side wall; an estimate
+    # of a lower side wall; an estimate through public files of 80, 55, 47 and 40 % (docs/results/tyres.md)
+    stiffer, lower = math.sqrt(_ASPECT / aspect), _ASPECT - aspect
     text = TYRE.read_text(encoding="utf-8")
     new = {
         "UNLOADED_RADIUS": f"{radius:.4f}", "WIDTH": f"{width:.3f}", "ASPECT_RATIO": f"{0.01 * aspect:.2f}",
@@ -248,6 +257,7 @@ def tyre_text(answers: Answers) -> str:
         "VERTICAL_STIFFNESS": f"{165000 * more:.0f}", "VERTICAL_DAMPING": f"{500 * more:.0f}",
         "FZMIN": f"{200 * more:.0f}", "FZMAX": f"{6500 * more:.0f}",
         "PKX1": f"{20.0 * stiffer:.1f}", "PKY1": f"{-14.5 * stiffer:.1f}",
+        "PDX1": f"{0.98 + 0.005 * lower:.3f}", "PDY1": f"{0.93 + 0.0035 * lower:.3f}",
     }  # fmt: skip
     body = text[text.index("[MDI_HEADER]") :]
     for key, value in new.items():
@@ -255,6 +265,19 @@ def tyre_text(answers: Answers) -> str:
     head = [
         f"$ A {answers.size} tyre: the shipped estimate for a small car, of this size and for these loads, not",
         "$ measured. Loads and vertical stiffness go with the car's mass, slip stiffness with the root of 80 over",
-        "$ aspect ratio. A file of the real tyre, or one fitted to rows of a rig (tandem tyre fit), is better.",
+        "$ aspect ratio, friction up as that goes down. A file of the real tyre, or one fitted to rows of a rig",
+        "$ (tandem tyre fit), is better.",
     ]
-    return "\n".join(head) + "\n" + body
+    axle = [
+        "[SCALING_COEFFICIENTS]",
+        f"LKY                  = {share:<12.5g}$        for the understeer gradient: what steering and bushings give",
+    ]
+    return "\n".join([*head, body.rstrip("\n"), *axle]) + "\n"
+
+
+def impossible(answers: Answers, rigid: float) -> ConfigError:
+    unit = _UNITS["deg/g"]
+    return ConfigError(
+        f"understeer_gradient = {answers.values['understeer_gradient'] / unit:.3g} deg/g: a rigid car of these figures"
+        f" has {rigid / unit:.2g} deg/g, too far from that; look at front_share, the roll rates and the unit"
+    )

@@ -16,6 +16,7 @@ from sim_service.registry import MachineFiles, gather
 from sync.errors import ConfigError
 from tandem.machines.car.buggy.analysis.car import Axle, Car, Tyre, build, standing, suspensions
 from tandem.machines.car.buggy.analysis.corner import Corner, corner
+from tandem.machines.car.buggy.analysis.steady import understeer
 from tandem.machines.car.buggy.analysis.suspension import Suspension, at_travel
 from tandem.machines.car.buggy.bodies import FRONT, REAR
 from tandem.machines.car.buggy.build import Assembled, assemble
@@ -26,6 +27,7 @@ from tandem.machines.car.tyres.steady import relaxation, steady, stiffness
 AXLES = ("front", "rear")
 _SMALL = 1e-5  # rad, of the differences that give the slopes of the tyre
 _ROLLING = 10.0  # m/s, at which they are taken
+_LEAST_SHARE, _HALVINGS = 0.4, 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,3 +175,26 @@ def anti_roll(rate: float, suspension: Suspension, axle: Axle) -> float:
     """N m per rad of roll, of a bar that gives a force at each lower ball joint per difference of their heights."""
     up, down = (at_travel(suspension, z).points["LBJ"][2] for z in (1e-3, -1e-3))
     return rate * (float(up - down) / 2e-3 * axle.track) ** 2
+
+
+def softened(values: dict[str, float], tyres: tuple[np.ndarray, np.ndarray], gradient: float) -> tuple[float, float]:
+    """Shares of the lateral slip stiffness of front and rear tyres with which the car has an understeer gradient.
+
+    An axle whose steering and bushings give way is like one with softer tyres (effective axle stiffness). The front
+    ones get softer; the rear ones where the rigid car understeers more than that. ValueError, with the gradient of the
+    rigid car: none does.
+    """
+
+    def more(axle: int, share: float) -> float:
+        changed = [p.copy() for p in tyres]
+        changed[axle][T.LKY] *= share
+        return understeer(linear_car(values, (changed[0], changed[1]))).total - gradient
+
+    rigid = more(0, 1.0)
+    axle, low, high = int(rigid > 0.0), _LEAST_SHARE, 1.0
+    if rigid * more(axle, low) > 0.0:
+        raise ValueError(rigid + gradient)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rigid * more(axle, middle) < 0.0 else (low, middle)
+    return (high, 1.0) if axle == 0 else (1.0, high)

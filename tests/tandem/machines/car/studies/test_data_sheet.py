@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from sync.errors import ConfigError
 from tandem.commands import cli
 from tandem.machines.car.buggy.analysis.corner import wheel_rate
+from tandem.machines.car.buggy.analysis.steady import understeer
 from tandem.machines.car.studies.vehicle import data_sheet
 from tandem.machines.car.studies.vehicle.parameters import Loaded, linear_car, load_vehicle, standing_corners
 from tandem.machines.car.tyres.keys import T
@@ -129,11 +130,24 @@ def test_the_command_writes_a_sound_commented_file_and_overwrites_none(tmp_path:
     made = tmp_path / "mine.toml"
     found = CliRunner().invoke(cli.app, ["vehicle", "new", str(made), "--from", str(table)])
     assert found.exit_code == 0, found.output
-    assert "6 of 14 figures are estimates" in found.output and "front_spring_rate = " in found.output
+    assert "7 of 15 figures are estimates" in found.output and "front_spring_rate = " in found.output
     text = made.read_text()
     assert "wheelbase = 2.31 " in text and "# Wheelbase: 2310 mm, given" in text
     assert "# Spring rate at one front wheel: 15.38 N/mm, estimate: 1.25 Hz" in text
     assert "sprung_mass = 690.0               # of the template; replaced by what follows from [figures]" in text
-    assert linear_car(load_vehicle(made, {}).values, load_vehicle(made, {}).tyres).mass == pytest.approx(1090.0)
+    loaded = load_vehicle(made, {})
+    car = linear_car(loaded.values, loaded.tyres)
+    assert car.mass == pytest.approx(1090.0)
+    # a characteristic speed of 90 km/h: the front tyres have less of their stiffness, the rear ones all of it
+    assert understeer(car).total == pytest.approx(2.31 / 25.0**2, rel=1e-3)
+    assert loaded.tyres[0][T.LKY] < 0.9 and loaded.tyres[1][T.LKY] == 1.0
+    front = 0.52 + 0.46 / 2.31  # both axles lock at 1 g
+    assert loaded.values["brake_front"] / loaded.values["brake_rear"] == pytest.approx(front / (1.0 - front), rel=1e-3)
+    table.write_text(table.read_text() + "understeer_gradient,12\n")
+    none = CliRunner().invoke(cli.app, ["vehicle", "new", str(tmp_path / "none.toml"), "--from", str(table)])
+    assert none.exit_code == 2 and "understeer_gradient = 12 deg/g: a rigid car of these" in " ".join(
+        none.output.split()
+    )
+    assert not list(tmp_path.glob("none*"))
     again = CliRunner().invoke(cli.app, ["vehicle", "new", str(made), "--from", str(table)])
     assert again.exit_code == 2 and "is there already" in again.output and made.read_text() == text
