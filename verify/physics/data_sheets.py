@@ -12,13 +12,12 @@ were published of cars of their kind, not of these cars:
 """
 
 import math
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from tandem.commands import cli
+from sync.child_python import python_command, python_environment
 from tandem.machines.car.studies.iso.manoeuvres import run_tests
 from tandem.machines.car.studies.iso.vehicle import load_vehicle
 from verify.measure import Result, at_least, at_most, figure, holds, note
@@ -49,9 +48,10 @@ def data_sheets() -> Iterator[Result]:
             note(name)
             table, file = Path(folder) / f"car{k}.csv", Path(folder) / f"car{k}.toml"
             table.write_text("".join(f"{key},{value}\n" for key, value in figures.items()))
-            made = CliRunner().invoke(cli.app, ["vehicle", "new", str(file), "--from", str(table)])
-            yield holds(f"{name}: a file is made of {len(figures)} figures", made.exit_code == 0, made.stderr[-200:])
-            if made.exit_code == 0:
+            words = python_command("-m", "tandem", "vehicle", "new", str(file), "--from", str(table))
+            made = subprocess.run(words, env=python_environment(), capture_output=True, text=True, check=False)
+            yield holds(f"{name}: a file is made of {len(figures)} figures", not made.returncode, made.stderr[-200:])
+            if not made.returncode:
                 yield from _driven(name.partition(" (")[0].partition(",")[0], file)
 
 

@@ -31,6 +31,7 @@ FILES: dict[str, str | Path] = {
     "observer": CONFIGS / "observers" / "tilting_live.toml",
     "sensed": CONFIGS / "observers" / "buggy_truth.toml",
     "fmu": "",  # made by a fixture
+    "mechanism": CONFIGS / "robot" / "arm.toml",
 }
 STEPS = 10_000
 FEWER = {
@@ -38,6 +39,7 @@ FEWER = {
     "piano_phases": 200,
     "piano_multibody": 500,
     "omni": 1000,
+    "mechanism": 500,
     "sensed": 1000,
 }  # many pieces a step
 

@@ -175,13 +175,15 @@ class Both:
             out["ports"] = apart(motion["ports"], self.system.part(Part.X, work)[at_model:])
             out["port rates"] = apart(motion["rates"], self.system.part(Part.XD, work)[at_model:])
             out["port forces"] = apart(f, self.system.part(Part.PORT_FORCE, work)[at_model:])
-        for k, found in zip(self.made.driven, motion["effort"], strict=True):
-            name = self.tree.drives[k]
+        for k, driven in zip(self.made.driven, motion["effort"], strict=True):
+            found, name = driven, self.tree.drives[k]
             row = self.system.rows(name)[0]
             as_solved = -float(state.lam[row])
             lam = self.multipliers(state)
             if name in self.m.drives:
                 assert as_solved == effort(state, name)
+            elif found * as_solved < 0.0:  # what only holds a guide may count the other way
+                found = -found
             out["effort"] = max(out.get("effort", 0.0), abs(found + lam[row]) / max(abs(lam[row]), 1.0))
             off = abs(found - as_solved) / max(float(np.abs(lam).max()), 1.0)
             out["effort as solved"] = max(out.get("effort as solved", 0.0), off)
