@@ -16,6 +16,7 @@ from tandem.machines.car.buggy import slots
 from tandem.multibody.natural.tables import RETRIES
 from tandem.multibody.natural.tables import P as Part
 from tests.tandem.machines.car.buggy.conftest import assembled
+from tests.tandem.machines.car.buggy.test_mf6 import cars_file
 
 CAR = CONFIGS / "vehicles" / "buggy.toml"
 H, STEPS = 0.005, 240
@@ -86,6 +87,12 @@ def test_derivatives_of_a_run_are_those_of_differences_and_its_values_the_same_b
         params[k] = changed.get(parameter.name, params[k])
     found, _ = apart(machine, params, rows_of(machine, *driven), names)
     assert found.max() < 5e-3 and np.median(found) < 2e-4
+
+
+def test_on_tyres_of_mf_6_they_are_those_of_differences_too(tmp_path) -> None:
+    machine, params = load_machine(cars_file(tmp_path, 61))
+    found, _ = apart(machine, params, rows_of(machine, 0.9, 12.0, 1.0), ("brake_front", "grip"))
+    assert found.max() < 5e-3
 
 
 def test_steps_that_are_made_in_parts_have_derivatives() -> None:
