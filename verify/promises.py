@@ -202,6 +202,8 @@ _ENSEMBLES = (
 _OTHERS = (
     Promise("foreign-readers", "Readers of others find in a record what we find, bit for bit.",
             "others.foreign_readers:foreign_readers", 0.5, needs=("package rosbags", "package mcap_ros2")),
+    Promise("exports", "Tools of others read every step of an exported run to the bit.",
+            "others.exports:exports", 0.2, quick={}, drill={}),
     Promise("xcp", "An XCP master measures 50 channels of every step for a minute, to the bit of the record.",
             "others.xcp:xcp", 3.5, needs=("package pyxcp",), quick={"seconds": 5.0}),
     Promise("ros2", "A subscriber in ROS 2 gets every step of a drive over Zenoh, to the bit of the record.",
@@ -213,6 +215,8 @@ _OTHERS = (
             "others.fmu:fmu", 1.5, needs=_FMPY, bench={}),
     Promise("fmu-drive", "The FMU of a drive gives every recorded step to the bit.",
             "others.fmu_promises:fmu_promises", 2, needs=(*_FMPY, "package scipy"), quick={"seconds": 5.0}),
+    Promise("ssp", "Ecos, an engine of others, simulates an SSP of a car and a driver whole, to the bit.",
+            "others.ssp:ssp", 0.2, needs=("package ecospy", "program cc"), quick={"seconds": 2.0}),
     Promise("fmu-exchange", "A mechanism by Model Exchange is its own steps.",
             "others.fmu_promises:fmu_exchange", 1, needs=(*_FMPY, "package scipy")),
     Promise("foreign-fmu", "What a step of a foreign FMU costs in the loop's hands.",

@@ -23,14 +23,10 @@ from tandem.commands.cli import app
 from tandem.fmu.layered import TERMINALS, base_unit, terminals, unit_element, variable_names
 from tandem.fmu.platforms import HOST
 from tandem.fmu.ssp import Component, connections
-from tandem.offline.model import Model
-from tandem.offline.model import load_machine as load_model
-from tests.tandem.runs import CONFIGS
+from verify.others.ssp import CAR, STEP_S, driven
 
 SCHEMAS = Path(fmpy.__file__).parent / "schema" / "fmi3"
 SSP_SCHEMAS = Path(fmpy.__file__).parent / "ssp" / "schema"
-CAR = CONFIGS / "vehicles" / "buggy_single_track.toml"
-STEP_S = 0.005
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
@@ -143,26 +139,3 @@ class Slave:
 
     def set(self, name: str, value: float) -> None:
         self.it.setFloat64([self.at[name]], [value])
-
-
-def driven(steps: int) -> np.ndarray:
-    """Position and speed of the same car with the same driver, without an FMU."""
-    models = {"car": load_model(str(CAR)), "driver": load_model("driver")}
-    names = {name: {q.name for q in model.inputs} for name, model in models.items()}
-    outputs = {name: begun(model) for name, model in models.items()}
-    rows = []
-    for _ in range(steps):
-        inputs = {}
-        for name, other in (("car", "driver"), ("driver", "car")):
-            inputs[name] = {k: v for k, v in outputs[other].items() if k in names[name]}
-        outputs = {name: model.step(inputs[name], STEP_S) for name, model in models.items()}
-        rows.append([outputs["car"][k] for k in ("x", "y", "vx")])
-    return np.array(rows)
-
-
-def begun(model: Model) -> dict[str, float]:
-    """Its outputs before the first step."""
-    found, params = model.description()
-    state, work = np.zeros(len(found.states)), np.zeros(found.work_size)
-    found.initial(state, params, found.tables, work)
-    return {q.name: float(value) for q, value in zip(found.outputs, work, strict=False)}
