@@ -16,13 +16,17 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba import int64, typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
 
 from sync.compile.jit import kernel
 
+Words = NDArray[np.int64]
+Floats = NDArray[np.float64]
 SECOND = 1_000_000_000  # ns
 
 CLOCK_MONOTONIC = 1
@@ -101,13 +105,13 @@ class RealClock(NamedTuple):
 class VirtualClock(NamedTuple):
     """Time that passes only when code reads it or sleeps, and what acts meanwhile. Made by sync/virtual_clock.py."""
 
-    advance: Any  # a C callback of type ADVANCE
-    words: Any
-    script: Any
-    rings: Any
-    commands: Any
-    control: Any
-    busy: Any
+    advance: Callable[[Words, Words, Words, Words, Words, Floats, int], int]  # a C callback of type ADVANCE
+    words: Words
+    script: Words
+    rings: Words
+    commands: Words
+    control: Words
+    busy: Floats
 
     def now_ns(self) -> int:
         return int(self.words[0])

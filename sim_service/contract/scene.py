@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
 _NOTHING = np.zeros((0, 3))
 
 
-def poses(count: int) -> np.ndarray:
+def poses(count: int) -> Floats:
     """So many frames, all of them the world's."""
     return np.tile(np.vstack([np.zeros(3), np.eye(3)]), (count, 1, 1))
 
@@ -27,9 +29,9 @@ class Point:
     frame: int
     at: tuple[float, float, float] = (0.0, 0.0, 0.0)  # own axes
 
-    def where(self, out: np.ndarray) -> np.ndarray:
+    def where(self, out: Floats) -> Floats:
         """In the world, with the frames as they are."""
-        found: np.ndarray = out[self.frame, 0] + np.array(self.at) @ out[self.frame, 1:]
+        found: Floats = out[self.frame, 0] + np.array(self.at) @ out[self.frame, 1:]
         return found
 
 
@@ -63,12 +65,12 @@ class Solid:
 
     name: str
     frame: int
-    low: np.ndarray  # corners of a box around it
-    high: np.ndarray
-    tubes: np.ndarray = field(default_factory=lambda: np.zeros((0, 2, 3)))  # ends of straight tubes
+    low: Floats  # corners of a box around it
+    high: Floats
+    tubes: Floats = field(default_factory=lambda: np.zeros((0, 2, 3)))  # ends of straight tubes
     tube_radius: float = 0.016
-    shell: np.ndarray = field(default_factory=lambda: _NOTHING)  # vertices of a skin; without one the box is drawn
-    faces: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int64))  # … and its triangles
+    shell: Floats = field(default_factory=lambda: _NOTHING)  # vertices of a skin; without one the box is drawn
+    faces: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))  # … and its triangles
     kind: str = "body"  # body: one sees through it; dark: as rubber is; mark: red, something to look at
 
 
@@ -78,8 +80,8 @@ class Lever:
 
     name: str
     kind: str  # wheel, pedal
-    at: np.ndarray  # own axes
-    axis: np.ndarray  # own axes; it turns right-handed about it
+    at: Floats  # own axes
+    axis: Floats  # own axes; it turns right-handed about it
     size: float  # radius, or length
     channel: str
     factor: float  # rad per unit of the channel
@@ -119,7 +121,7 @@ class Camera:
     near: float = 0.01  # m: nothing nearer is drawn; the more, the better the depth buffer resolves what is far
 
 
-def usual_cameras(size: float, eye: np.ndarray | None = None) -> tuple[Camera, ...]:
+def usual_cameras(size: float, eye: Floats | None = None) -> tuple[Camera, ...]:
     """From behind, from a driver's seat if there is one, from above."""
     chase = Camera("chase", (-2.1 * size, 0.0, 0.75 * size), (0.9 * size, 0.0, 0.0))
     top = Camera("top", (0.0, 0.0, 9.0 * size), (0.0, 0.0, 0.0), "world", 0.8)
@@ -148,7 +150,7 @@ def box(name: str, frame: int, low: Iterable[float], high: Iterable[float]) -> S
     return Solid(name, frame, np.array([*low], float), np.array([*high], float))
 
 
-def skin(sections: Iterable[tuple[float, float, float, float]]) -> tuple[np.ndarray, np.ndarray]:
+def skin(sections: Iterable[tuple[float, float, float, float]]) -> tuple[Floats, NDArray[np.int64]]:
     """A closed skin over upright rectangles (x, half width, low, high), front to back: vertices and triangles."""
     rings = [[(x, w, a), (x, -w, a), (x, -w, b), (x, w, b)] for x, w, a, b in sections]
     last = 4 * (len(rings) - 1)

@@ -11,19 +11,20 @@ The look ahead (sim_service/look_ahead/) steps a copy of the machine and asks fo
 nothing else of the machine but where it is.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from numba import types
 
-from sim_service.contract.machine import TABLES, Machine, Prediction
+from sim_service.contract.machine import TABLES, Floats, Machine, Prediction, Tables
 from sync.compile.array_types import CONSTANTS, VECTOR
 from sync.errors import ConfigError
 
 USE, GROWTH, LOSS = range(3)
 JUDGED = 3
 JUDGE = types.void(VECTOR, CONSTANTS, TABLES, CONSTANTS, VECTOR)
+# the same as Python has it: outputs, params, tables, numbers, out
+Judge = Callable[[Floats, Floats, Tables, Floats, Floats], None]
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Following:
 
 @dataclass(frozen=True)
 class StabilityMonitor:
-    judge: Any  # nopython, signature JUDGE
-    numbers: np.ndarray  # constants of the judge, read-only
+    judge: Judge  # nopython, signature JUDGE
+    numbers: Floats  # constants of the judge, read-only
     place: tuple[str, str] = ("x", "y")  # outputs: where it is
     rates: tuple[tuple[str, str], ...] = ()  # an input, and the input that is its rate: what a moving hand goes on with
     follow: Following | None = None  # None: it follows no path
@@ -52,7 +53,7 @@ class StabilityMonitor:
     params_at: int | None = None
 
 
-def stability_monitor(machine: Machine, params: np.ndarray, file: str) -> StabilityMonitor:
+def stability_monitor(machine: Machine, params: Floats, file: str) -> StabilityMonitor:
     """What the machine says of itself; ConfigError if it says nothing."""
     if (own := machine.of(Prediction)) is None:
         raise ConfigError(

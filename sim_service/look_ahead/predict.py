@@ -209,9 +209,10 @@ class Predictor:
         self._future(kind, inputs[: len(self._inputs)])
         self._state[:] = state[: len(self._state)]
         self._work[:] = 0.0
+        at_x, at_y = self._place
         common = (
             copy.step, monitor.judge, self._state, self._inputs, params, copy.tables, self._work, self.h, self.rows,
-            len(copy.outputs), copy.stepping.bound, monitor.numbers, *self._place, self.judged, self.path,
+            len(copy.outputs), copy.stepping.bound, monitor.numbers, at_x, at_y, self.judged, self.path,
         )  # fmt: skip
         if kind == record.PATH:
             pose = np.array([outputs[at] for at in (*self._place, *self._places[2:])])

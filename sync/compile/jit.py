@@ -21,7 +21,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numba
 
@@ -31,6 +31,9 @@ _KEEP_S = 7 * 24 * 3600
 _USED_S = 24 * 3600
 
 CACHE = dependencies.cache_directory()
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 def keep_compiled_code(config: Any) -> None:
@@ -92,7 +95,16 @@ def _make(folder: Path) -> None:
         os.utime(folder)
 
 
-def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+class Kernel(Protocol[P, R_co]):
+    """A compiled function: it takes and gives what the one it was made of does."""
+
+    @property
+    def py_func(self) -> Callable[P, R_co]: ...
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+def kernel(signature: object = None, **options: object) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     """numba.njit with the options every hot function of ours has.
 
     Unless given `allocates=True`, it is compiled without numba's memory management: what would allocate (also
@@ -100,15 +112,15 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     them made the loop half as long again.
     """
     dependencies.own_cache()
-    options = {"cache": True, "nogil": True, **numba_shortcuts.memory(options.pop("allocates", False)), **options}
-    decorator: Callable[[Callable[..., Any]], Any]
-    decorator = numba.njit(**options) if signature is None else numba.njit(signature, **options)
+    options = {"cache": True, "nogil": True, **numba_shortcuts.memory(bool(options.pop("allocates", False))), **options}
+    decorator: Any = numba.njit(**options) if signature is None else numba.njit(signature, **options)
 
-    def compiled(function: Callable[..., Any]) -> Any:
+    def compiled(function: Callable[P, R]) -> Kernel[P, R]:
         if "<locals>" in function.__qualname__:
             function.__qualname__ += f"_{_made_of(function)}"
         setattr(function, stamps.OPTIONS, repr(sorted(options.items())).encode())
-        return decorator(function)
+        made: Kernel[P, R] = decorator(function)
+        return made
 
     return compiled
 
@@ -117,7 +129,7 @@ def inner(function: Callable[..., Any]) -> Any:
     """A function that only other kernels call: without wrappers for Python it compiles in two thirds of the time."""
     if not numba_shortcuts.taken():
         return kernel(cache=False, error_model="numpy")(function)
-    made = kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    made: Any = kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
     def keep(compiled: Any) -> None:
         made.overloads[tuple(compiled.signature.args)] = compiled

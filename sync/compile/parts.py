@@ -4,16 +4,33 @@ Parts are numbered by names (an IntEnum, or `places`), whichever array they are 
 `part(ints, array, WHICH)` (tandem/multibody/natural/views.py). Entries of a part with a fixed meaning are `places`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 
-def places(name: str, entries: Iterable[Any]) -> Any:
-    """Positions by name, of described things or of names: constants to the compiler (Any to the type checker)."""
-    return IntEnum(name, [(getattr(e, "name", e), position) for position, e in enumerate(entries)])
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class Places(Protocol):
+    """An IntEnum, as a type checker has it that cannot know the names."""
+
+    @property
+    def __members__(self) -> Mapping[str, IntEnum]: ...
+    def __getattr__(self, name: str, /) -> IntEnum: ...
+    def __getitem__(self, name: str, /) -> IntEnum: ...
+    def __iter__(self) -> Iterator[IntEnum]: ...
+    def __len__(self) -> int: ...
+
+
+def places(name: str, entries: Iterable[str | Named]) -> Places:
+    """Positions by name, of described things or of names: constants to the compiler."""
+    names = [entry if isinstance(entry, str) else entry.name for entry in entries]
+    return cast(Places, IntEnum(name, [(each, position) for position, each in enumerate(names)]))
 
 
 def lay_out(count: int, *arrays: tuple[int, Mapping[Any, Any]]) -> tuple[np.ndarray, list[int]]:

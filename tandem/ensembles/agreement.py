@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sim_service.contract.machine import Floats
 from tandem.ensembles.identification import Curve, Problem, Region
 from tandem.ensembles.windows import Measured, Window
 
@@ -55,10 +56,10 @@ class Averaged:
         return abs(self.simulated - self.measured) <= self.tolerance + self.scatter
 
 
-Predicted = Sequence[dict[str, np.ndarray]]
+Predicted = Sequence[dict[str, Floats]]
 
 
-def agreement(measured: np.ndarray, simulated: np.ndarray, settings: Measured, mean: float | None = None) -> Agreement:
+def agreement(measured: Floats, simulated: Floats, settings: Measured, mean: float | None = None) -> Agreement:
     """`mean` of the signal, where these steps are a part of it."""
     error = simulated - measured
     about = measured - (measured.mean() if mean is None else mean)
@@ -75,12 +76,12 @@ def tolerated(settings: Measured) -> bool:
     return settings.tolerance > 0.0 or settings.tolerance_share > 0.0
 
 
-def band(measured: np.ndarray, settings: Measured) -> np.ndarray:
+def band(measured: Floats, settings: Measured) -> Floats:
     """Half its width."""
     return np.asarray(settings.tolerance + settings.tolerance_share * np.abs(measured))
 
 
-def ran(windows: Sequence[Window], predicted: Predicted) -> tuple[list[Window], list[dict[str, np.ndarray]]]:
+def ran(windows: Sequence[Window], predicted: Predicted) -> tuple[list[Window], list[dict[str, Floats]]]:
     """Those in which the machine did not diverge."""
     pairs = [
         pair for pair in zip(windows, predicted, strict=True) if all(np.isfinite(v).all() for v in pair[1].values())
@@ -88,7 +89,7 @@ def ran(windows: Sequence[Window], predicted: Predicted) -> tuple[list[Window], 
     return [window for window, _ in pairs], [made for _, made in pairs]
 
 
-def over(windows: Sequence[Window], predicted: Predicted, name: str) -> tuple[np.ndarray, np.ndarray]:
+def over(windows: Sequence[Window], predicted: Predicted, name: str) -> tuple[Floats, Floats]:
     """Measured and simulated, window after window."""
     return np.concatenate([w.measured[name] for w in windows]), np.concatenate([p[name] for p in predicted])
 
@@ -122,7 +123,7 @@ def regions(windows: Sequence[Window], predicted: Predicted, name: str, by: Regi
     return found
 
 
-def drift(windows: Sequence[Window], predicted: Predicted, name: str, step_s: float) -> tuple[np.ndarray, np.ndarray]:
+def drift(windows: Sequence[Window], predicted: Predicted, name: str, step_s: float) -> tuple[Floats, Floats]:
     """Rms of the error over the time since a window began: instants, s, and values."""
     longest = max((len(w.measured[name]) for w in windows), default=0)
     edges = np.unique(np.linspace(0, longest, min(_DRIFT_BINS, longest) + 1).astype(int))

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from sim_service.contract.machine import Floats
 from tandem.ensembles.extras import needs
 
 MOST_ORDER = 30
@@ -31,7 +32,7 @@ class Noise:
     """Of one channel, over the deviation of its noise."""
 
     variance: float
-    coefficients: np.ndarray  # e[k] = sum of coefficients[i] e[k - 1 - i] + white noise
+    coefficients: Floats  # e[k] = sum of coefficients[i] e[k - 1 - i] + white noise
     memory: float  # steps: the integral of its correlation, 1 for white noise
     limit: int = MOST_ORDER  # the highest order that so much data allow
 
@@ -39,7 +40,7 @@ class Noise:
     def order(self) -> int:
         return len(self.coefficients)
 
-    def covariance(self, count: int) -> np.ndarray:
+    def covariance(self, count: int) -> Floats:
         """Between values 0 to count - 1 steps apart."""
         found = np.zeros(count)
         p = self.order
@@ -50,7 +51,7 @@ class Noise:
         return found
 
     @property
-    def _head(self) -> np.ndarray:
+    def _head(self) -> Floats:
         """Of lags up to the order, by the equations of Yule and Walker the other way round."""
         p, a = self.order, self.coefficients
         system = np.eye(p + 1)
@@ -63,7 +64,7 @@ class Noise:
         return np.asarray(found * (self.variance / found[0]))
 
 
-def noise_of(residuals: list[np.ndarray]) -> Noise:
+def noise_of(residuals: list[Floats]) -> Noise:
     """The model of what is left over in pieces that follow each other in time, each by itself."""
     count = sum(map(len, residuals))
     usual = sorted(map(len, residuals))[-1]
@@ -108,7 +109,7 @@ class Part:
     end: int
 
 
-def meat(jacobian: np.ndarray, parts: list[Part], noises: dict[str, Noise]) -> np.ndarray:
+def meat(jacobian: Floats, parts: list[Part], noises: dict[str, Noise]) -> Floats:
     """M by the noise model."""
     n = jacobian.shape[1]
     found = np.zeros((n, n))
@@ -120,7 +121,7 @@ def meat(jacobian: np.ndarray, parts: list[Part], noises: dict[str, Noise]) -> n
     return found
 
 
-def _toeplitz(first: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _toeplitz(first: Floats, rows: Floats) -> Floats:
     """The symmetric matrix with this first column, times these columns."""
     n = len(first)
     if not first[1:].any():
@@ -144,7 +145,7 @@ def blocks_of(windows: list[list[Part]], noises: dict[str, Noise]) -> list[list[
     return found
 
 
-def scores(jacobian: np.ndarray, residual: np.ndarray, blocks: list[list[Part]]) -> np.ndarray:
+def scores(jacobian: Floats, residual: Floats, blocks: list[list[Part]]) -> Floats:
     """J'r of every block, a row each."""
     return np.array([sum(jacobian[p.first : p.end].T @ residual[p.first : p.end] for p in block) for block in blocks])
 
@@ -153,13 +154,13 @@ def scores(jacobian: np.ndarray, residual: np.ndarray, blocks: list[list[Part]])
 class Scatter:
     """Of an answer, in the coordinates of the Jacobian's columns."""
 
-    covariance: np.ndarray
+    covariance: Floats
     by_blocks: bool  # whether blocks scatter more than the noise model has it
     blocks: int
 
 
 def scatter(
-    jacobian: np.ndarray, residual: np.ndarray, windows: list[list[Part]], noises: dict[str, Noise], known: np.ndarray
+    jacobian: Floats, residual: Floats, windows: list[list[Part]], noises: dict[str, Noise], known: Floats
 ) -> Scatter:
     """`known`: what priors add to J'J; their errors are independent of everything. All of full rank."""
     stats = needs("scipy.stats", "fit", "tandem identify")
@@ -190,22 +191,22 @@ class Halves:
     agree: bool
     chi2: float
     freedom: int
-    moved: np.ndarray  # from the answer, to what each half alone would have, 2 rows
-    covariance: np.ndarray  # of their difference
+    moved: Floats  # from the answer, to what each half alone would have, 2 rows
+    covariance: Floats  # of their difference
 
-    def of(self, basis: np.ndarray, scale: np.ndarray) -> "Halves":
+    def of(self, basis: Floats, scale: Floats) -> "Halves":
         """In other coordinates."""
         turn = scale[:, None] * basis
         return replace(self, moved=self.moved @ turn.T, covariance=turn @ self.covariance @ turn.T)
 
     @property
-    def apart(self) -> np.ndarray:
+    def apart(self) -> Floats:
         """The difference, over the deviation it should have."""
         return np.asarray((self.moved[0] - self.moved[1]) / np.sqrt(np.diag(self.covariance)))
 
 
 def halves(
-    jacobian: np.ndarray, residual: np.ndarray, windows: list[list[Part]], noises: dict[str, Noise],
+    jacobian: Floats, residual: Floats, windows: list[list[Part]], noises: dict[str, Noise],
 ) -> Halves | None:  # fmt: skip
     """By the scores of both at the common answer; None where there is too little to halve."""
     stats = needs("scipy.stats", "fit", "tandem identify")

@@ -21,6 +21,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim_service.contract.machine import Floats
 from sync.errors import ConfigError, TandemError
@@ -72,11 +73,11 @@ class Estimate:
     combinations: list[Combination]
     at_bounds: tuple[str, ...]
     sigmas: dict[str, float]  # of the noise
-    before: list[dict[str, np.ndarray]]  # predictions of every record
-    after: list[dict[str, np.ndarray]]
+    before: list[dict[str, Floats]]  # predictions of every record
+    after: list[dict[str, Floats]]
     influence: dict[str, dict[str, float]]  # rms of each channel, over its noise, for a tenth of a range
     noises: dict[str, Noise]  # what the residuals of each channel are like
-    wider: np.ndarray  # each deviation, over what white noise would have made of it
+    wider: Floats  # each deviation, over what white noise would have made of it
     by_blocks: bool = False  # whether windows scatter more than the noise model allows
     blocks: int = 0
     halves: Halves | None = None
@@ -105,7 +106,7 @@ class Estimate:
         return "\n".join([f"<tandem.Estimate of {self.problem.machine.name}>", *lines])
 
     @property
-    def identifiable(self) -> np.ndarray:
+    def identifiable(self) -> NDArray[np.bool_]:
         """Which parameters have an interval."""
         return np.asarray(np.isfinite(self.deviations))
 
@@ -137,14 +138,14 @@ class Estimate:
         return float(np.sqrt(chi2.ppf(0.95, max(int(self.identifiable.sum()), 1))))
 
     @property
-    def joint_low(self) -> np.ndarray:
+    def joint_low(self) -> Floats:
         return np.asarray(self.values - self.joint_factor * self.deviations)
 
     @property
-    def joint_high(self) -> np.ndarray:
+    def joint_high(self) -> Floats:
         return np.asarray(self.values + self.joint_factor * self.deviations)
 
-    def distance(self, values: np.ndarray) -> float:
+    def distance(self, values: Floats) -> float:
         """Of these values from the answer, in the measure of the covariance: chi-squared if they are the true ones."""
         identifiable = self.identifiable
         scores = ((values - self.values) / self.deviations)[identifiable]
@@ -157,7 +158,7 @@ class Estimate:
         return [each for each in found if abs(each[2]) > _CLOSE]
 
 
-def predicted(worker: Worker, values: np.ndarray, cases: range, workers: int) -> list[dict[str, np.ndarray]]:
+def predicted(worker: Worker, values: Floats, cases: range, workers: int) -> list[dict[str, Floats]]:
     """Of these windows, side by side. Raises TandemError where a run diverges."""
     given = values.tolist()
     if len(cases) < 2 or workers < 2 or not worker.live or worker.machine.stepping.one_at_a_time:
@@ -169,13 +170,13 @@ def predicted(worker: Worker, values: np.ndarray, cases: range, workers: int) ->
 def as_far_as_it_runs(
     problem: Problem,
     worker: Worker,
-    values: np.ndarray,
+    values: Floats,
     cases: range,
     workers: int,
     progress: Progress = lambda *_: None,
-) -> tuple[list[dict[str, np.ndarray]], tuple[str, ...]]:
+) -> tuple[list[dict[str, Floats]], tuple[str, ...]]:
     """The same, and the windows in which the machine diverges, which are NaN."""
-    found: list[dict[str, np.ndarray]] = []
+    found: list[dict[str, Floats]] = []
     diverged = []
     for case in cases:
         if case % 16 == 0:
@@ -196,7 +197,7 @@ class _Model:
     workers: int
     sigmas: dict[str, float] = field(default_factory=dict)
     runs: int = 0
-    _last: tuple[bytes, list[dict[str, np.ndarray]]] = (b"", [])  # values, and what they give
+    _last: tuple[bytes, list[dict[str, Floats]]] = (b"", [])  # values, and what they give
 
     def __post_init__(self) -> None:
         self._worker = Worker(self.problem.job)
@@ -213,22 +214,22 @@ class _Model:
     def by_differences(self) -> tuple[str, ...]:
         return tuple(name for k, name in enumerate(self.problem.names) if k not in self.exact)
 
-    def predict(self, values: np.ndarray) -> list[dict[str, np.ndarray]]:
+    def predict(self, values: Floats) -> list[dict[str, Floats]]:
         """Of every window that is fitted. Raises TandemError where a run diverges."""
         self.runs += self.problem.fitted
         return predicted(self._worker, values, range(self.problem.fitted), self.workers)
 
-    def predict_once(self, values: np.ndarray) -> list[dict[str, np.ndarray]]:
+    def predict_once(self, values: Floats) -> list[dict[str, Floats]]:
         """The same of one thread, which may ask for what it had last again."""
         if values.tobytes() != self._last[0]:
             self._last = values.tobytes(), self.predict(values)
         return list(self._last[1])
 
-    def unused(self, values: np.ndarray) -> tuple[list[dict[str, np.ndarray]], tuple[str, ...]]:
+    def unused(self, values: Floats) -> tuple[list[dict[str, Floats]], tuple[str, ...]]:
         cases = range(self.problem.fitted, len(self.problem.windows))
         return as_far_as_it_runs(self.problem, self._worker, values, cases, self.workers)
 
-    def residual(self, predicted: list[dict[str, np.ndarray]], values: np.ndarray) -> np.ndarray:
+    def residual(self, predicted: list[dict[str, Floats]], values: Floats) -> Floats:
         parts = [
             (predicted[case][name] - found[name]) / self.sigmas[name]
             for case, found in enumerate(self.problem.measured[: self.problem.fitted])
@@ -236,12 +237,12 @@ class _Model:
         ]
         return np.concatenate([*parts, self._priors(values)])
 
-    def _priors(self, values: np.ndarray) -> np.ndarray:
+    def _priors(self, values: Floats) -> Floats:
         given = self.problem.study.parameters.values()
         pairs = [(v, p.prior, p.prior_sigma) for v, p in zip(values, given, strict=True)]
         return np.array([(v - mean) / sigma for v, mean, sigma in pairs if mean is not None and sigma is not None])
 
-    def jacobian(self, values: np.ndarray, here: np.ndarray | None = None) -> np.ndarray:
+    def jacobian(self, values: Floats, here: Floats | None = None) -> Floats:
         """Of the residual by the values in parts of their ranges. With the residual `here`, a run a parameter will do
         for differences."""
         found = np.empty((len(self.residual(self.problem.measured, values)), len(values)))
@@ -254,7 +255,7 @@ class _Model:
             found[:, rest] = self._by_differences(values, rest, here)
         return found
 
-    def _by_tangents(self, values: np.ndarray) -> np.ndarray:
+    def _by_tangents(self, values: Floats) -> Floats:
         """A run for every eight parameters of every record, all at once."""
         n, cases = len(self.exact), range(self.problem.fitted)
         groups = [self.exact[k : k + _AT_ONCE] for k in range(0, n, _AT_ONCE)]
@@ -271,7 +272,7 @@ class _Model:
         priors = [row[self.exact] for row in priors]
         return np.asarray(np.vstack([*parts, *priors]) * self.range[self.exact])
 
-    def _by_differences(self, values: np.ndarray, which: list[int], here: np.ndarray | None) -> np.ndarray:
+    def _by_differences(self, values: Floats, which: list[int], here: Floats | None) -> Floats:
         """Two runs a parameter of these, or one, all at once."""
         problem = self.problem
         step, each = problem.study.solver.step, 2 if here is None else 1
@@ -297,13 +298,13 @@ class _Model:
             columns.append((ra - rb) / (a - b) * self.range[k])
         return np.column_stack(columns)
 
-    def _try(self, values: np.ndarray) -> np.ndarray | None:
+    def _try(self, values: Floats) -> Floats | None:
         try:
             return self.residual(self.predict(values), values)
         except TandemError:
             return None
 
-    def try_once(self, values: np.ndarray) -> np.ndarray | None:
+    def try_once(self, values: Floats) -> Floats | None:
         """The residual; None where a run diverges."""
         try:
             return self.residual(self.predict_once(values), values)
@@ -352,7 +353,7 @@ def estimate(
     return replace(found, diverged=diverged)
 
 
-def _left_over(problem: Problem, predicted: list[dict[str, np.ndarray]], name: str) -> float:
+def _left_over(problem: Problem, predicted: list[dict[str, Floats]], name: str) -> float:
     pairs = zip(predicted, problem.measured[: problem.fitted], strict=True)
     error = np.concatenate([p[name] - m[name] for p, m in pairs])
     return max(float(np.sqrt(np.mean(error * error))), 1e-12)
@@ -367,20 +368,20 @@ class _Search:
     progress: Progress
     made: int = 0  # iterations
     # place in parts of the ranges, residual and Jacobian there
-    learnt: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    learnt: tuple[Floats, Floats, Floats] | None = None
 
-    def from_here(self, begin: np.ndarray, tolerance: float) -> tuple[np.ndarray, str]:
+    def from_here(self, begin: Floats, tolerance: float) -> tuple[Floats, str]:
         model, problem, solver = self.model, self.model.problem, self.model.problem.study.solver
-        seen: dict[bytes, np.ndarray] = {}
+        seen: dict[bytes, Floats] = {}
 
-        def residual(x: np.ndarray) -> np.ndarray:
+        def residual(x: Floats) -> Floats:
             found = model.try_once(problem.low + x * model.range)
             # a trial that diverges is no step: the solver takes a shorter one
             found = np.full(size, np.inf) if found is None else found
             seen[x.tobytes()] = found
             return found
 
-        def jacobian(x: np.ndarray) -> np.ndarray:
+        def jacobian(x: Floats) -> Floats:
             self.made += 1
             self.progress(f"iteration {self.made}", min(self.made / solver.iterations, 0.99))
             found = self._jacobian(x, seen[x.tobytes()])
@@ -409,7 +410,7 @@ class _Search:
         share[: sum(counts)] = np.repeat(shares, counts)
         self.learnt = x, share * r, share[:, None] * J
 
-    def _jacobian(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
+    def _jacobian(self, x: Floats, r: Floats) -> Floats:
         model = self.model
         values = model.problem.low + x * model.range
         if self.learnt is not None:
@@ -424,7 +425,7 @@ class _Search:
         return self.learnt[2]
 
 
-def _promises_more(jacobian: np.ndarray, residual: np.ndarray, share: np.ndarray) -> bool:
+def _promises_more(jacobian: Floats, residual: Floats, share: Floats) -> bool:
     """Whether a step within the bounds, by this Jacobian, makes the sum of squares less by what matters."""
     if not np.isfinite(jacobian).all():
         return False
@@ -437,10 +438,10 @@ def _promises_more(jacobian: np.ndarray, residual: np.ndarray, share: np.ndarray
 def _judged(
     problem: Problem,
     model: _Model,
-    values: np.ndarray,
-    jacobian: np.ndarray,
-    before: list[dict[str, np.ndarray]],
-    after: list[dict[str, np.ndarray]],
+    values: Floats,
+    jacobian: Floats,
+    before: list[dict[str, Floats]],
+    after: list[dict[str, Floats]],
     iterations: int,
     message: str,
 ) -> Estimate:
@@ -496,7 +497,7 @@ def _parts(problem: Problem, rows: list[int]) -> list[list[Part]]:
     return found
 
 
-def _noises(problem: Problem, windows: list[list[Part]], residual: np.ndarray) -> dict[str, Noise]:
+def _noises(problem: Problem, windows: list[list[Part]], residual: Floats) -> dict[str, Noise]:
     """No channel has less noise than was given for it."""
     found = {}
     for k, name in enumerate(problem.channels):
@@ -506,7 +507,7 @@ def _noises(problem: Problem, windows: list[list[Part]], residual: np.ndarray) -
     return found
 
 
-def _by_channel(problem: Problem, column: np.ndarray) -> list[float]:
+def _by_channel(problem: Problem, column: Floats) -> list[float]:
     """The root mean square of the parts of a column of the residual that belong to each channel."""
     squares, counts, at = dict.fromkeys(problem.channels, 0.0), dict.fromkeys(problem.channels, 0), 0
     for found in problem.measured[: problem.fitted]:

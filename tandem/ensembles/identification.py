@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import Floats, Machine
 from sim_service.contract.start import check_start
 from sync.config.toml import Section, check, read_toml
 from sync.errors import ConfigError
@@ -100,9 +100,9 @@ class Problem:
     windows: list[Window]  # those that are fitted, then those that are not
     gaps: int  # windows that are left out, or end early: a gap of the data lies in them
     lost_s: float  # of which so much is in none
-    start: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    start: Floats
+    low: Floats
+    high: Floats
 
     @property
     def fitted(self) -> int:
@@ -110,7 +110,7 @@ class Problem:
         return sum(window.fitted for window in self.windows)
 
     @property
-    def measured(self) -> list[dict[str, np.ndarray]]:
+    def measured(self) -> list[dict[str, Floats]]:
         """Of every window, a value a step."""
         return [window.measured for window in self.windows]
 

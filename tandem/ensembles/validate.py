@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.contract.machine import Floats
 from sync.errors import ConfigError
 from tandem.ensembles.agreement import (
     Agreement,
@@ -50,7 +51,7 @@ _BY = ("channel", "by", "between", "steps", "error, rms", "bias", "within tolera
 @dataclass(frozen=True)
 class Validated:
     problem: Problem
-    made: list[dict[str, np.ndarray]]  # of every window; NaN where the machine diverged
+    made: list[dict[str, Floats]]  # of every window; NaN where the machine diverged
     diverged: tuple[str, ...]  # in which windows it did
     found: str = ""  # where parameters came from
 
@@ -94,7 +95,7 @@ class Validated:
         first = self.problem.fitted
         return first + worst(self.problem.windows[first:], self.made[first:], self.problem.study.measured)
 
-    def judged(self) -> tuple[list[Window], list[dict[str, np.ndarray]]]:
+    def judged(self) -> tuple[list[Window], list[dict[str, Floats]]]:
         """Unused windows, and what the machine made of them, as far as it did not diverge."""
         return ran(self.problem.windows[self.problem.fitted :], self.made[self.problem.fitted :])
 
@@ -223,7 +224,7 @@ def region_rows(done: Validated) -> list[list[str]]:
     return out
 
 
-def _drift(done: Validated, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _drift(done: Validated, name: str) -> tuple[Floats, Floats]:
     return drift(*done.judged(), name, 1e-3 * done.problem.study.step_ms)
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Annotated, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from sim_service.contract.machine import Machine, Quantity
+from sim_service.contract.machine import Floats, Machine, Quantity
 from sim_service.step_record import STALE
 from sync.config.toml import Section
 from sync.errors import ConfigError
@@ -29,6 +30,7 @@ _ROUNDED = 1e-3  # of the spacing of samples: so far beyond them is not beyond
 _LATE = 1.5  # steps: a window that finds none so near to its begin has none
 _MOST_WINDOWS = 100_000
 
+Bools = NDArray[np.bool_]
 Span = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
@@ -125,8 +127,8 @@ class Window:
     begin: float  # s
     end: float
     fitted: bool
-    rows: np.ndarray  # inputs, a row a step
-    measured: dict[str, np.ndarray]  # a value a step, at its end
+    rows: Floats  # inputs, a row a step
+    measured: dict[str, Floats]  # a value a step, at its end
     start: dict[str, float]
 
     def __str__(self) -> str:
@@ -143,33 +145,33 @@ class Recording(Protocol):
     step_s: float
     factors: dict[str, float]  # by the keys of the study
 
-    def begins(self, begin: float, count: int) -> np.ndarray: ...
-    def rows(self, begins: np.ndarray) -> np.ndarray: ...
-    def at(self, channel: str, topic: str | None, instants: np.ndarray, begins: bool = False) -> np.ndarray: ...
+    def begins(self, begin: float, count: int) -> Floats: ...
+    def rows(self, begins: Floats) -> Floats: ...
+    def at(self, channel: str, topic: str | None, instants: Floats, begins: bool = False) -> Floats: ...
 
 
 class _Series:
     """The readings of a column, at their own instants: a cell without one has none."""
 
-    def __init__(self, path: Path, name: str, t: np.ndarray, values: np.ndarray, step_s: float):
+    def __init__(self, path: Path, name: str, t: Floats, values: Floats, step_s: float):
         if np.isinf(values).any():
             bad = int(np.flatnonzero(np.isinf(values))[0])
             raise ConfigError(f"{path}: column {name}, row {bad + 1}: {values[bad]}, not a finite number")
         there = np.isfinite(values)
         if there.sum() < 2:
             raise ConfigError(f"{path}: column {name}: {there.sum()} of {len(there)} rows have a number; it takes two")
-        self.t: np.ndarray = t if there.all() else t[there]
-        self.values: np.ndarray = values if there.all() else values[there]
+        self.t: Floats = t if there.all() else t[there]
+        self.values: Floats = values if there.all() else values[there]
         self._behind_gap = _wide(self.t, step_s)
 
-    def at(self, instants: np.ndarray) -> np.ndarray:
+    def at(self, instants: Floats) -> Floats:
         return _between(self.t, self.values, self._behind_gap, instants)
 
 
-def _wide(t: np.ndarray, step_s: float) -> np.ndarray:
+def _wide(t: Floats, step_s: float) -> Bools:
     """Which samples come after a gap: for longer than usual, and longer than a step, there were none."""
     spacing = np.diff(t)
-    return np.concatenate([[False], spacing > max(_GAP * np.median(spacing), step_s)])
+    return np.concatenate([np.zeros(1, np.bool_), spacing > max(_GAP * np.median(spacing), step_s)])
 
 
 class Table:
@@ -201,17 +203,17 @@ class Table:
         self.first = max((float(s.t[0]) for s in self._series.values()), default=float(t[0]))
         self.last = min((float(s.t[-1]) for s in self._series.values()), default=float(t[-1]))
 
-    def begins(self, begin: float, count: int) -> np.ndarray:
-        return begin + self.step_s * np.arange(count)
+    def begins(self, begin: float, count: int) -> Floats:
+        return np.asarray(begin + self.step_s * np.arange(count), np.float64)
 
-    def rows(self, begins: np.ndarray) -> np.ndarray:
+    def rows(self, begins: Floats) -> Floats:
         rows = unset_inputs(self.machine, len(begins))
         for k, quantity in enumerate(self.machine.inputs):
             if quantity.name in self._named or quantity.name in self.sources.inputs:
                 rows[:, k] = _input(self, self.sources, quantity, begins)
         return rows
 
-    def at(self, channel: str, topic: str | None, instants: np.ndarray, begins: bool = False) -> np.ndarray:
+    def at(self, channel: str, topic: str | None, instants: Floats, begins: bool = False) -> Floats:
         return self._series[channel].at(instants)
 
 
@@ -248,28 +250,28 @@ class Steps:
     def _first_step(self, begin: float) -> int:
         return int(np.clip(np.searchsorted(self._t, begin - 0.5 * self.step_s), 0, len(self._t) - 1))
 
-    def begins(self, begin: float, count: int) -> np.ndarray:
+    def begins(self, begin: float, count: int) -> Floats:
         """None where there are no steps at that time."""
         first = self._first_step(begin)
         late = abs(self._t[first] - begin) > _LATE * self.step_s
-        found: np.ndarray = self._t[first : first if late else first + count]
+        found: Floats = self._t[first : first if late else first + count]
         return found
 
-    def rows(self, begins: np.ndarray) -> np.ndarray:
+    def rows(self, begins: Floats) -> Floats:
         first = self._first_step(float(begins[0]))
         part = slice(first, first + len(begins))
-        rows: np.ndarray = self._rows[part].copy()
+        rows: Floats = self._rows[part].copy()
         for k, quantity in enumerate(self.machine.inputs):
             if quantity.name in self.sources.inputs:
                 rows[:, k] = _input(self, self.sources, quantity, begins)
         rows[1:][self._breaks[part][1:]] = np.nan  # another simulator's, or steps are missing before it
         return rows
 
-    def at(self, channel: str, topic: str | None, instants: np.ndarray, begins: bool = False) -> np.ndarray:
+    def at(self, channel: str, topic: str | None, instants: Floats, begins: bool = False) -> Floats:
         place = self._topic(channel, topic, "")
         if place == "/step":  # the inputs of a step are those at its begin, the outputs those at its end
             first = self._first_step(float(instants[0]) - (0.0 if begins else self.step_s))
-            of_steps: np.ndarray = np.asarray(self._steps[channel][first : first + len(instants)], np.float64)
+            of_steps: Floats = np.asarray(self._steps[channel][first : first + len(instants)], np.float64)
             return of_steps
         blocks = self._run.need(place).blocks
         t = (blocks["t_ns"] - self._zero_ns) * 1e-9
@@ -290,22 +292,22 @@ class Steps:
         )
 
 
-def _held(steps: np.ndarray) -> np.ndarray:
+def _held(steps: np.ndarray) -> Bools:
     """Steps whose inputs were held, or safe values: nothing was read for longer than a gap is."""
     age, fresh = steps["input_age_ns"], np.diff(steps["input_t_ns"])
     usual = np.median(fresh[fresh > 0]) if (fresh > 0).any() else np.inf
-    held: np.ndarray = (steps["status"] & STALE != 0) | (age > np.median(age) + _GAP * usual)
+    held: Bools = (steps["status"] & STALE != 0) | (age > np.median(age) + _GAP * usual)
     return held
 
 
-def _input(recording: "Table | Steps", sources: Sources, quantity: Quantity, begins: np.ndarray) -> np.ndarray:
+def _input(recording: "Table | Steps", sources: Sources, quantity: Quantity, begins: Floats) -> Floats:
     """Of steps that begin then: where they begin, or where they end, as the machine takes it."""
     source = sources.inputs.get(quantity.name, quantity.name)
     instants = begins + recording.step_s if quantity.at_end else begins
     return _read(recording, f"inputs.{quantity.name}", source, instants, not quantity.at_end)
 
 
-def _read(recording: Recording, key: str, source: Source, instants: np.ndarray, begins: bool = True) -> np.ndarray:
+def _read(recording: Recording, key: str, source: Source, instants: Floats, begins: bool = True) -> Floats:
     """`begins`: those of steps, not their ends."""
     column = as_column(source)
     if column is None:
@@ -314,7 +316,7 @@ def _read(recording: Recording, key: str, source: Source, instants: np.ndarray, 
     return column.scale * recording.factors[key] * values + column.offset
 
 
-def _between(t: np.ndarray, values: np.ndarray, behind_gap: np.ndarray, instants: np.ndarray) -> np.ndarray:
+def _between(t: Floats, values: Floats, behind_gap: Bools, instants: Floats) -> Floats:
     """Straight lines between samples; NaN outside of them, and where there is a gap between the two."""
     slack = _ROUNDED * (t[-1] - t[0]) / len(t)  # instants are sums of steps
     near = (instants > t[0] - slack) & (instants < t[-1] + slack)
@@ -426,7 +428,7 @@ def _window(
     }
     start = {key: float(_read(recording, f"start.{key}", s, begins[:1])[0]) for key, s in sources.start.items()}
     given = [k for k, q in enumerate(recording.machine.inputs) if not q.optional or q.name in sources.inputs]
-    known = np.isfinite(np.column_stack([rows[:, given], *measured.values()])).all(axis=1)
+    known: Bools = np.asarray(np.isfinite(np.column_stack([rows[:, given], *measured.values()])).all(axis=1))
     whole = len(known) if known.all() else int(np.argmin(known))
     if not whole or not np.isfinite([*start.values()]).all() or (whole < count and not shorten):
         return None

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Tangent
+from sim_service.contract.machine import Floats, Machine, Tangent
 from sim_service.many_steps import for_many_steps
 from sim_service.registry import MachineFiles, make_machine
 from sync.errors import TandemError
@@ -81,7 +81,7 @@ class Worker:
             return []
         return [k for k, (_, live) in enumerate(self._places) if live]
 
-    def slopes(self, case: int, values: Sequence[float], which: Sequence[int]) -> dict[str, np.ndarray]:
+    def slopes(self, case: int, values: Sequence[float], which: Sequence[int]) -> dict[str, Floats]:
         """Of every logged channel by these of the values, at most eight: a row a step, a column a value.
 
         Raises TandemError where the run comes to nothing.
@@ -90,15 +90,15 @@ class Worker:
         machine, params = self._made_for(self.common | dict(zip(self.job.names, values, strict=True)), values)
         places = [self._places[k][0] for k in which]
         machine = for_many_steps(machine, self._steps * self.job.runs)
-        found: dict[str, np.ndarray] = manoeuvre.slopes(machine, params, places, case)
+        found: dict[str, Floats] = manoeuvre.slopes(machine, params, places, case)
         return found
 
-    def _made_for(self, changed: dict[str, float], values: Sequence[float]) -> tuple[Machine, np.ndarray]:
+    def _made_for(self, changed: dict[str, float], values: Sequence[float]) -> tuple[Machine, Floats]:
         if self.live:
             return self.machine, self.params_of(values)
         return make_machine(self.job.sources, changed)
 
-    def params_of(self, values: Sequence[float]) -> np.ndarray:
+    def params_of(self, values: Sequence[float]) -> Floats:
         """Parameters of a run, where all that vary are live."""
         params = self._params.copy()
         for (place, _), value in zip(self._places, values, strict=True):

@@ -27,18 +27,22 @@ which the truth is known.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import float64, int64, void
+from numpy.typing import NDArray
 
-from sim_service.contract.machine import TABLES, Machine, Quantity
+from sim_service.contract.machine import TABLES, Floats, Machine, Quantity, Tables
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 
 TANGENT, ROUGH, CONSTANT, FAILED = range(4)
 LINEARISE = int64(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64, INDICES, VECTOR, VECTOR, VECTOR)
 MEASURE = float64(int64, CONSTANTS, float64, VECTOR, TABLES, VECTOR, INDICES, VECTOR)
 CORRECT = void(VECTOR, CONSTANTS, TABLES, VECTOR, VECTOR)
+# the same as Python has them
+Linearise = Callable[[Floats, Floats, Floats, Tables, Floats, float, NDArray[np.int32], Floats, Floats, Floats], int]
+Measure = Callable[[int, Floats, float, Floats, Tables, Floats, NDArray[np.int32], Floats], float]
+Correct = Callable[[Floats, Floats, Tables, Floats, Floats], None]
 
 
 @dataclass(frozen=True)
@@ -58,11 +62,11 @@ class Observed:
     rates: tuple[int, ...]  # for each of them its rate's place, or -1: the transition h of the constant form
     estimable: tuple[Estimable, ...]
     signals: tuple[Quantity, ...]
-    linearise: Any  # nopython, signature LINEARISE
-    measure: Any  # MEASURE
-    correct: Any  # CORRECT
+    linearise: Linearise  # nopython, signature LINEARISE
+    measure: Measure  # MEASURE
+    correct: Correct  # CORRECT
     at_size: int
-    difference: Callable[[np.ndarray, np.ndarray, Machine], np.ndarray]
+    difference: Callable[[Floats, Floats, Machine], Floats]
     # of `coordinates`: those without a rate of their own that relax within some steps; the constant form forgets them
     relaxing: tuple[int, ...] = ()
     # in `at`, how much the step excites what is estimated, 0 to 1: below what a file asks for, nothing is learnt of it

@@ -105,6 +105,6 @@ def integrator_cost(*, rounds: int = 300) -> Iterator[Row]:
             fixed = getattr(integrators, f"{name}_step"), decay, decay_derived, layout, settings, *empty, u, scratch
 
             def steps(count: int, fixed: Any = fixed) -> None:
-                step_often(*fixed, count)
+                step_often(*(*fixed, count))
 
             yield figure(f"{what}: {name} step", cost_us(steps, rounds), "us")

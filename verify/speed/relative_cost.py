@@ -59,7 +59,7 @@ def _often(count: int) -> Callable[..., None]:
             for word in words:
                 call(word, arrays)
 
-    return often  # type: ignore[no-any-return]
+    return often
 
 
 def least_us(burst: Callable[[int], object], rounds: int) -> float:

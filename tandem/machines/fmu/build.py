@@ -119,7 +119,7 @@ def _laid_out(
 def _state_size(it: Instance) -> int:
     import ctypes
 
-    def function(name: A, *types: Any) -> Any:
+    def function(name: int, *types: Any) -> Any:
         return ctypes.CFUNCTYPE(ctypes.c_int, *types)(it.addresses[name - A.Reset])
 
     handle, size = ctypes.c_void_p(), ctypes.c_size_t()

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 import tandem
 from daq_service.devices.contract import Device
-from sim_service.contract.machine import Machine
+from sim_service.contract.machine import STEP, Efforts, Machine, Step, Tables, places
+from sync.compile.jit import kernel
 from tandem.library.answers import Balance, RecordInfo, ReplayFigures, RunResult, Tuned
 
 Floats = NDArray[np.float64]
@@ -76,7 +77,11 @@ def ensembles() -> None:
     found = tandem.identify("car.toml")
     assert_type(found.values, Floats)
     assert_type(found.parameters, dict[str, float])
-    assert_type(tandem.validate("car.toml", settings=found.parameters).code, int)
+    assert_type(found.after[0]["yaw_rate"], Floats)
+    judged = tandem.validate("car.toml", settings=found.parameters)
+    assert_type(judged.code, int)
+    assert_type(judged.unused["yaw_rate"].explained, float)
+    assert_type(judged.made[0]["yaw_rate"], Floats)
 
 
 def wrong() -> None:
@@ -85,6 +90,26 @@ def wrong() -> None:
     except tandem.UnknownName as error:
         assert_type(error.code, int)
     assert_type(tandem.__version__, str)
+
+
+INPUTS = (tandem.Quantity("force", "N", "on the mass"),)
+STATES = (tandem.Quantity("speed", "m/s", "of the mass"),)
+PARAMETERS = (tandem.Parameter("mass", "kg", 2.0, 0.1, 10.0, "of the mass"),)
+P = places("P", PARAMETERS)
+
+
+@kernel(STEP)
+def step(state: Floats, inputs: Floats, params: Floats, tables: Tables, work: Floats, h: float) -> None:
+    state[0] += h * inputs[0] / params[P.mass]
+    work[0] = state[0]
+
+
+def own_machine() -> Machine:
+    made = Machine("pushed", INPUTS, STATES, STATES, PARAMETERS, step, capabilities=(Efforts(("speed",)),))
+    assert_type(made.step, Step)
+    assert_type(made.of(Efforts), Efforts | None)
+    assert_type(step(np.zeros(1), np.zeros(1), np.ones(1), made.tables, np.zeros(1), 0.01), None)
+    return made
 
 
 class Sensor(Device):

@@ -9,6 +9,8 @@ A step in parts is gone through part by part. Where the car steers by torque, ha
 derivatives are NaN: who asked for them takes differences.
 """
 
+from typing import Any
+
 from numba import boolean, float64, int64
 
 from sim_service.contract.machine import TANGENT
@@ -32,6 +34,7 @@ COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 _OUTPUTS, _INPUTS = len(OUTPUTS), len(INPUTS)
 
 # kernels of one signature that the hook calls, for numbers with derivatives too
+_kernel: Any
 for _kernel, _kinds in (
     (surface, (CONSTANTS, DUAL, DUAL)),
     (

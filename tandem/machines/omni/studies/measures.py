@@ -163,12 +163,12 @@ def costs(out: Measured) -> None:
     wheel = wheel_of("bench_inclined")
     axes, rhos, k1s, _ = attitudes(wheel, 64)
     data, spent = read_only(np.array(wheel.surface())), dict[str, float]()
-    flat = [np.ascontiguousarray(a.ravel()) for a in (axes, rhos, k1s)]
+    flat = tuple(np.ascontiguousarray(a.ravel()) for a in (axes, rhos, k1s))
     kinds = {"explicit": ROLLER_EXPLICIT, "implicit": ROLLER_IMPLICIT, "support": ROLLER}
     for _ in range(60):  # in turns, so that other work on the machine meets all of them; the best of each
         for name, kind in kinds.items():
             begun = now_ns()
-            repeat_tracking(kind, data, *flat, 20_000)
+            repeat_tracking(*(kind, data, *flat, 20_000))
             spent[name] = min(spent.get(name, 1e9), (now_ns() - begun) / 20_000)
     ratio = spent["implicit"] / spent["explicit"]
     out.shown("one tracking: explicit, implicit, support", ", ".join(f"{v:.1f} ns" for v in spent.values()))
