@@ -47,7 +47,7 @@ class Planar:
         """By complex steps, exact."""
         return np.stack([np.imag(f(s + 1j * TINY * e)) / TINY for e in np.eye(len(s))], axis=-1)
 
-    def curvature(self, f: Callable[[np.ndarray], np.ndarray], s: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    def bent(self, f: Callable[[np.ndarray], np.ndarray], s: np.ndarray, rate: np.ndarray) -> np.ndarray:
         """f'' s' s'"""
         ahead, back = (self.slopes(f, s + sign * SMALL * rate) for sign in (1.0, -1.0))
         return np.asarray((ahead - back) @ rate / (2.0 * SMALL))
@@ -55,7 +55,7 @@ class Planar:
     def acceleration(self, s: np.ndarray, rate: np.ndarray) -> np.ndarray:
         masses = self._particles(s)[1]
         J = self.slopes(lambda x: self._particles(x)[0], s)
-        bias = self.curvature(lambda x: self._particles(x)[0], s, rate)
+        bias = self.bent(lambda x: self._particles(x)[0], s, rate)
         M = np.einsum("p,pik,pil->kl", masses, J, J)
         Q = -GRAVITY * np.einsum("p,pk->k", masses, J[:, 1]) - np.einsum("p,pik,pi->k", masses, J, bias)
         for bar, (stiffness, rest) in self.springs.items():
@@ -97,7 +97,7 @@ class Planar:
             d = p[b] - p[a]
             return np.asarray(p[a] + along * d + across * np.array([-d[1], d[0]]))
 
-        force = self.slopes(at, s) @ self.acceleration(s, rate) + self.curvature(at, s, rate) + np.array([0.0, GRAVITY])
+        force = self.slopes(at, s) @ self.acceleration(s, rate) + self.bent(at, s, rate) + np.array([0.0, GRAVITY])
         angle = self.angle(bar, s) - float(np.arctan2(way[1], way[0]))
         c, sine = np.cos(angle), np.sin(angle)
         return np.array([c * force[0] + sine * force[1], -sine * force[0] + c * force[1], self.turn(bar, s) @ rate])
