@@ -27,7 +27,7 @@ def on_files(files: Files, config: Any) -> Files:
     for path, text in reference.pages().items():
         files.append(File.generated(config, path, content=text))
     measured = _VALIDATION.read_text() if _VALIDATION.is_file() else _NOT_MEASURED
-    files.append(File.generated(config, "validation.md", content=measured))
+    files.append(File.generated(config, "results/validation.md", content=measured))
     for name, place in _MOVED.items():
         files.append(File.generated(config, place, content=_relinked((ROOT / name).read_text(), Path(), files, config)))
     return files
