@@ -7,8 +7,9 @@
     NAME --help          options of that promise
     --quick NAME...      these, in their shortest settings
     --json FILE          what came out, for programs
-    --page FILE          a page for the site, with date, machine and sources
-    --title TEXT         of that page
+    --page FILE          a page for the site, with date, machine, commit and sources; text above the line
+                         <!-- measured --> of a page that is there stays
+    --title TEXT         of a new page
     --limit MINUTES      ends a measurement that takes longer; that counts as missed
 
 An option applies to every chosen promise that has it. Exit code: 0 all held, 1 something was missed, 2 wrong usage.
@@ -143,7 +144,8 @@ def write(found: list[Outcome], asked: Asked) -> None:
     if "page" in asked.given:
         file = Path(asked.given["page"][0])
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(show.page(asked.given.get("title", ["What was measured"])[0], found))
+        title = asked.given.get("title", [""])[0]
+        file.write_text(show.page(title, found, file.read_text() if file.is_file() else ""))
 
 
 if __name__ == "__main__":

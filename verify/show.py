@@ -1,6 +1,7 @@
 """What came of promises: one table for the terminal, a page for the site, an object for programs."""
 
 import os
+import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -9,10 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from tandem.records.provenance import machine_facts
+from verify import ROOT
 from verify.registry import Promise
 from verify.run import Outcome
 
-_SHOWN = ("utc", "software", "sources", "processor", "cores", "kernel", "python", "numba", "numpy")
+MEASURED = "<!-- measured -->"  # what stands above it in a page is written by people
+_SHOWN = ("utc", "software", "commit", "sources", "processor", "cores", "kernel", "python", "numba", "numpy")
 
 
 def listing(promises: Iterable[Promise], options: bool) -> str:
@@ -82,13 +85,27 @@ def as_json(found: list[Outcome]) -> dict[str, Any]:
 
 
 def facts() -> dict[str, str]:
-    known = machine_facts() | {"cores": str(os.cpu_count())}
+    known = machine_facts() | {"cores": str(os.cpu_count()), "commit": _commit()}
     return {key: known[key] for key in _SHOWN if key in known}
 
 
-def page(title: str, found: list[Outcome]) -> str:
-    """Markdown, with date, machine and sources."""
-    lines = [f"# {title}", "", summary(found) + ".", ""]
+def _commit() -> str:
+    """Of the sources, and whether they differ from it."""
+    try:
+        named = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        return "none: no checkout"
+    return named.stdout.strip()
+
+
+def page(title: str, found: list[Outcome], before: str = "") -> str:
+    """Markdown, with date, machine, commit and sources; `before` is the page as it was."""
+    text, marked, _ = before.partition(MEASURED)
+    lines = [text.rstrip(), "", MEASURED, ""] if marked else [f"# {title or 'What was measured'}", ""]
+    lines += [summary(found) + ".", ""]
     lines += ["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in facts().items()), ""]
     for one in found:
         took = f"{one.seconds:.0f} s, load {one.load[0]:.1f} before and {one.load[1]:.1f} after"

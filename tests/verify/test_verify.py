@@ -1,6 +1,7 @@
 """The registry of promises: every entry can be measured as it says; table, page and exit code say what came out."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -160,6 +161,11 @@ def test_page_and_json_have_machine_rows_and_text(two: dict[str, Promise], tmp_p
     assert text.startswith("# Found\n") and "| utc | 20" in text and "| cores | " in text
     assert "| count | 4 |  | &lt;= 3 | MISSED |" in text and "```text\none None False\n```" in text
     assert "`python -m verify sample --count 4`: **MISSED**" in text
+    assert re.search(r"\| commit \| [0-9a-f]{7,}", text)
+    page.write_text(f"# Mine\n\nWhy it is so.\n\n{show.MEASURED}\n\nold figures\n")
+    assert __main__.main(["sample", "--count", "4", "--page", str(page), "--title", "Found"]) == 1
+    again = page.read_text()
+    assert again.startswith(f"# Mine\n\nWhy it is so.\n\n{show.MEASURED}\n\n0 held") and "old figures" not in again
     (found,) = json.loads(file.read_text())["promises"]
     assert found["verdict"] == "MISSED" and found["rows"][0]["value"] == 4.0
 
