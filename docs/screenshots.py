@@ -3,7 +3,8 @@ machine to look at.
 
     python docs/screenshots.py [--out docs/images] [--pages build/pages] [--only NAME …] [--seconds 12]
 
-Writes live.png, instruments.png, tuning.png and replay.png, 1280 x 720, each at most 200 kB, into `--out`; and
+Writes live.png, instruments.png, tuning.png and replay.png, 1280 x 720, each at most 200 kB, and smaller ones of the
+machines that have a guide (GUIDES), into `--out`; and
 MACHINE-TAB-WIDTH.png of every tab, and of the compact page, at 1280 and 1920 px into `--pages`, which is not kept, as
 well as those of the record. `--only documents` makes the first four and the record's, `--only piano` those of one
 machine.
@@ -31,6 +32,7 @@ from tandem.view.plots import MOST_CHARTS, WHOLE  # noqa: E402
 from tests.system.browser import act_until, answer, browser, click, lacking, open_tab, picture, press  # noqa: E402
 
 _MOST_BYTES = 200_000
+_SMALL = (960, 540)
 _LOADED_S = 4.0  # for everything to be drawn, in software
 _DRAWN_S = 1.5  # the same after a change
 _RATE = "view.rate_hz=1"  # what draws in software is not to be kept busy
@@ -49,6 +51,7 @@ MACHINES = {
     "single_track": ("run", "configs/drive.toml", "--set", _WEAVE, "--set", _SINGLE_TRACK),
     "by_hand": ("run", "configs/page.toml", "--set", _SINGLE_TRACK),
     "twin": ("run", "configs/twin_truth.toml"),
+    "observers": ("run", "configs/twin.toml"),
     "swerve": ("run", "configs/haptic_wheel.toml", "--set", _TAKEN_BY_HAND),
     "kart": ("run", "configs/kart.toml"),
     "mass_spring": ("run", "configs/mass_spring.toml"),
@@ -62,8 +65,11 @@ MACHINES = {
     "tilting": ("run", "configs/tilting.toml"),
     "tilting_observed": ("run", "configs/tilting_observed.toml"),
     "race_car": ("run", "configs/race_car.toml"),
-    "mechanism": ("view", "configs/mechanisms/vehicle.toml"),
+    "mechanism": ("view", "configs/mechanisms/stewart.toml"),
 }
+
+# machines whose page stands at the top of a guide, docs/images/NAME.png
+GUIDES = ("observers", "look_ahead", "swerve", "kart", "mass_spring", "wall", "piano", "omni_square", "mechanism")
 
 
 @contextmanager
@@ -102,9 +108,21 @@ def keep(page: Any, file: Path) -> None:
     print(f"{file}: {file.stat().st_size / 1000:.0f} kB", flush=True)
 
 
+def keep_small(page: Any, file: Path) -> None:
+    """For the top of a guide."""
+    from PIL import Image
+
+    picture(page, str(file))
+    with Image.open(file) as taken:
+        small = taken.convert("RGB").resize(_SMALL, Image.Resampling.LANCZOS)
+    small.quantize(128).save(file, optimize=True)
+    print(f"{file}: {file.stat().st_size / 1000:.0f} kB", flush=True)
+
+
 def open_page(chromium: Any, where: str) -> Any:
     page = chromium.new_page(viewport={"width": 1280, "height": 720})
-    act_until(lambda: answer(page, where), page.get_by_role("tab").count, lambda: f"{page.url} shows no tabs", 30.0)
+    there = page.get_by_role("tab").or_(page.get_by_role("button", name="reset"))  # a mechanism's page has no tabs
+    act_until(lambda: answer(page, where), there.count, lambda: f"{page.url} shows no controls", 30.0)
     time.sleep(_LOADED_S)
     # viser says that there is no graphics card here; those who read have one
     for button in page.locator(".mantine-Notification-closeButton").all():
@@ -183,6 +201,8 @@ def every_tab(chromium: Any, name: str, options: argparse.Namespace) -> None:
     with tandem(command, *words) as (_, where):
         page = open_page(chromium, where)
         time.sleep(options.seconds)
+        if name in GUIDES:
+            keep_small(page, options.out / f"{name}.png")
         tabs(page, name, options.tabs if command == "run" else page.get_by_role("tab").all_inner_texts(), options)
         page.close()
         if command == "run":

@@ -1,4 +1,4 @@
-"""The same study on a Dask cluster of real processes with certificates, started as docs/ensembles.md has it: the table
+"""The same study on a Dask cluster of real processes with certificates, started as docs/cluster.md has it: the table
 is the same file, also when a worker is killed; whoever has another certificate, or none, is refused."""
 
 import json
@@ -20,7 +20,7 @@ from tandem.ensembles.sweep import sweep
 from tests.tandem.ensembles.test_sweep import study
 
 _START_S = 120
-_PAGE = Path(__file__).resolve().parents[3] / "docs" / "ensembles.md"
+_PAGE = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 
 
 def documented(program: str) -> list[str]:
