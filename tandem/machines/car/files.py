@@ -8,26 +8,17 @@ from sync.config.config import shipped_under
 from sync.errors import ConfigError
 
 TYRES = ("tyre_front", "tyre_rear")
-ROAD = "road"
 MOST_BYTES = 1 << 20  # of a tyre file
 
 
 def car_files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
     """Contents and shown names, by their names in a record."""
     found = {key: _tyre(key, data[key], file) for key in TYRES if isinstance(data.get(key), str)}
-    for key, road in given.items():
-        if key != ROAD:
-            raise ConfigError(f"sim.files.{key} = {str(road)!r}: a car reads no such file; it has a road")
-        from tandem.multibody import ground as roads
+    if given:
+        from tandem.multibody.ground.files import given_road
 
-        found |= {f"{ROAD}:{name}": (text, str(road.parent / name)) for name, text in roads.sources(road).items()}
+        found |= given_road(given, "a car")
     return found
-
-
-def road_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The road's files by their own names; none for flat ground."""
-    begin = f"{ROAD}:"
-    return {key.removeprefix(begin): data for key, data in files.items() if key.startswith(begin)}
 
 
 def _tyre(key: str, reference: str, file: Path) -> tuple[bytes, str]:

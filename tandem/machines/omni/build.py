@@ -5,15 +5,18 @@ platform pitch, roll and an angle a wheel; then the rollers of a wheel, behind i
 
 Head of the integers: links, contacts, wheels, substeps, bench (1) or platform (0), then the link of each wheel (8).
 Head of the numbers: settings of a step that are not parameters (3), the mass that moves, the inertia about the
-vertical, then of each wheel three numbers of inverse kinematics and three that share a wrench out (48), and the inertia
-of a roller about its axis. Links and contacts follow.
+vertical, then of each wheel three numbers of inverse kinematics, three that share a wrench out and six of where it is
+(place, cosine and sine of its axle, tangent of its rollers' inclination, distance of its outer row), what all wheels
+have (radius, distance of rollers, their number, rows), and the inertia of a roller about its axis. Links and contacts
+follow, then the road, of which there is nothing where the floor is flat.
 """
 
 from dataclasses import dataclass, field
-from math import sqrt
+from math import atan, sqrt
 
 import numpy as np
 
+from sync.compile.array_types import read_only
 from sync.errors import ConfigError
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.wheel import Wheel, cos_sin_deg, problems
@@ -22,18 +25,22 @@ from tandem.multibody.contact.kinds import (
     ROLLER,
     ROLLER_EXPLICIT,
     ROLLER_IMPLICIT,
+    ROOM,
     ROOT,
     SLIDE,
     SYMMETRIC,
     TURN,
 )
+from tandem.multibody.contact.stepping import find_gaps
+from tandem.multibody.ground.surface import surface
 
 MOST_WHEELS = 8
 # in front of the tree's integers: links, contacts, wheels, substeps, 1 for a bench, corrections, sweeps, then the links
-# of the wheels; in front of its numbers: tolerance, mass, inertia about z, then six of each wheel
-LINKS_AT, WHEELS_AT = 7, 3
+# of the wheels; in front of its numbers: tolerance, mass, inertia about z, then those of each wheel
+LINKS_AT, WHEELS_AT, OF_WHEEL = 7, 3, 12
 INT_HEAD = LINKS_AT + MOST_WHEELS
-FLOAT_HEAD = WHEELS_AT + 6 * MOST_WHEELS + 1  # last: inertia of a roller about its axis
+SHAPE_AT = WHEELS_AT + OF_WHEEL * MOST_WHEELS  # radius, distance, rollers, rows
+FLOAT_HEAD = SHAPE_AT + 4 + 1  # last: inertia of a roller about its axis
 KINDS = {"support": ROLLER, "explicit": ROLLER_EXPLICIT, "implicit": ROLLER_IMPLICIT}
 X, Y, Z = np.eye(3)
 
@@ -69,9 +76,14 @@ def about_axis(axis: np.ndarray, along: float, across: float) -> np.ndarray:
                      for i, a in enumerate(axis)])  # fmt: skip
 
 
-def checked_wheels(file: OmniFile, where: str) -> list[Wheel]:
+def checked_wheels(file: OmniFile, where: str, uneven: bool = False) -> list[Wheel]:
     """The wheels of a file, or a ConfigError that names all that is wrong with it."""
     wrong = problems(file.wheel.wheel(), f"{where}: wheel")
+    if uneven and file.tracking != "support":
+        wrong.append(
+            f"{where}: tracking = {file.tracking!r}: must be 'support' on a road: the paper's trackings are of a flat"
+            " floor"
+        )
     sound = not wrong
     if (file.platform is None) == (file.bench is None):
         wrong.append(f"{where}: there must be either a [bench] or a [platform]")
@@ -199,7 +211,9 @@ def shares(rows: list[tuple[float, float, float]]) -> list[tuple[float, float, f
     return [tuple(float(sum(r[i] * inverse[i, j] for i in range(3))) for j in range(3)) for r in rows]  # type: ignore[misc]
 
 
-def build(file: OmniFile, wheels: list[Wheel]) -> tuple[TreeTables, np.ndarray, np.ndarray]:
+def build(
+    file: OmniFile, wheels: list[Wheel], road: np.ndarray | None = None
+) -> tuple[TreeTables, np.ndarray, np.ndarray]:
     """The tree, and all integers and numbers of the machine's tables."""
     tree = TreeTables()
     parent = -1
@@ -250,7 +264,49 @@ def build(file: OmniFile, wheels: list[Wheel]) -> tuple[TreeTables, np.ndarray, 
     floats[-1] = wheels[0].inertia()[0]
     if file.platform is not None:
         rows = kinematics(file)
-        for k, (row, share) in enumerate(zip(rows, shares(rows), strict=True)):
-            floats[WHEELS_AT + 6 * k : WHEELS_AT + 6 * (k + 1)] = (*row, *share)
+        for k, (row, share, placed) in enumerate(zip(rows, shares(rows), file.platform.wheels, strict=True)):
+            cp, sp = cos_sin_deg(wheels[k].psi_deg)
+            inclined, offset = (-sp if placed.mirrored else sp) / cp, wheels[k].row_offset
+            place = (*placed.at, *cos_sin_deg(placed.axle_deg), inclined, offset)
+            floats[WHEELS_AT + OF_WHEEL * k : WHEELS_AT + OF_WHEEL * (k + 1)] = (*row, *share, *place)
+    one = wheels[0]
+    floats[SHAPE_AT : SHAPE_AT + 4] = one.radius, one.distance, one.rollers, one.rows
     all_ints = np.concatenate([ints, np.array(tree.links, np.int32).ravel(), np.array(tree.contacts, np.int32).ravel()])
-    return tree, all_ints, np.concatenate([floats, np.ravel(tree.numbers), np.ravel(tree.surfaces)])
+    ground = np.zeros(0) if road is None else road
+    return tree, all_ints, np.concatenate([floats, np.ravel(tree.numbers), np.ravel(tree.surfaces), ground])
+
+
+class Ground:
+    """A tree over its ground: how far every roller is from it, and where it is nearest."""
+
+    def __init__(self, tree: TreeTables, road: np.ndarray | None) -> None:
+        self.tables = (
+            read_only(np.ravel(np.array(tree.links, np.int32))),
+            read_only(np.ravel(tree.numbers)),
+            read_only(np.ravel(np.array(tree.contacts, np.int32))),
+            read_only(np.ravel(tree.surfaces)),
+            read_only(np.zeros(0) if road is None else road),
+        )
+        self.n = len(tree.links)
+        self.work, self.found = np.zeros(ROOM * self.n + 37), np.zeros((len(tree.contacts), 4))
+
+    def nearest(self, q: np.ndarray) -> np.ndarray:
+        """Of every roller its gap, and its point: a row each, valid until the next call."""
+        find_gaps(*self.tables, np.ascontiguousarray(q[: self.n]), self.work, self.found.ravel())
+        return self.found
+
+    def stand(self, file: OmniFile, q: np.ndarray) -> None:
+        """Lift the machine onto the ground below it; a platform as inclined as the ground at its wheels is."""
+        road = self.tables[-1]
+        if len(road) == 0:
+            return
+        if file.platform is not None:
+            at = np.array([placed.at for placed in file.platform.wheels])
+            z = [surface(road, float(q[0] + x), float(q[1] + y))[0] for x, y in at]
+            q[2], along, across = np.linalg.lstsq(np.column_stack([np.ones(len(at)), at]), np.array(z), rcond=None)[0]
+            q[4], q[5] = -atan(along), atan(across / sqrt(1.0 + along * along))
+            q[2] += file.wheel.radius
+        else:
+            q[2] += surface(road, float(q[0]), float(q[1]))[0]
+        for _ in range(20):
+            q[2] -= float(self.nearest(q)[:, 0].min())

@@ -84,6 +84,8 @@ CONTACT_PARAMETERS = (
               of_the_file=False),
     Parameter("compliance", "m/N", 0.0, 0.0, 1e-3, "of a contact; 0: rigid", of_the_file=False),
     Parameter("gravity", "m/s2", 9.81, 0.0, 100.0, "downwards", of_the_file=False),
+    Parameter("spin_reach", "m", 0.0, 0.0, 0.1, "arm of friction against spinning on the spot; 0: none. 3 pi/16 of the"
+              " radius of a patch by Hertz, 2/3 under even pressure", of_the_file=False),
 )  # fmt: skip
 CONTROL_PARAMETERS = (
     Parameter("control", "1", 0.0, 0.0, 2.0, "0: speed of the wheels by inverse kinematics; 1: torques that correct the"
@@ -92,6 +94,8 @@ CONTROL_PARAMETERS = (
     Parameter("platform_gain", "1/s", 4.0, 0.0, 100.0, "of the platform's speed control", of_the_file=False),
     Parameter("torque_limit", "N m", 5.0, 0.0, 1e4, "of a motor", of_the_file=False),
     Parameter("command_lag", "s", 0.1, 1e-3, 10.0, "with which a command is followed", of_the_file=False),
+    Parameter("compensation", "1", 0.0, 0.0, 1.0, "share in which the speeds of wheels (control 0) are those of the"
+              " place where the roller on the floor touches, and not of its middle", of_the_file=False),
 )  # fmt: skip
 
 BENCH_INPUTS = (

@@ -7,11 +7,11 @@ What is not modelled ends as a divergence: a platform that has fallen over (only
 and roll are singular where it stands on its nose), a wheel that turns by more than half a turn in a part of a step.
 """
 
-from math import cos, isnan, nan, pi, sin, sqrt
+from math import cos, floor, isnan, nan, pi, sin, sqrt
 
 from sim_service.contract.machine import STEP, places
 from sync.compile.jit import inner, kernel
-from tandem.machines.omni.build import FLOAT_HEAD, INT_HEAD, LINKS_AT, WHEELS_AT
+from tandem.machines.omni.build import FLOAT_HEAD, INT_HEAD, LINKS_AT, OF_WHEEL, SHAPE_AT, WHEELS_AT
 from tandem.machines.omni.description import (
     BENCH_OUTPUTS,
     BOOKS,
@@ -57,7 +57,7 @@ BOOK = places("BOOK", BOOKS)
 COMMON = places("COMMON", COMMON_OUTPUTS)
 BENCH = places("BENCH", BENCH_OUTPUTS)
 PLATFORM = places("PLATFORM", PLATFORM_OUTPUTS)
-OF_WHEEL = places("OF_WHEEL", [name for name, *_ in WHEEL_OUTPUTS])
+REPORTED = places("REPORTED", [name for name, *_ in WHEEL_OUTPUTS])
 N_COMMON, N_BENCH, N_PLATFORM, N_WHEEL = (
     len(COMMON_OUTPUTS),
     len(BENCH_OUTPUTS),
@@ -71,6 +71,26 @@ UPRIGHT = 0.17364817766693033  # cosine of the tilt of a platform that has falle
 def room(links: int, contacts: int, outputs: int) -> int:
     """Of the work of a machine."""
     return outputs + SETTINGS + 4 * links + REPORT + CONTACT_ROW * contacts + work_size(links, contacts)
+
+
+@inner
+def touching_kinematics(shape, row, angle):
+    """Spin of a wheel for a unit of speed ahead, to the left, of turning, that lets nothing slip along the roller.
+
+    The roller at the bottom is at an angle q from there. Seen from above its axis is inclined by atan(tan psi / cos q)
+    against the disk, and it touches below the axle, R1 tan q tan psi from the middle of its row.
+    """
+    passages = angle * shape[2] / (2.0 * pi)
+    which = floor(passages + 0.5)
+    q = (passages - which) * (2.0 * pi) / shape[2]
+    roller = -which - shape[2] * floor(-which / shape[2])  # from 0: that which is at the bottom
+    of_row = roller - shape[3] * floor(roller / shape[3]) - 0.5 * (shape[3] - 1.0)
+    along = 2.0 * of_row * row[11] - shape[1] * sin(q) / cos(q) * row[10]  # of the axle, from the middle of the wheel
+    c, s = row[8], row[9]
+    a = row[10] / cos(q)  # of the roller's axis along the axle, for 1 along the wheel
+    ax, ay = -s + a * c, c + a * s
+    x, y = row[6] + along * c, row[7] + along * s
+    return -ax / shape[0], -ay / shape[0], (y * ax - x * ay) / shape[0]
 
 
 @inner
@@ -96,13 +116,16 @@ def motors(ints, floats, params, state, inputs, n, wheels, forces, stiffening, t
         fx += gain * mass * (lagged[0] - vx)
         fy += gain * mass * (lagged[1] - vy)
         mz += gain * turning * (lagged[2] - state[n + 3])
-    limit = params[PAR.torque_limit]
+    limit, share = params[PAR.torque_limit], params[PAR.compensation]
     for k in range(wheels):
         link = ints[LINKS_AT + k]
-        row = view(floats, WHEELS_AT + 6 * k, WHEELS_AT + 6 * (k + 1))
+        row = view(floats, WHEELS_AT + OF_WHEEL * k, WHEELS_AT + OF_WHEEL * (k + 1))
         torque = row[3] * fx + row[4] * fy + row[5] * mz
         if mode < 0.5:
             target = row[0] * lagged[0] + row[1] * lagged[1] + row[2] * lagged[2]
+            if share > 0.0:
+                x, y, z = touching_kinematics(view(floats, SHAPE_AT, SHAPE_AT + 4), row, state[link])
+                target += share * (x * lagged[0] + y * lagged[1] + z * lagged[2] - target)
             gain = params[PAR.speed_gain]
             wanted = torque + gain * (target - state[n + link])
             if abs(wanted) <= limit:  # implicit: stable at any gain
@@ -133,13 +156,13 @@ def report_wheel(report, first, count, out):
         fx += row[C_FORCE]
         fy += row[C_FORCE + 1]
         load += row[C_FORCE + 2]
-    out[OF_WHEEL.roller] = most - first + 1 if most >= 0 else 0
-    out[OF_WHEEL.load], out[OF_WHEEL.force_x], out[OF_WHEEL.force_y] = load, fx, fy
-    out[OF_WHEEL.slip] = out[OF_WHEEL.point_x] = out[OF_WHEEL.point_y] = 0.0
+    out[REPORTED.roller] = most - first + 1 if most >= 0 else 0
+    out[REPORTED.load], out[REPORTED.force_x], out[REPORTED.force_y] = load, fx, fy
+    out[REPORTED.slip] = out[REPORTED.point_x] = out[REPORTED.point_y] = 0.0
     if most >= 0:
         row = view(report, REPORT + CONTACT_ROW * most, REPORT + CONTACT_ROW * (most + 1))
-        out[OF_WHEEL.slip] = sqrt(row[C_SPEED] * row[C_SPEED] + row[C_SPEED + 1] * row[C_SPEED + 1])
-        out[OF_WHEEL.point_x], out[OF_WHEEL.point_y] = row[C_POINT], row[C_POINT + 1]
+        out[REPORTED.slip] = sqrt(row[C_SPEED] * row[C_SPEED] + row[C_SPEED + 1] * row[C_SPEED + 1])
+        out[REPORTED.point_x], out[REPORTED.point_y] = row[C_POINT], row[C_POINT + 1]
 
 
 # long: one step from inputs to outputs, in the order of its equations
@@ -153,6 +176,7 @@ def step(state, inputs, params, tables, work, h):
     )
     at = FLOAT_HEAD + LINK_REALS * n
     reals, surfaces = view(floats, FLOAT_HEAD, at), view(floats, at, at + CONTACT_REALS * m)
+    road = view(floats, at + CONTACT_REALS * m, len(floats))
     at = N_COMMON + wheels * N_WHEEL + (N_BENCH if bench else N_PLATFORM)
     settings, at = view(work, at, at + SETTINGS), at + SETTINGS
     forces, at = view(work, at, at + n), at + n
@@ -164,7 +188,7 @@ def step(state, inputs, params, tables, work, h):
     q, v, books = view(state, 0, n), view(state, n, 2 * n), view(state, 2 * n, 2 * n + N_BOOKS)
     settings[0], settings[1], settings[2] = 0.0, 0.0, -params[PAR.gravity]
     settings[3], settings[4], settings[5] = params[PAR.friction], params[PAR.restitution], params[PAR.compliance]
-    settings[6] = floats[0]
+    settings[6], settings[7] = floats[0], params[PAR.spin_reach]
     if bench:  # a wrench that is not connected; a platform's commands are required, and NaN of one is a divergence
         for k in range(len(inputs)):
             if isnan(inputs[k]):
@@ -189,6 +213,7 @@ def step(state, inputs, params, tables, work, h):
             ints[5],
             ints[6],
             settings,
+            road,
             q,
             v,
             forces,
@@ -226,9 +251,9 @@ def step(state, inputs, params, tables, work, h):
         out = view(work, N_COMMON + N_WHEEL * w, N_COMMON + N_WHEEL * (w + 1))
         link = ints[LINKS_AT + w]
         report_wheel(report, each * w, each, out)
-        out[OF_WHEEL.spin] = v[link]
+        out[REPORTED.spin] = v[link]
         modelled &= abs(v[link]) * part < pi
-        out[OF_WHEEL.torque] = forces[link] - stiffening[link] * (v[link] - targets[link])
+        out[REPORTED.torque] = forces[link] - stiffening[link] * (v[link] - targets[link])
     at = N_COMMON + wheels * N_WHEEL
     if bench:
         out = view(work, at, at + N_BENCH)

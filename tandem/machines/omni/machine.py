@@ -3,6 +3,8 @@
 The physics is in tandem/multibody/contact and `dynamics`, the figures are in `description`.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ from sim_service.contract.display import Display, Tile
 from sim_service.contract.machine import Machine, Placed, Quantity, Shown, Tables, index, tables
 from sim_service.contract.parameters import checked
 from sync.config.toml import check
-from tandem.machines.omni.build import build, checked_wheels
+from sync.errors import ConfigError
+from tandem.machines.omni.build import Ground, build, checked_wheels
 from tandem.machines.omni.description import (
     BENCH_INPUTS,
     BENCH_OUTPUTS,
@@ -27,13 +30,28 @@ from tandem.machines.omni.description import (
 from tandem.machines.omni.dynamics import room, step
 from tandem.machines.omni.scene import make_frames, scene
 from tandem.machines.omni.wheel import cos_sin_deg
+from tandem.multibody.ground.files import given_road, road_files, road_of
+from tandem.multibody.ground.sharpness import most_bent
+
+
+def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
+    return given_road(given, "an omni machine")
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     path = sources.name()
     file = check(OmniFile, data, path)
-    wheels = checked_wheels(file, path)
-    tree, ints, floats = build(file, wheels)
+    road = road_of(sources.files) if road_files(sources.files) else None
+    wheels = checked_wheels(file, path, road is not None)
+    if road is not None and (bend := most_bent(road)) * file.wheel.radius > 1.0:
+        name = next(name for name in road_files(sources.files) if name.endswith(".toml"))
+        raise ConfigError(
+            f"{name}: bends by {bend:.3g} 1/m at its sharpest: a wheel of radius {file.wheel.radius:g} m would touch it"
+            f" in two points, and is followed in one; at most {1.0 / file.wheel.radius:.3g} 1/m: make bumps longer or"
+            " lower"
+        )
+    tree, ints, floats = build(file, wheels, road)
+    ground = Ground(tree, road)
     bench = file.platform is None
     parameters = CONTACT_PARAMETERS + (() if bench else CONTROL_PARAMETERS)
     params = checked("omni", parameters, file.parameters, changed, path)
@@ -57,6 +75,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
         state[:] = 0.0
         work[:] = 0.0
         state[2] = file.wheel.radius
+        ground.stand(file, state)
         if file.bench is not None:
             n = len(tree.names)
             state[2] += file.bench.height
@@ -77,7 +96,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
         tables=tables(ints, floats),
         work_size=room(len(tree.links), len(tree.contacts), len(outputs)),
         capabilities=(
-            Shown(display=_display(bench), scene=scene(file, tree, wheels), frames=make_frames(tree, wheels)),
+            Shown(display=_display(bench), scene=scene(file, tree, wheels), frames=make_frames(tree, wheels, ground)),
             Placed(layout=",".join(tree.names)),
         ),
     )

@@ -9,21 +9,20 @@ from collections.abc import Callable
 import numpy as np
 
 from sim_service.contract.scene import Camera, Scene, Solid, box, usual_cameras
-from tandem.machines.omni.build import TreeTables
+from tandem.machines.omni.build import Ground, TreeTables
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.wheel import Wheel
-from tandem.multibody.contact.kinds import AT, AXIS, FLAGS, JOINT, PARENT, ROLLER, SYMMETRIC, TURN
-from tandem.multibody.contact.surfaces import track
+from tandem.multibody.contact.kinds import AT, AXIS, FLAGS, JOINT, PARENT, SYMMETRIC, TURN
 from tandem.multibody.rotations import about_axis
 
 _AROUND, _ALONG = 10, 8
 
 
-def make_frames(tree: TreeTables, wheels: list[Wheel]) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:
+def make_frames(
+    tree: TreeTables, wheels: list[Wheel], ground: Ground
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:
     """Fills the poses of what is drawn from the joint coordinates."""
     each = wheels[0].rollers
-    surface = np.array(wheels[0].surface())
-    surface.flags.writeable = False
     body = 5 if len(wheels) > 1 else 4
 
     def frames(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
@@ -48,16 +47,9 @@ def make_frames(tree: TreeTables, wheels: list[Wheel]) -> Callable[[np.ndarray, 
             out[k - body, 0], out[k - body, 1:] = P[k], R[k].T
         # where each wheel is nearest to the floor
         first = len(tree.links) - body
-        arm, none = np.zeros(3), np.zeros(3)
-        for w in range(len(wheels)):
-            lowest = np.inf
-            for link, carrier, _ in tree.contacts[each * w : each * (w + 1)]:
-                axis = np.ascontiguousarray(R[carrier] @ np.array(tree.numbers[link][AXIS : AXIS + 3]))
-                track(ROLLER, surface, axis, none, none, arm)
-                point = P[link] + arm
-                if point[2] < lowest:
-                    lowest = point[2]
-                    out[first + w, 0] = point
+        nearest = ground.nearest(state).reshape(len(wheels), each, 4)
+        for w, rollers in enumerate(nearest):
+            out[first + w, 0] = rollers[int(np.argmin(rollers[:, 0])), 1:]
 
     return frames
 
@@ -146,4 +138,5 @@ def scene(file: OmniFile, tree: TreeTables, wheels: list[Wheel]) -> Scene:
     # drawn in software, a floor without end hides what is some millimetres above it where less is cut off
     side = Camera("side", (0.0, -away, 0.7 * away), (0.0, 0.0, 0.0), "heading", near=0.2 * away)
     cameras = (side, *usual_cameras(1.6 * size))
-    return Scene(frames=len(tree.links) - body + len(wheels), solids=tuple(solids), size=3.0 * size, cameras=cameras)
+    return Scene(frames=len(tree.links) - body + len(wheels), solids=tuple(solids), size=3.0 * size, cameras=cameras,
+                 ground="road")  # fmt: skip

@@ -86,6 +86,18 @@ def implicit_roller(data, i2, rho, k1, arm):
 
 
 @inner
+def nearest_along(kind, data, axis, nx, ny, nz, arm):
+    """`arm` leads from the centre to the point that is farthest against the normal n; 1 if smooth, 0 of an edge."""
+    u = -(axis[0] * nx + axis[1] * ny + axis[2] * nz)
+    H, slope, smooth = support(min(kind, ROLLER), data, u)
+    along = H - u * slope
+    arm[0] = slope * axis[0] - along * nx
+    arm[1] = slope * axis[1] - along * ny
+    arm[2] = slope * axis[2] - along * nz
+    return smooth
+
+
+@inner
 def nearest_to_floor(kind, data, axis, rho, k1, arm):
     """`arm` leads from the centre to the lowest point; 1 where that is of the smooth surface, 0 of an edge."""
     smooth = 1

@@ -55,6 +55,13 @@ def sharpness(layers: list[tuple[Kind, np.ndarray]]) -> Sharpness:
     return Sharpness(*(float(value) for value in total))
 
 
+def most_bent(road: np.ndarray) -> float:
+    """Greatest curvature of a road, 1/m: what is rounder than that touches it in one point."""
+    places = [(Kind(int(road[HEAD + 2 * n])), int(road[HEAD + 2 * n + 1])) for n in range(int(road[Head.LAYERS]))]
+    found = sharpness([(kind, road[at:]) for kind, at in places])
+    return max(found.bend_along, found.bend_across)
+
+
 def steepest_part(road: np.ndarray) -> str:
     """What of a road file makes it as steep as it is: the layer that climbs most."""
     count = int(road[Head.LAYERS])

@@ -119,7 +119,9 @@ class Ball:
 
     radius, mass = 0.1, 2.0
 
-    def __init__(self, friction: float, restitution: float = 0.0, compliance: float = 0.0) -> None:
+    def __init__(
+        self, friction: float, restitution: float = 0.0, compliance: float = 0.0, spin_reach: float = 0.0
+    ) -> None:
         inertia = 0.4 * self.mass * self.radius**2
         none, zero = [0.0] * 6, [0.0] * 3
         rows = [
@@ -135,7 +137,8 @@ class Ball:
             read_only(np.array(surface)),
             2,
             100,
-            read_only(np.array([0.0, 0.0, -9.81, friction, restitution, compliance, 1e-13])),
+            read_only(np.array([0.0, 0.0, -9.81, friction, restitution, compliance, 1e-13, spin_reach])),
+            read_only(np.zeros(0)),
         )
         self.q, self.v = np.array([0.0, self.radius, 0.0]), np.zeros(3)
         self.zeros = np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3)

@@ -59,10 +59,11 @@ from tandem.machines.car.buggy.driveline_parameters import M
 from tandem.machines.car.buggy.from_figures import Figures, Tyre, resolve, tyre_dimensions
 from tandem.machines.car.buggy.scene import Frames, scene
 from tandem.machines.car.display import car_display
-from tandem.machines.car.files import TYRES, road_files
+from tandem.machines.car.files import TYRES
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.tir import inflated, vectors_from
 from tandem.multibody import ground as roads
+from tandem.multibody.ground.files import road_files, road_of
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.ground.sharpness import MOST_SLOPE, TooSharp, steepest_part
 from tandem.multibody.natural import tables as core
@@ -246,10 +247,9 @@ def _inflated(p: dict[str, float], key: str, tyre: np.ndarray, path: str) -> np.
 
 
 def _road(sources: Any) -> np.ndarray:
-    surface = road_files(sources.files)
-    road = roads.road_from_sources(surface) if surface else roads.make_road({"surface": {"kind": "flat"}})
+    road = road_of(sources.files)
     if road[Head.STEEPEST] > MOST_SLOPE:
-        name = next(name for name in surface if name.endswith(".toml"))
+        name = next(name for name in road_files(sources.files) if name.endswith(".toml"))
         text = f"{name}: {steepest_part(road)}: climbs by {road[Head.STEEPEST]:.3g} m per m at its steepest"
         warnings.warn(f"{text}; above {MOST_SLOPE:g} wheel loads depend on the time step", TooSharp, stacklevel=3)
     return np.asarray(road)

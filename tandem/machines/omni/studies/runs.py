@@ -10,16 +10,20 @@ from sim_service.registry import FILE, MachineFiles, make_machine
 from sync.clock import now_ns
 from sync.config.toml import read_toml
 from tandem.console.shipped_configs import CONFIGS
+from tandem.multibody.ground.files import ROAD
 
 Values = dict[str, np.ndarray]
 
 
 class Bench:
-    """A machine of a file, with parameters and keys of the file changed."""
+    """A machine of a file, on a road (its text) or on a flat floor, with parameters and keys of the file changed."""
 
-    def __init__(self, file: str | Path, parameters: dict[str, float] | None = None, **changed: Any) -> None:
+    def __init__(
+        self, file: str | Path, parameters: dict[str, float] | None = None, road: dict[str, bytes] | None = None,
+        **changed: Any,
+    ) -> None:  # fmt: skip
         path = file if isinstance(file, Path) else CONFIGS / "omni" / f"{file}.toml"
-        self.machine, self.params = make_changed(path, parameters or {}, changed)
+        self.machine, self.params = make_changed(path, parameters or {}, changed, road)
         self.state, self.work = np.zeros(len(self.machine.states)), np.zeros(self.machine.work_size)
         self.machine.initial(self.state, self.params, self.machine.tables, self.work)
         self.start = self.state.copy()
@@ -41,12 +45,15 @@ class Bench:
         return {"t": h * np.arange(1, steps + 1)} | {q.name: rows[:, i] for i, q in enumerate(m.outputs)}
 
 
-def make_changed(path: Path, parameters: dict[str, float], changed: dict[str, Any]) -> Any:
-    """The machine of a file with keys changed: `tracking="implicit"`, `wheel={"psi_deg": 30.0}`."""
+def make_changed(
+    path: Path, parameters: dict[str, float], changed: dict[str, Any], road: dict[str, bytes] | None = None
+) -> Any:
+    """The machine of a file with keys changed: `tracking="implicit"`, `wheel={"psi_deg": 30.0}`; `road`: its files."""
     data = read_toml(path)
     for key, value in changed.items():
         data[key] = data.get(key, {}) | value if isinstance(value, dict) else value
-    return make_machine(MachineFiles({FILE: _toml(data).encode()}, {FILE: str(path)}), parameters)
+    files = {f"{ROAD}:{name}": content for name, content in (road or {}).items()}
+    return make_machine(MachineFiles({FILE: _toml(data).encode(), **files}, {FILE: str(path)}), parameters)
 
 
 def _toml(data: dict[str, Any]) -> str:

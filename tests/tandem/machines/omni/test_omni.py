@@ -18,6 +18,7 @@ from tandem.machines.omni.studies.measures import (
     motion_identity,
     square_command,
     tracking_identity,
+    wheel_of,
 )
 from tandem.machines.omni.studies.runs import Bench, make_changed
 from tests.examples import cases, thorough
@@ -262,8 +263,6 @@ def test_every_step_of_a_square_is_solved(name: str, changed: dict[str, float]) 
 
 
 def test_neighbours_touch_where_they_end_in_a_point_and_not_where_they_are_inclined() -> None:
-    from tandem.machines.omni.studies.measures import wheel_of
-
     pointed = wheel_of("bench")
     assert pointed.distance == pytest.approx(pointed.radius * cos(pi / 4)) and abs(pointed.clearance()) < 1e-6
     assert replace(pointed, psi_deg=20.0).clearance() > 1e-3
@@ -272,8 +271,6 @@ def test_neighbours_touch_where_they_end_in_a_point_and_not_where_they_are_incli
 
 def test_rollers_of_different_rows_are_compared_too() -> None:
     """Against the distance of points on the two surfaces."""
-    from tandem.machines.omni.studies.measures import wheel_of
-
     wheel = wheel_of("three_wheels")
     turns = np.linspace(0.0, 2.0 * pi, 72, endpoint=False)[:, None]
 
@@ -363,3 +360,137 @@ def test_a_platform_that_fell_over_is_a_divergence(joint: int, angle: float, sou
     bench.state[2], bench.state[joint] = 1.0, angle
     bench.run(5e-3, 5e-3)
     assert np.isfinite(bench.state).all() == sound
+
+
+# ---- ground, spinning on the spot, compensated wheels ----------------------------------------------------------------
+
+STILL = {"speed": [0.0, 0.0], "spin": 0.0, "yaw_rate": 0.0}
+
+
+def test_a_wheel_rolls_down_a_slope_as_a_ring_does() -> None:
+    road = {"r.toml": b'[surface]\nkind = "slope"\ngrade_percent = -10.0\n'}
+    bench = Bench("bench", {"friction": 0.8}, road, tracking="support", bench=STILL)
+    v = bench.run(0.5, 1e-3)
+    mass, inertia = 0.3 + 4 * 0.02, 2.5e-4 + 4 * (0.02 * 0.05**2 / 2 + wheel_of("bench").inertia()[1])
+    down = 9.81 * sin(np.arctan(0.1)) / (1.0 + inertia / mass / 0.05**2)
+    assert np.hypot(v["x"][-1], v["z"][-1] - bench.start[2]) == pytest.approx(0.125 * down, rel=1e-6)
+    assert abs(v["energy_error"]).max() < 1e-12 and np.abs(v["lowest_gap"]).max() < 1e-12
+
+
+def test_a_sill_lifts_a_wheel_along_the_curve_at_a_distance_of_its_radius() -> None:
+    """Its top is nearly as bent as the wheel is round."""
+    road = {"r.toml": b"[[bumps]]\nx = 0.1\nlength = 0.1\nheight = 0.01\n"}
+    start = {"speed": [0.8, 0.0], "spin": 16.0, "yaw_rate": 0.0}
+    v = Bench("bench", {"friction": 0.0}, road, tracking="support", bench=start).run(0.4, 2e-4)
+    x = np.linspace(0.0, 0.5, 50_001)
+    z = np.where((x > 0.1) & (x < 0.2), 0.01 * (0.5 - 0.5 * np.cos(2 * pi * (x - 0.1) / 0.1)), 0.0)
+    over = np.array([np.max(np.sqrt(np.maximum(0.05**2 - (x - at) ** 2, 0.0)) + z) for at in v["x"]])
+    assert v["z"].max() > 0.0599 and v["x"][-1] > 0.27
+    assert (v["z"] - over).min() > -2e-4  # it may fly, behind the top
+
+
+def test_ground_that_touches_a_wheel_twice_is_refused() -> None:
+    road = {"sill.toml": b"[[bumps]]\nx = 0.1\nlength = 0.02\nheight = 0.003\n"}
+    with pytest.raises(ConfigError, match=r"sill\.toml: bends by 148 1/m .* at most 20 1/m: make bumps longer"):
+        make_changed(CONFIGS / "omni" / "mecanum.toml", {}, {}, road)
+
+
+def test_a_platform_begins_on_its_wheels_wherever_the_ground_is_inclined() -> None:
+    road = {"r.toml": b'[surface]\nkind = "slope"\ngrade_percent = 10.0\nbank_percent = 5.0\n'}
+    bench = Bench("mecanum", {"speed_gain": 10.0}, road)
+    v = bench.run(1.0, 5e-3)
+    assert bench.start[4] == pytest.approx(-np.arctan(0.1)) and v["z"][0] == pytest.approx(0.05, abs=1e-3)
+    assert np.hypot(v["x"], v["y"]).max() < 1e-3  # motors hold it
+    loads = [v[f"wheel{k}_load"][-1] for k in range(1, 5)]
+    assert sum(loads) == pytest.approx(9.81 * bench.machine.tables.floats[1], rel=1e-2)
+    assert loads[1] > loads[0] and loads[3] < loads[2]  # downhill is behind and to the right
+    out = poses(bench.machine.shown.scene.frames)
+    bench.machine.shown.frames(bench.state, bench.params, out)
+    for x, y, z in out[-4:, 0]:
+        assert z == pytest.approx(0.1 * x + 0.05 * y, abs=1e-5)
+
+
+def test_the_trackings_of_the_paper_and_other_files_are_refused_on_a_road() -> None:
+    from sim_service.registry import gather
+
+    with pytest.raises(ConfigError, match=r"tracking = 'explicit': must be 'support' on a road"):
+        make_changed(BENCH, {}, {}, {"r.toml": b""})
+    with pytest.raises(
+        ConfigError, match=r"sim\.files\.course = .*: an omni machine reads no such file; it has a road"
+    ):
+        gather(BENCH, {"course": CONFIGS / "roads" / "flat.toml"})
+
+
+def test_slippery_ground_lets_a_wheel_slide() -> None:
+    road = {"r.toml": b"[[patches]]\nfactor = 0.1\nbegin = 0.0\nend = 5.0\n"}
+    v = Bench("bench", {"friction": 0.5}, road, tracking="support", bench=STILL | {"speed": [0.5, 0.0]}).run(0.05, 1e-3)
+    assert v["wheel_force_x"][-1] == pytest.approx(-0.05 * 0.38 * 9.81, rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.9, 1.5])
+def test_a_contact_resists_spinning_up_to_its_bound(share: float) -> None:
+    bound = 0.6 * 0.002 * 0.38 * 9.81
+    bench = Bench("bench", {"spin_reach": 0.002}, tracking="support", bench=STILL)
+    v = bench.run(0.2, 1e-3, lambda t: (0.0, 0.0, 0.0, 0.0, share * bound))
+    if share < 1.0:
+        assert v["yaw_rate"][-1] == pytest.approx(share * 1e-3, rel=1e-6)
+    else:
+        free = Bench("bench", {"friction": 0.0}, tracking="support", bench=STILL)
+        alone = free.run(0.2, 1e-3, lambda t: (0.0, 0.0, 0.0, 0.0, bound))
+        assert v["yaw_rate"][-1] == pytest.approx(0.5 * alone["yaw_rate"][-1], rel=1e-3)
+        assert v["friction_loss"][-1] == pytest.approx(bound * v["yaw"][-1], rel=1e-6)
+    assert abs(v["energy_error"]).max() < 1e-15
+
+
+def test_a_platform_that_turns_is_slowed_by_its_patches_and_every_step_is_solved() -> None:
+    v = Bench("three_wheels", {"spin_reach": 0.002, "control": 2.0}).run(0.5, 5e-3, lambda t: (0.0, 0.0, 1.0))
+    free = Bench("three_wheels", {"control": 2.0}).run(0.5, 5e-3, lambda t: (0.0, 0.0, 1.0))
+    assert v["unsolved"].max() <= 1e-11 and 0.1 < v["turn_rate"][-1] < 0.95 * free["turn_rate"][-1]
+    assert np.diff(v["friction_loss"]).min() > 0.0
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("rows, offset, psi", [(1, 0.0, 45.0), (2, 0.011, 0.0), (2, 0.01, 30.0)])
+def test_compensated_speeds_let_nothing_slip_along_the_roller_that_touches(
+    mirrored: bool, rows: int, offset: float, psi: float
+) -> None:
+    """Beside the wheel as drawn, turned, and the point that its support function has."""
+    from sync.compile.array_types import read_only
+    from tandem.machines.omni.build import cos_sin_deg
+    from tandem.machines.omni.dynamics import touching_kinematics
+    from tandem.machines.omni.wheel import Wheel
+    from tandem.multibody.contact.kinds import ROLLER
+    from tandem.multibody.contact.surfaces import track
+    from tandem.multibody.rotations import about_axis
+
+    n, R, R1, at, axle_deg = 8, 0.05, 0.0415, np.array([0.15, -0.12]), 70.0
+    wheel = Wheel(R, R1, n, psi, 22.5, 0.01, mirrored, rows, offset)
+    c, s = cos_sin_deg(axle_deg)
+    k1, up = np.array([c, s, 0.0]), np.array([0.0, 0.0, 1.0])
+    surface, arm, none = read_only(np.array(wheel.surface())), np.zeros(3), np.zeros(3)
+    inclined = (-1.0 if mirrored else 1.0) * np.tan(np.radians(psi))
+    row = np.array([0.0] * 6 + [*at, c, s, inclined, offset])
+    for angle in np.random.default_rng(2).uniform(-20.0, 20.0, 40):
+        T, lowest = about_axis(k1, angle), np.inf
+        for k in range(n):
+            centre, axis, _ = wheel.placed(k, k1)
+            own = np.ascontiguousarray(T @ axis)
+            track(ROLLER, surface, own, none, none, arm)
+            if (T @ centre + arm)[2] < lowest:
+                point, along = T @ centre + arm, own
+                lowest = point[2]
+        along = along * [1.0, 1.0, 0.0]  # the roller turns about its axis, so what crosses it seen from above is free
+        arms = np.array([*at, 0.0]) + point
+        spin = along @ np.cross(k1, point)
+        expected = [-along @ e / spin for e in (np.eye(3)[0], np.eye(3)[1], np.cross(up, arms))]
+        found = touching_kinematics.py_func(np.array([R, R1, n, rows]), row, angle)
+        assert np.allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_compensated_mecanum_wheels_drive_the_square() -> None:
+    off = [
+        Bench("mecanum", {"compensation": share}).run(5.0, 5e-3, lambda t: square_command(3.0 * t))
+        for share in (0.0, 1.0)
+    ]
+    before, after = (float(v["path_error"].max()) for v in off)
+    assert after < 0.25 * before, (before, after)

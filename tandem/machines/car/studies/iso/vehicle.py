@@ -15,7 +15,6 @@ from sim_service.registry import MachineFiles, gather, make_machine
 from sync.errors import ConfigError
 from tandem.machines.car.buggy.analysis.car import Car
 from tandem.machines.car.buggy.build import assembled
-from tandem.machines.car.files import ROAD
 from tandem.machines.car.studies.vehicle.parameters import (
     AXLES,
     analysis_table,
@@ -24,6 +23,7 @@ from tandem.machines.car.studies.vehicle.parameters import (
 )
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.steady import capacity, effective_radius, steady
+from tandem.multibody.ground.files import ROAD
 
 STEP_S = 5e-3  # s, of every manoeuvre
 
