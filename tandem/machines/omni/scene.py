@@ -9,10 +9,11 @@ from collections.abc import Callable
 import numpy as np
 
 from sim_service.contract.scene import Camera, Scene, Solid, box, usual_cameras
-from tandem.machines.omni.build import Ground, TreeTables
+from tandem.machines.omni.build import Ground
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.wheel import Wheel
 from tandem.multibody.contact.kinds import AT, AXIS, FLAGS, JOINT, PARENT, SYMMETRIC, TURN
+from tandem.multibody.contact.tree_tables import TreeTables
 from tandem.multibody.rotations import about_axis
 
 _AROUND, _ALONG = 10, 8

@@ -19,12 +19,13 @@ import numpy as np
 from sync.compile.array_types import read_only
 from sync.config.toml import read
 from tandem.console.shipped_configs import CONFIGS
-from tandem.machines.omni.build import TreeTables, build, checked_wheels
+from tandem.machines.omni.build import build, checked_wheels
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.studies.natural_wheel import Poses, natural
 from tandem.machines.omni.studies.runs import Values
 from tandem.multibody.contact.kinds import MASS, ROLLER
 from tandem.multibody.contact.surfaces import track
+from tandem.multibody.contact.tree_tables import TreeTables
 from tandem.multibody.natural.api import State
 
 _TOLERANCE, _MOST = 1e-13, 2000  # of the impulses, relative; rounds to find them

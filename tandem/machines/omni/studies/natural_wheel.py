@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tandem.machines.omni.build import TreeTables
 from tandem.multibody.contact.kinds import AT, AXIS, CENTRE, INERTIA, MASS, SYMMETRIC, TURN
+from tandem.multibody.contact.tree_tables import TreeTables
 from tandem.multibody.natural.api import Body, Linear, Mechanism
 from tandem.multibody.rotations import about_axis
 
