@@ -179,9 +179,10 @@ def add_smoothed(
     """Errors of the filters where the truth is known, and figures of what was smoothed."""
     for name, done in found.items():
         columns = done.columns()
+        known = {q for q, values in truth.items() if not np.isnan(values).all()}  # a run may end before it settles
         shown[name]["errors"] = {
             q.name: float(np.sqrt(np.nanmean((columns[q.name] - truth[q.name]) ** 2)))
-            for q in done.model.outputs if q.name in truth and len(columns[q.name]) == len(truth[q.name])
+            for q in done.model.outputs if q.name in known and len(columns[q.name]) == len(truth[q.name])
         }  # fmt: skip
         shown[name]["windows"] = windows(columns, {q: truth[q] for q in shown[name]["errors"]}, done.config.step_ns)
         if name in passes:

@@ -162,4 +162,5 @@ def _apart(angle: bool, values: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def _rms(values: np.ndarray) -> float:
-    return float(np.sqrt(np.nanmean(np.square(values)))) if len(values) else float("nan")
+    known = values[~np.isnan(values)]
+    return float(np.sqrt(np.mean(np.square(known)))) if len(known) else float("nan")
