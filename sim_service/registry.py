@@ -34,6 +34,7 @@ MACHINES = {
     **{
         name: f"tandem.machines.{name}.machine" for name in ("wall", "omni", "fmu", "observer")
     },  # beside their commands
+    "tilting_vehicle": "tandem.machines.tilting.vehicle",
     "piano_phases": "tandem.machines.piano.phases",
     "piano_octave": "tandem.machines.piano.octave",
     "piano_multibody": "tandem.machines.piano.multibody",
@@ -44,6 +45,7 @@ OBSERVED = {
     "single_track": "tandem.machines.car.single_track.observed",
     "tilting": "tandem.machines.tilting.observed",
     "mechanism": "tandem.machines.mechanism.observed",
+    "tilting_vehicle": "tandem.machines.tilting.vehicle.observed",
 }
 FILE = "machine.toml"  # its name in a record
 

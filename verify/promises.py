@@ -133,6 +133,8 @@ _PHYSICS = (
             "physics.omni:compensation", 0.3, quick={}),
     Promise("omni-rollers", "Wheels of four, five and ten rollers have the source's lengths and roll without a gap.",
             "physics.omni:rollers", 0.3, quick={}),
+    Promise("tilting", "The narrow vehicle leans as its circle asks for, and an observer on board finds its lean.",
+            "physics.tilting:tilting", 1, quick={"seconds": 4.0}),
     Promise("iso", "ISO manoeuvres of the shipped car.",
             "others.commands:iso", 3, bench={}),
     Promise("reality-piano", "The grand action's hammer is within 5 % of one measured with its key, stroke by stroke.",

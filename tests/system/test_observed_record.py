@@ -27,7 +27,10 @@ def test_a_recorded_run_is_observed_again_and_with_another_tuning(
     found = json.loads(done.printed.splitlines()[0])
     as_recorded, unsure = found["as recorded"], found["unsure.toml"]
     assert as_recorded["identical"] is True and set(as_recorded["rms_from_board"].values()) == {0.0}
-    assert as_recorded["readings"]["readings_used"] + as_recorded["readings"]["readings_gated"] == as_recorded["steps"]
+    readings = as_recorded["readings"]
+    assert (
+        readings["readings_used"] > 2 * as_recorded["steps"] and readings["readings_gated"] < as_recorded["steps"] / 10
+    )
     assert unsure["identical"] is False and unsure["mean_sigma"]["roll"] > as_recorded["mean_sigma"]["roll"]
     refused = tandem("observe", str(run), "--tuning", str(tmp_path / "nowhere.toml"))
     assert refused.code == 2

@@ -27,6 +27,7 @@ FILES: dict[str, str | Path] = {
     "piano_phases": "piano_phases",
     "piano_octave": "piano_octave",
     "tilting": "tilting",
+    "tilting_vehicle": CONFIGS / "vehicles" / "tilting.toml",
     "driver": "driver",
     "observer": CONFIGS / "observers" / "tilting_live.toml",
     "sensed": CONFIGS / "observers" / "buggy_truth.toml",

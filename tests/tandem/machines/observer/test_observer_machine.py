@@ -37,8 +37,8 @@ def run(machine, params, seen, sensors, state, work, first, last):
             late = LATE if name == "speed" else 0
             there = np.flatnonzero(~np.isnan(seen.seen.readings[: max(k + 1 - late, 0), i]))
             if len(there):
-                inputs[index(machine.inputs, f"measured_{name}")] = seen.seen.readings[there[-1], i]
-                inputs[index(machine.inputs, f"age_{name}")] = (k - there[-1]) * H + 1e-4
+                inputs[index(machine.inputs, f"measured_{name.replace('.', '_')}")] = seen.seen.readings[there[-1], i]
+                inputs[index(machine.inputs, f"age_{name.partition('.')[0]}")] = (k - there[-1]) * H + 1e-4
         machine.step(state, inputs, params, machine.tables, work, H)
         assert np.all(np.isfinite(inputs))
         out.append(work[: len(machine.outputs)].copy())
