@@ -150,7 +150,7 @@ def _joints(record: Record) -> Iterator[Column]:
     forces: dict[str, np.ndarray] = {}
     torques: dict[str, np.ndarray] = {}
     for constraint, load in mechanism.loads.items():
-        if constraint not in mechanism.constraints:
+        if constraint not in mechanism.constraints and constraint not in mechanism.slips:
             continue  # it tied fixed things to each other
         lam = _lam(record, constraint)[:, None]
         first = record.values(load.first).reshape(len(lam), -1)

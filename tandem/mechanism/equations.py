@@ -39,6 +39,11 @@ def take_away(described: Described, language: Language, which: Sequence[str] = t
         raise ConfigError(
             f"{described.path}: --equations {language}: impacts.{name}: has no equation; leave impacts out"
         )
+    for name in dict.fromkeys(slip.split(".")[0] for slip in described.mechanism.slips):
+        raise ConfigError(
+            f"{described.path}: --equations {language}: joints.{name}: holds a velocity, and M a = F has no place for"
+            " its force; leave it out"
+        )
     then = time.process_time()
     try:
         found = formulas(described.mechanism, described.file.name, which)

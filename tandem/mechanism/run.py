@@ -135,6 +135,12 @@ def prepare(described: Described, **options: Any) -> tuple[Described, State]:
                 f"{described.path}: {key}: is for at most {MOST_COUNTED} coordinates, and there are {state.system.n};"
                 " leave it out"
             )
+    if chosen.modes and described.mechanism.slips:
+        joint = next(iter(described.mechanism.slips)).split(".")[0]
+        raise ConfigError(
+            f"{described.path}: run.modes = {chosen.modes}: joints.{joint}"
+            " holds a velocity and no place, and modes are of places alone; leave modes out"
+        )
     try:
         if file.start.equilibrium:
             _rest(described.path, state)

@@ -304,6 +304,15 @@ class _Builder:
                 first, second = self._pair(j.bodies)
                 theta = None if j.scalar is None else self._node(j.scalar, "scalar")
                 m.angle(name, first, second, None if m.dimension == 2 else self._axis(j.axis), j.value, theta)
+            case s.KnifeEdge():
+                self._size("at", j.at)
+                m.knife_edge(name, self._find(j.body, m.bodies, "body"), j.at, self._axis(j.across, "across"))
+            case s.Rolling():
+                self._size("at", j.at)
+                self._size("through", j.through)
+                body, up = self._find(j.body, m.bodies, "body"), self._axis(j.normal, "normal")
+                axis = None if j.axis is None else j.axis if m.dimension == 2 else self._axis(j.axis)
+                m.rolling(name, body, j.at, j.radius, j.through, up, axis)
             case s.Drive():
                 m.drive(name, self._node(j.scalar, "scalar"), _motion(j) if j.input is None else self._scale(j.input))
 

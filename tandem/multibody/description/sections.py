@@ -377,6 +377,27 @@ class Angle(Section):
     scalar: str | None = None  # one that is there already, as drawn at its own value
 
 
+class KnifeEdge(Section):
+    """A point of a body that does not move across it, as that of a skate."""
+
+    kind: Literal["knife_edge"]
+    body: str
+    at: Place
+    across: Place
+
+
+class Rolling(Section):
+    """A disc about its axis, or a sphere without one, that rolls on a plane of the world."""
+
+    kind: Literal["rolling"]
+    body: str
+    at: Place  # its middle
+    radius: PositiveLength
+    axis: Place | None = None
+    through: Place
+    normal: Place
+
+
 class Drive(Law):
     """A scalar that follows a law of time, or an input."""
 
@@ -528,6 +549,7 @@ SURFACES: dict[str, type[Section]] = {"sphere": Sphere, "capsule": Capsule, "box
 JOINTS: dict[str, type[Section]] = {
     "spherical": Spherical, "revolute": Between, "cylindrical": Between, "prismatic": Between, "weld": Between,
     "universal": Universal, "rod": Rod, "slider": Slider, "rack": Rack, "gear": Gear, "angle": Angle, "drive": Drive,
+    "knife_edge": KnifeEdge, "rolling": Rolling,
 }  # fmt: skip
 FORCES: dict[str, type[Section]] = {
     "spring": Spring, "torsion": Torsion, "force": Force, "torque": Torque, "friction": Friction, "limit": Limit,

@@ -16,6 +16,9 @@ The factorisation is made at the prediction and made again only when the correct
 that is multiplied by W uses the Jacobian it was made with (see `assemble`). Redundant
 constraints and singular positions need no care: M keeps A regular.
 
+A slip (a constraint of velocities alone) takes part as beta h / gamma times its speed, whose derivative by q is its row
+of Phi_q but for how that row turns (Dopico and others 2014).
+
 A step whose corrections stop shrinking is begun again: first with damped corrections, for two branches of a force that
 send the iteration to each other and back (friction that breaks loose, a stop that is just touched); then in two halves.
 That bounds a step by four times the cap; one that did not converge even so is marked as capped. The first attempt knows
@@ -33,6 +36,7 @@ from sync.compile.array_copy import copy
 from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import inner, kernel
 from tandem.multibody.natural.assembly import inputs_before, largest, largest_scaled, mask, set_inputs
+from tandem.multibody.natural.constraints import slips
 from tandem.multibody.natural.tables import (
     ATTEMPTS,
     BAD_PIVOTS,
@@ -229,6 +233,15 @@ def predict(ints, reals, state, h, beta, gamma, am, af):
 
 
 @inner
+def look_at_slips(ints, reals, state, work, qd, share):
+    """Slip speeds times a share of the step as far as they would go: in the place of Phi, with the same Jacobian."""
+    if len(part(ints, ints, P.ROW_PTR)) > len(part(ints, work, P.R)) + 1:
+        evaluate_rates(ints, reals, work, qd, part(ints, state, P.INPUT))
+        slips(ints, reals, work, share, part(ints, work, P.PHI))
+        mask(ints, reals, part(ints, work, P.PHI))
+
+
+@inner
 def correct(ints, reals, state, work, beta, gamma, share, h, damp):
     """One correction of q, qd, qdd and lam with the factor at hand; forces, Phi and Jacobian are those of q.
 
@@ -274,6 +287,7 @@ def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
     time, phi = part(ints, state, P.TIME), part(ints, work, P.PHI)
     scale = part(ints, reals, P.PHI_SCALE)
     look_within(ints, reals, state, work, q, qd)
+    look_at_slips(ints, reals, state, work, qd, beta * h / gamma)
     iterations = factored = 0
     last = contraction = 0.0
     damp = 1.0
@@ -287,6 +301,7 @@ def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
             factored += 1
         size = correct(ints, reals, state, work, beta, gamma, share, h, damp)
         look_within(ints, reals, state, work, q, qd)
+        look_at_slips(ints, reals, state, work, qd, beta * h / gamma)
         done = size <= setting[TOLERANCE] and largest_scaled(phi, scale) <= setting[TOLERANCE_PHI]
         if iterations > 0 and last > 0.0:
             contraction = max(contraction, size / last)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sync.compile.parts import joined, lay_out
 from tandem.multibody.natural import tables
-from tandem.multibody.natural.equations import Constraint, Element, Equations
+from tandem.multibody.natural.equations import Constraint, Element, Equations, Slip
 from tandem.multibody.natural.errors import IllConditioned, MechanismError, Undetermined
 from tandem.multibody.natural.forces import MODEL
 from tandem.multibody.natural.linear import ONE, Linear, Quadratic
@@ -61,11 +61,20 @@ def compile_system(m: Equations, h: float, settings: Settings, hook: Any, dense:
     elements = sorted(m.elements.values(), key=lambda e: e.kind == MODEL)  # the hook's come last
     if hook is None and any(e.kind == MODEL for e in elements):
         raise MechanismError("model forces need a hook: compile(hook=...)")
-    constraints = sorted(m.constraints.values(), key=lambda c: c.theta is not None)
+    held = sorted(m.constraints.values(), key=lambda c: c.theta is not None)
+    slips = list(m.slips.values())
+    constraints: list[Constraint | Slip] = [*held, *slips]
     forms = Forms()
     part: dict[P, Any] = {}
-    products = _products(constraints, forms, part)
-    jac_rows = _jacobian(constraints, products, forms, part)
+    products = _products(held, forms)
+    speeds = [[(c, forms.of(a), forms.of(b)) for c, a, b in one.products] for one in slips]
+    rows = [*products, *speeds]
+    part[P.ROW_PTR] = np.cumsum([0, *(len(row) for row in rows)])
+    part[P.TERM_A] = [a for row in rows for _, a, _ in row]
+    part[P.TERM_B] = [b for row in rows for _, _, b in row]
+    part[P.TERM_COEF] = [c for row in rows for c, _, _ in row]
+    part[P.ANGLE_FORM] = [forms.of(c.theta) for c in held if c.theta is not None]
+    jac_rows = _jacobian(held, products, slips, speeds, forms, part)
     ports = _elements(elements, forms, part)
     _forms(forms, part)
     part[P.MASS_ROW] = [i for i, _ in m.inertia]
@@ -84,7 +93,7 @@ def compile_system(m: Equations, h: float, settings: Settings, hook: Any, dense:
     part[P.SCALE], part[P.PHI_SCALE] = np.ones(m.n), np.ones(len(constraints))
     part[P.OPTION], part[P.SETTING] = option_values(settings), setting_values(settings)
 
-    sizes = _sizes(m, constraints, elements, forms, part, pattern, settings)
+    sizes = _sizes(m, len(constraints), elements, forms, part, pattern, settings)
     ints, reals, state_size, work_size = _flat(part, sizes)
     system = System(
         mechanism=m,
@@ -104,7 +113,7 @@ def compile_system(m: Equations, h: float, settings: Settings, hook: Any, dense:
     return system
 
 
-def _products(constraints: list[Constraint], forms: Forms, part: dict[P, Any]) -> list[list[tuple[float, int, int]]]:
+def _products(constraints: list[Constraint], forms: Forms) -> list[list[tuple[float, int, int]]]:
     """Product sums: one per plain constraint, then sine and cosine side of each angle."""
     sums: list[Quadratic] = [c.residual for c in constraints if c.theta is None]
     for c in constraints:
@@ -117,11 +126,6 @@ def _products(constraints: list[Constraint], forms: Forms, part: dict[P, Any]) -
             x, y = sorted((forms.of(a), forms.of(b)))
             merged[x, y] = merged.get((x, y), 0.0) + factor
         out.append([(factor, x, y) for (x, y), factor in merged.items() if factor])
-    part[P.ROW_PTR] = np.cumsum([0, *(len(row) for row in out)])
-    part[P.TERM_A] = [a for row in out for _, a, _ in row]
-    part[P.TERM_B] = [b for row in out for _, _, b in row]
-    part[P.TERM_COEF] = [c for row in out for c, _, _ in row]
-    part[P.ANGLE_FORM] = [forms.of(c.theta) for c in constraints if c.theta is not None]
     return out
 
 
@@ -135,11 +139,26 @@ def _derivative(row: list[tuple[float, int, int]], forms: Forms) -> dict[tuple[i
     return out
 
 
+def _by_rate(row: list[tuple[float, int, int]], forms: Forms) -> dict[tuple[int, int], float]:
+    """d(slip)/dqd, alike."""
+    out: dict[tuple[int, int], float] = {}
+    for c, a, b in row:
+        for i, coef in forms.entries(b):
+            out[i, a] = out.get((i, a), 0.0) + c * coef
+    return out
+
+
 def _jacobian(
-    constraints: list[Constraint], products: list[list[tuple[float, int, int]]], forms: Forms, part: dict[P, Any]
+    held: list[Constraint],
+    products: list[list[tuple[float, int, int]]],
+    slips: list[Slip],
+    speeds: list[list[tuple[float, int, int]]],
+    forms: Forms,
+    part: dict[P, Any],
 ) -> list[dict[int, int]]:
-    """The schedule of Phi_q; columns of every row with their places."""
-    plain = sum(c.theta is None for c in constraints)
+    """The schedule of Phi_q, slips behind; columns of every row with their places."""
+    constraints: list[Constraint | Slip] = [*held, *slips]
+    plain = sum(c.theta is None for c in held)
     rows: list[dict[int, int]] = []
     place = 0
     columns: list[int] = []
@@ -148,9 +167,12 @@ def _jacobian(
     trig: list[tuple[int, int, int, float]] = []
     theta: list[tuple[int, int, float]] = []
     for k in range(len(constraints)):
-        j = k - plain
-        sums = [products[k]] if j < 0 else [products[plain + 2 * j], products[plain + 2 * j + 1]]
-        derivatives = [_derivative(s, forms) for s in sums]
+        j = k - plain if k < len(held) else -1
+        if k >= len(held):
+            derivatives = [_by_rate(speeds[k - len(held)], forms)]
+        else:
+            sums = [products[k]] if j < 0 else [products[plain + 2 * j], products[plain + 2 * j + 1]]
+            derivatives = [_derivative(s, forms) for s in sums]
         angle = forms.entries(part[P.ANGLE_FORM][j]) if j >= 0 else []
         touched = sorted({i for d in derivatives for i, _ in d} | {i for i, _ in angle})
         if not touched:
@@ -243,16 +265,17 @@ def _schedules(
 
 def _sizes(
     m: Equations,
-    constraints: list[Constraint],
+    k: int,
     elements: list[Element],
     forms: Forms,
     part: dict[P, Any],
     pattern: Pattern,
     settings: Settings,
 ) -> dict[P, int]:
-    """Lengths of the parts of state and work."""
-    n, k, f = m.n, len(constraints), len(forms.forms)
+    """Lengths of the parts of state and work; of `k` constraints."""
+    n, f = m.n, len(forms.forms)
     angles, jac = len(part[P.ANGLE_FORM]), len(part[P.JAC_COL])
+    sums = k - len(m.slips) + angles
     ports = len(part[P.PORT_FORM])
     blocks = sum(len(e.ports) ** 2 for e in elements)
     states = sum(e.states for e in elements)
@@ -261,7 +284,7 @@ def _sizes(
     return {
         P.TIME: 1, P.Q: n, P.QD: n, P.QDD: n, P.LAM: k, P.ELEMENT: states, P.INPUT: 3 * len(m.inputs), P.POWER: 2,
         P.ALPHA: alpha,
-        P.DIAGNOSTIC: len(tables.DIAGNOSTICS), P.V: f, P.VD: f, P.VU: f, P.R: k + angles, P.RD: k + angles, P.PHI: k,
+        P.DIAGNOSTIC: len(tables.DIAGNOSTICS), P.V: f, P.VD: f, P.VU: f, P.R: sums, P.RD: sums, P.PHI: k,
         P.RESIDUAL: k, P.SECOND: k, P.DIRECTION: k, P.JAC: jac, P.JAC_FACTOR: jac, P.TRIG: 2 * angles, P.FORCE: n,
         P.X: ports, P.XD: ports, P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states,
         P.FACTOR: pattern.size, P.UPDATE: pattern.widest_update, P.SOLVE: n, P.RHS: n, P.Q0: n,

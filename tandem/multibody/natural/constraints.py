@@ -10,6 +10,10 @@ to theta is 1 everywhere, so that no form has to be switched. Exact to round-off
     d2Phi/dt2 - Phi_q qdd = sum c (2 Vda Vdb + Va Vub + Vb Vua)   = dPhi_q/dt qd + dPhi_t/dt
 
 Vu is the part of the second derivative of V that comes from the inputs.
+
+A slip (a knife edge, a wheel that rolls) is a speed that stays 0, s = sum c Va Vdb, without any Phi: its row of the
+Jacobian is c Va dVb, and ds/dt - s_qd qdd = sum c (Vda Vdb + Va Vub). These rows come behind all others. Where a step
+looks for coordinates, `slips` puts their speed times a share of the step in the place of Phi.
 """
 
 from math import cos, sin
@@ -76,7 +80,9 @@ def positions(ints, reals, work, phi):
             s += coef[p] * v[a[p]] * v[b[p]]
         r[k] = s
     angle, trig = part(ints, ints, P.ANGLE_FORM), part(ints, work, P.TRIG)
-    plain = len(phi) - len(angle)
+    plain = len(r) - 2 * len(angle)
+    for k in range(plain + len(angle), len(phi)):
+        phi[k] = 0.0
     for k in range(plain):
         phi[k] = r[k]
     for j in range(len(angle)):
@@ -84,6 +90,20 @@ def positions(ints, reals, work, phi):
         A, B = r[plain + 2 * j], r[plain + 2 * j + 1]
         trig[2 * j], trig[2 * j + 1] = s, -c
         phi[plain + j] = A * s - B * c
+
+
+@inner
+def slips(ints, reals, work, factor, out):
+    """The last of `out`: slip speeds from V and Vd, times a factor."""
+    ptr, a, b = part(ints, ints, P.ROW_PTR), part(ints, ints, P.TERM_A), part(ints, ints, P.TERM_B)
+    coef, v, vd = part(ints, reals, P.TERM_COEF), part(ints, work, P.V), part(ints, work, P.VD)
+    before = len(part(ints, work, P.R)) - len(part(ints, ints, P.ANGLE_FORM))
+    for k in range(before, len(out)):
+        row = k + len(part(ints, ints, P.ANGLE_FORM))
+        s = 0.0
+        for p in range(ptr[row], ptr[row + 1]):
+            s += coef[p] * v[a[p]] * vd[b[p]]
+        out[k] = factor * s
 
 
 @inner
@@ -121,8 +141,9 @@ def velocities(ints, reals, work, phid):
         for p in range(ptr[k], ptr[k + 1]):
             s += coef[p] * (vd[a[p]] * v[b[p]] + v[a[p]] * vd[b[p]])
         rd[k] = s
+    slips(ints, reals, work, 1.0, phid)
     angle, trig = part(ints, ints, P.ANGLE_FORM), part(ints, work, P.TRIG)
-    plain = len(phid) - len(angle)
+    plain = len(r) - 2 * len(angle)
     for k in range(plain):
         phid[k] = rd[k]
     for j in range(len(angle)):
@@ -143,7 +164,7 @@ def velocity_terms(ints, reals, work, gamma):
     )
     r, rd = part(ints, work, P.R), part(ints, work, P.RD)
     angle, trig = part(ints, ints, P.ANGLE_FORM), part(ints, work, P.TRIG)
-    plain = len(gamma) - len(angle)
+    plain = len(r) - 2 * len(angle)
     for k in range(len(gamma)):
         gamma[k] = 0.0
     for k in range(len(r)):
@@ -162,6 +183,9 @@ def velocity_terms(ints, reals, work, gamma):
         Ad, Bd = rd[plain + 2 * j], rd[plain + 2 * j + 1]
         w = vd[angle[j]]
         gamma[plain + j] += 2.0 * w * (Ad * c + Bd * s) + w * w * (B * c - A * s) + vu[angle[j]] * (A * c + B * s)
+    for k in range(plain + len(angle), len(gamma)):
+        for p in range(ptr[k + len(angle)], ptr[k + len(angle) + 1]):
+            gamma[k] += coef[p] * (vd[a[p]] * vd[b[p]] + v[a[p]] * vu[b[p]])
 
 
 @inner

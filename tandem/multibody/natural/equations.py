@@ -56,6 +56,15 @@ class Constraint:
 
 
 @dataclass(frozen=True)
+class Slip:
+    """A speed that stays 0, sum c a db/dt: a condition on velocities that holds no place."""
+
+    name: str
+    products: tuple[tuple[float, Linear, Linear], ...]
+    theta: Linear | None = None  # none, as of a plain constraint
+
+
+@dataclass(frozen=True)
 class Input:
     """A quantity given from outside at every step, or by a law of time; use `form` where a scalar is expected."""
 
@@ -126,6 +135,7 @@ class Equations:
     nodes: dict[str, Node] = field(default_factory=dict)
     bodies: dict[str, Body] = field(default_factory=dict)
     constraints: dict[str, Constraint] = field(default_factory=dict)
+    slips: dict[str, Slip] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     inputs: dict[str, Input] = field(default_factory=dict)
     places: dict[str, Linear] = field(default_factory=dict)  # named points and vectors without coordinates
@@ -223,6 +233,16 @@ class Equations:
         forms = [form for side in (cosine, sine) for _, a, b in side.products for form in (a, b)]
         self.own(f"constraint {name}", theta, *forms)
         self.constraints[name] = Constraint(name, simplified(cosine), simplified(sine), theta)
+
+    def hold_slip(self, name: str, products: Sequence[tuple[float, Linear, Linear]]) -> None:
+        """sum c a db/dt = 0 of scalar forms a, b. Scale it so that it is in m/s or rad/s."""
+        if name in self.slips or name in self.constraints:
+            raise MechanismError(f"constraint {name}: there is one already")
+        self.own(f"constraint {name}", *(form for _, a, b in products for form in (a, b)), dimension=1)
+        moving = tuple((c, a, b) for c, a, b in products if c and not (b.constant or (a.constant and not a.const[0])))
+        if not any(b.terms for _, _, b in moving):
+            raise MechanismError(f"constraint {name}: depends on no velocity")
+        self.slips[name] = Slip(name, moving)
 
     def input(self, name: str, kind: int = EXTERNAL, law: Sequence[float] = ()) -> Input:
         """An input: set at every step, or following a law of time (see `motions`)."""

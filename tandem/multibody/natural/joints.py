@@ -20,6 +20,7 @@ from tandem.multibody.portable import cos_sin_turns, dot, norm
 
 LEAST_ANGLE = 1e-3  # rad, between the axes of a universal joint: its equation has a slope of that size
 LEAST_RATIO = 1e-9  # of a gear
+FLAT = 1e-6  # 1 - cosine of the angle at which a disc lies on its side
 
 
 def spherical(m: Equations, name: str, a: Linear | ArrayLike, b: Linear | ArrayLike) -> None:
@@ -144,6 +145,69 @@ def slider(
     for k, direction_k in enumerate((n1, n2), 1):
         across = along_of(m, on, direction_k)
         _push(m, f"{name}.{k}", name, arm @ across, across)
+
+
+def knife_edge(m: Equations, name: str, body: Body, at: ArrayLike, across: ArrayLike) -> None:
+    """A point of a body moves in any direction of it but `across`, as a skate does."""
+    side = direction(f"{name}: across", across, m.dimension)
+    side_of_body = m.own_body(name, body).along(side / norm(side))
+    point = body.at(numbers(f"{name}: at", at, m.dimension))
+    m.hold_slip(f"{name}.slip", [(1.0, a, b) for a, b in zip(side_of_body, point, strict=True)])
+    m.loads[f"{name}.slip"] = Load(name, side_of_body)
+
+
+def rolling(
+    m: Equations,
+    name: str,
+    body: Body,
+    at: ArrayLike,
+    radius: float,
+    through: ArrayLike,
+    normal: ArrayLike,
+    axis: ArrayLike | None = None,
+) -> None:
+    """A disc about its axis (in the plane it needs none), or without one a sphere, rolls on a plane of the world.
+
+    From the middle at the height s it is -R N to where a sphere touches, -(R^2 / s) (N - (N . w) w) of a disc with the
+    axis w, s^2 = R^2 (1 - (N . w)^2). The speed there is 0; along two directions T of the plane, times s / R, it is
+
+        (s / R) T . dr/dt - R T . (omega x N - (N . w) dw/dt),    omega x N = sum (N . e^k) de_k/dt
+    """
+    m.own_body(name, body)
+    if len(body.basis) < m.dimension:
+        raise MechanismError(f"{name}: body {body.name} has no third direction to turn about; give it more nodes")
+    if m.dimension == 2 and axis is not None:
+        raise MechanismError(f"{name}: axis = {axis}: is for space; in the plane a disc has one axis: leave it out")
+    R = number(f"{name}: radius", radius, POSITIVE_LENGTH)
+    up = direction(f"{name}: normal", normal, m.dimension)
+    up = up / norm(up)
+    middle = body.at(numbers(f"{name}: at", at, m.dimension))
+    s = (middle - numbers(f"{name}: through", through, m.dimension)).map(up[None, :])
+    share = Linear([1.0])  # s / R
+    tilt: tuple[Linear, Linear] | None = None
+    if axis is None:
+        m.constrain(f"{name}.touch", s - R)
+    else:
+        w = body.along(_unit(axis))
+        lean = w.map(up[None, :])
+        if abs(float(m.where(lean)[0])) > 1.0 - FLAT:
+            raise MechanismError(
+                f"{name}: axis = {axis}: the disc lies flat as drawn, and touches nowhere; let it lean"
+            )
+        share, tilt = (1.0 / R) * s, (lean, w)
+        m.constrain(f"{name}.touch", (0.5 / R) * (square(s) + R**2 * square(lean) - R**2))
+    m.loads[f"{name}.touch"] = Load(name, share.map(up[:, None]))
+    ways = np.array([[up[1], -up[0]]]) if m.dimension == 2 else np.array(frame(up)[1:])
+    metric = body.metric
+    for k, way in enumerate(ways, 1):
+        products = [(1.0, share, middle.map(way[None, :]))]
+        for i, e in enumerate(body.basis):
+            along = [(float(metric[i, j]), other.map(up[None, :])) for j, other in enumerate(body.basis)]
+            products += [(-R * g, other, e.map(way[None, :])) for g, other in along]
+        if tilt is not None:
+            products.append((R, tilt[0], tilt[1].map(way[None, :])))
+        m.hold_slip(f"{name}.slip{k}", products)
+        m.loads[f"{name}.slip{k}"] = Load(name, share.map(way[:, None]))
 
 
 def rack(

@@ -102,6 +102,8 @@ class Mechanism(Equations):
     gear = joints.gear
     angle = joints.angle
     weld = joints.weld
+    knife_edge = joints.knife_edge
+    rolling = joints.rolling
     drive = joints.drive
 
     spring = forces.spring

@@ -45,19 +45,19 @@ def assemble(state: State, /, **given: Any) -> State:
     columns, values = _pins(state, given)
     pick = np.eye(s.n)[columns]
     for _ in range(MOST):
-        phi = np.concatenate([state.phi(), state.q[columns] - values])
+        phi = np.concatenate([state.phi()[: s.held], state.q[columns] - values])
         if not len(phi) or float(np.abs(phi).max()) <= CLOSED:
             return state
-        dq = np.linalg.lstsq(np.vstack([state.jacobian(), pick]), -phi, rcond=1e-11)[0]
+        dq = np.linalg.lstsq(np.vstack([state.jacobian()[: s.held], pick]), -phi, rcond=1e-11)[0]
         longest = float(np.abs(dq).max())
         if longest < 1e-15:
             break
         state.q += dq * min(1.0, REACH / longest)
-    phi = np.concatenate([state.phi(), state.q[columns] - values])
+    phi = np.concatenate([state.phi()[: s.held], state.q[columns] - values])
     worst = int(np.argmax(np.abs(phi)))
     if abs(phi[worst]) <= 100 * CLOSED:
         return state
-    name = s.constraints[worst].name if worst < s.m else "a given value"
+    name = s.constraints[worst].name if worst < s.held else "a given value"
     raise AssemblyError(f"the mechanism does not close: {name} is off by {phi[worst]:.3g}")
 
 

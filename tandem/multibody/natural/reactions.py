@@ -11,7 +11,7 @@ over all instants of a record at once: the same bits on any machine.
 import numpy as np
 
 from tandem.multibody.natural.body import Body
-from tandem.multibody.natural.equations import Constraint, Node
+from tandem.multibody.natural.equations import Constraint, Node, Slip
 from tandem.multibody.natural.errors import MechanismError
 from tandem.multibody.natural.linear import Linear, Quadratic
 from tandem.multibody.natural.run import Record
@@ -109,8 +109,10 @@ def _load(total: np.ndarray, pushed: np.ndarray, form: Linear, body: str, force:
             pushed[:, axis] += float(shift[0, axis]) * force
 
 
-def _derivative(record: Record, c: Constraint, body: str) -> list[tuple[np.ndarray, Linear]]:
+def _derivative(record: Record, c: Constraint | Slip, body: str) -> list[tuple[np.ndarray, Linear]]:
     """Factors and forms whose motion with the body moves the constraint."""
+    if isinstance(c, Slip):
+        return [(factor * record.values(a), b) for factor, a, b in c.products if body in b.shares]
     if c.theta is None or c.cosine is None:
         return _products(record, c.residual, body)
     theta = record.values(c.theta)

@@ -16,7 +16,7 @@ import numpy as np
 from sync.compile import parts
 from sync.compile.jit import kernel
 from tandem.multibody.natural import evaluation, tables
-from tandem.multibody.natural.equations import Constraint, Element, Equations
+from tandem.multibody.natural.equations import Constraint, Element, Equations, Slip
 from tandem.multibody.natural.errors import MechanismError, StateError
 from tandem.multibody.natural.linear import Linear
 from tandem.multibody.natural.pattern import Pattern
@@ -59,7 +59,7 @@ class System:
     h: float
     settings: Settings
     pattern: Pattern
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[Constraint | Slip, ...]  # slips last
     elements: tuple[Element, ...]
     weights: np.ndarray  # of the constraints, as compiled
 
@@ -79,6 +79,11 @@ class System:
     @property
     def m(self) -> int:
         return len(self.constraints)
+
+    @property
+    def held(self) -> int:
+        """Constraints of positions; those behind are of velocities alone."""
+        return self.m - len(self.mechanism.slips)
 
     @property
     def q0(self) -> np.ndarray:

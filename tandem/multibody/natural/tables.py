@@ -24,7 +24,8 @@ class P(IntEnum):
     FORM_COL = auto()
     INPUT_FORM = auto()
     INPUT_INDEX = auto()
-    # product sums R = sum coef V[a] V[b]: one per plain constraint, then two per angle
+    # product sums R = sum coef V[a] V[b]: one per plain constraint, then two per angle; behind those of R, slips, which
+    # are sums of coef V[a] Vd[b]
     ROW_PTR = auto()
     TERM_A = auto()
     TERM_B = auto()

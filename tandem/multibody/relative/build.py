@@ -35,14 +35,14 @@ from tandem.multibody.natural.linear import Linear
 from tandem.multibody.relative.generate import Generated, Position, Writer, generate, write_functions
 from tandem.multibody.relative.port_jacobian import PortBlocks
 from tandem.multibody.relative.spanning import make_tree
-from tandem.multibody.relative.tree import Equation, Form, Motion, Scalar, Tree, TreeBody
+from tandem.multibody.relative.tree import Equation, Form, Motion, Scalar, SlipEquation, Tree, TreeBody
 
 SILENT_S = 2.0  # what is made sooner is not reported
 _NUMBERS = ("tree", "at", "ports", "parameter_names", "parameters")
 _STRUCTURE = tuple(f.name for f in fields(Generated) if f.name not in (*_NUMBERS, "write"))
 _CLASSES = {
     f"{kind.__module__}.{kind.__name__}": kind
-    for kind in (Equation, Form, Motion, Scalar, Tree, TreeBody, Position, PortBlocks, Signature)
+    for kind in (Equation, Form, Motion, Scalar, SlipEquation, Tree, TreeBody, Position, PortBlocks, Signature)
 }
 _ARRAYS = ("_reconstruct", "_frombuffer", "ndarray", "dtype", "scalar")
 

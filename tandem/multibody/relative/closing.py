@@ -65,6 +65,7 @@ def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int]) -
         tuple(space.resolver.form(c) for c in _coordinates(m)),
         {name: tuple(space.resolver.form(port) for port in e.ports) for name, e in m.elements.items()},
         aliases,
+        tuple(space.resolver.slip(one) for one in m.slips.values()),
     )
 
 

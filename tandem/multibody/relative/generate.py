@@ -19,7 +19,8 @@ accelerations of the independent velocities, `f` forces at the ports of the mode
 model's ports and of their rates, block by block (`PortBlocks`); then, with the forces as they are and the accelerations
 as found, those of the generalised forces less what accelerates the masses, a row for each independent velocity with
 columns by x_u and w_u; of the rates of the balls' independent coordinates (`turns`), in such rows too; and the mass
-matrix of the independent velocities, last one first, as L D L^T: 1/D on the diagonal, -L below, -L^T above. By x_u
+matrix of the independent velocities, last one first, as L D L^T: 1/D on the diagonal, -L below, -L^T above. Where slips
+hold speeds at 0 (loop_equations.py), all of this has their multipliers in it. By x_u
 means along its velocity: for a ball a turn about an axis of the child. The third stage, which only a mechanism whose
 inputs move needs, is the same by time: `drift` has the generalised forces, the rates of the balls' independent
 coordinates, and how far these coordinates themselves move, since only their velocities are held. All three stages are
@@ -27,7 +28,7 @@ there whatever the mechanism has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,7 +45,7 @@ from tandem.multibody.relative.element_forces import port_forces
 from tandem.multibody.relative.energy import kinetic, potential, weight
 from tandem.multibody.relative.equations import RATE, SECOND, VALUE, Equations
 from tandem.multibody.relative.links import ball_rate, make_links
-from tandem.multibody.relative.loop_equations import Loop
+from tandem.multibody.relative.loop_equations import Loop, SlipRow
 from tandem.multibody.relative.port_jacobian import PortBlocks, make_blocks
 from tandem.multibody.relative.spanning import make_tree
 from tandem.multibody.relative.tree import WORLD, Form, Tree
@@ -121,6 +122,7 @@ class Writer:
         self.groups = self._groups()
         self._velocities()
         self._directions()
+        self._slips()
 
     def write_places(self) -> None:
         """Whatever has parameters: forces, and every coordinate of the builder. No parameter comes later."""
@@ -153,6 +155,8 @@ class Writer:
                 [scalar.inertia == 0.0 for scalar in tree.scalars],
                 [bool(x) for x in tree.gravity],
                 _ids([*self.values, *self.port_values, *self.pivots, *self.w, *self.dw0, *self.efforts]),
+                [[(c, _form_structure(a), _form_structure(b)) for c, a, b in slip.products] for slip in tree.slips],
+                [[(k, e.id) for k, e in row.items()] for row in self.by_slip],
             )
         )
 
@@ -236,6 +240,19 @@ class Writer:
                 if k != d:
                     dw[k] = dw[k] + e * dw[d]
         self.dw0 = dw
+
+    def _slips(self) -> None:
+        """Of each slip its slopes by independent and driven velocity, which move the dependent ones."""
+        self.slip_rows = [SlipRow(self.eq, slip) for slip in self.tree.slips]
+        self.slip_slopes = [row.columns() for row in self.slip_rows]
+        self.by_slip: list[dict[int, Expr]] = []
+        for slopes in self.slip_slopes:
+            self.by_slip.append(
+                {
+                    u: self.g.sum(slopes[k] * e for k, e in direction.items() if k in slopes)
+                    for u, direction in self.B.items()
+                }
+            )
 
     def accelerations(self, a: Mapping[int, Expr]) -> Vector:
         dw = list(self.dw0)
@@ -347,12 +364,16 @@ class Writer:
             out[u] = self.g.sum(e * r[k] for k, e in direction.items())
         return out
 
-    def reactions(self, dw: Vector, wrenches: dict[int, tuple[Vector, Vector]], efforts: Vector) -> Vector:
+    def reactions(
+        self, dw: Vector, wrenches: dict[int, tuple[Vector, Vector]], efforts: Vector, slips: Vector
+    ) -> Vector:
         """Multipliers of the loops: J_v^T lam = Q - M dw - c, of the dependent velocities, group by group.
 
         Those of a vector equation are in the axes of the body that the group is anchored to.
         """
         r = v.minus(efforts, self.eq.inverse_dynamics(dw, wrenches))
+        for slopes, held in zip(self.slip_slopes, slips, strict=True):
+            r = [one - slopes[k] * held if k in slopes else one for k, one in enumerate(r)]
         out: Vector = [self.g.zero] * len(self.loops)
         for group in self.groups:
             A = [[self.slopes[row].get(k, self.g.zero) for row in group.rows] for k in group.dependent]
@@ -444,10 +465,46 @@ class _Motion:
     xdot: Vector
     L: Matrix
     inverse: Vector
+    order: list[int]  # of the rows of L
+    slips: "_Slips"
 
     def factor(self) -> Vector:
         count, L, inverse = len(self.inverse), self.L, self.inverse
         return [inverse[i] if i == j else -L[max(i, j)][min(i, j)] for i in range(count) for j in range(count)]
+
+
+@dataclass(frozen=True)
+class _Slips:
+    """What holds slips: A a + change = 0 beside M a + A^T lam = F, by the Schur complement S = A M^-1 A^T."""
+
+    A: Matrix  # rows of slips, columns in the order of L
+    Y: Matrix  # M^-1 A^T, a row for each slip
+    L: Matrix  # of S
+    inverse: Vector
+    lam: Vector
+
+    def held(self, g: Graph, found: Vector, change: Vector) -> Vector:
+        """Multipliers with which accelerations that were `found` without them leave no change of the slips."""
+        left = [v.dot(a, found) + e for a, e in zip(self.A, change, strict=True)]
+        return v.solve_factorised(g, self.L, self.inverse, left)
+
+    def less(self, g: Graph, force: Vector, change: Vector) -> Vector:
+        """A right side of M a = F with the multipliers that it takes to have A a = -change."""
+        if not self.A:
+            return force
+        left = [v.dot(y, force) + e for y, e in zip(self.Y, change, strict=True)]
+        lam = v.solve_factorised(g, self.L, self.inverse, left)
+        return [f - g.sum(a[i] * x for a, x in zip(self.A, lam, strict=True)) for i, f in enumerate(force)]
+
+
+def _held_slips(one: Writer, L: Matrix, inverse: Vector, order: list[int], found: Vector) -> _Slips:
+    g = one.g
+    A = [[row.get(k, g.zero) for k in order] for row in one.by_slip]
+    Y = [v.solve_factorised(g, L, inverse, row) for row in A]
+    of_slips, inverse_of_slips = v.factorised(g, [[v.dot(a, y) for y in Y] for a in A])
+    made = _Slips(A, Y, of_slips, inverse_of_slips, [])
+    change = [row.change(one.dw0) for row in one.slip_rows]
+    return replace(made, lam=made.held(g, found, change))
 
 
 def _motion(one: Writer) -> _Motion:
@@ -462,6 +519,9 @@ def _motion(one: Writer) -> _Motion:
         names = ", ".join(still or [one.tree.velocities[k] for k in order])
         raise MechanismError(f"{names}: moves nothing that has a mass; give what moves a mass, or fix it") from None
     found = v.solve_factorised(one.g, L, inverse, [-zero[k] for k in order])
+    slips = _held_slips(one, L, inverse, order, found)
+    for y, lam in zip(slips.Y, slips.lam, strict=True):
+        found = [a - e * lam for a, e in zip(found, y, strict=True)]
     acceleration = dict(zip(order, found, strict=True))
     full = one.accelerations(acceleration)
     effort = []
@@ -469,9 +529,12 @@ def _motion(one: Writer) -> _Motion:
         e = zero[d]
         for j, k in enumerate(order):
             e = e + M[free + i][j] * acceleration[k]
+        for row, lam in zip(one.by_slip, slips.lam, strict=True):
+            if d in row:
+                e = e + row[d] * lam
         effort.append(e)
     xdot = one.xdot()
-    return _Motion(acceleration, full, effort, [xdot[k] for k in one.independent], L, inverse)
+    return _Motion(acceleration, full, effort, [xdot[k] for k in one.independent], L, inverse, order, slips)
 
 
 @dataclass(frozen=True)
@@ -479,6 +542,7 @@ class _Slopes:
     """Exact derivatives: of the residual at the accelerations that were found and the forces as they are."""
 
     found: dict[int, Expr]  # inputs in the place of accelerations
+    multipliers: Vector  # and of the multipliers of slips
     columns: list[Vector]
     turns: list[Vector]
     ports: list[Vector]
@@ -488,11 +552,30 @@ class _Slopes:
     balls: int  # rows of balls
 
 
+def _less_slips(g: Graph, motion: _Motion, order: Sequence[int], force: Vector, change: Vector) -> Vector:
+    """`_Slips.less` in another order of velocities."""
+    by = dict(zip(order, force, strict=True))
+    less = dict(zip(motion.order, motion.slips.less(g, [by[k] for k in motion.order], change), strict=True))
+    return [less[k] for k in order]
+
+
 def _slopes(one: Writer, motion: _Motion, port_rates: Vector) -> _Slopes:
     g = one.g
     found = {k: g.input("a", i) for i, k in enumerate(one.independent)}
-    balance = one.residual(one.accelerations(found), one.wrenches, one.efforts)
+    multipliers = [g.input("a", len(found) + i) for i in range(len(one.by_slip))]
+    dw = one.accelerations(found)
+    balance = one.residual(dw, one.wrenches, one.efforts)
     wanted = [-balance[k] for k in one.independent]
+    for row, lam in zip(one.by_slip, multipliers, strict=True):
+        wanted = [e - row[k] * lam for e, k in zip(wanted, one.independent, strict=True)]
+    wanted += [row.change(dw) for row in one.slip_rows]
+
+    def by(seeds: dict[Expr, Expr]) -> Vector:
+        """Of what accelerates the masses, with what slips add to hold theirs."""
+        found = g.tangents(wanted, seeds)
+        count = len(one.independent)
+        return _less_slips(g, motion, one.independent, found[:count], found[count:])
+
     in_balls = {k + i for k in one.balls() for i in range(3)}
     ball_rows = [i for i, k in enumerate(one.independent) if k in in_balls]
     ball_rates = [motion.xdot[i] for i in ball_rows]
@@ -502,10 +585,10 @@ def _slopes(one: Writer, motion: _Motion, port_rates: Vector) -> _Slopes:
     for k in one.independent:
         seeds = one.links.seeds(one.B[k])
         rates.append(g.tangents(port_rates, seeds))
-        columns.append(g.tangents(wanted, seeds))
+        columns.append(by(seeds))
         turns.append(g.tangents(ball_rates, seeds))
     for k in one.independent:
-        columns.append(g.tangents(wanted, {g.input("w", k): g.one}))
+        columns.append(by({g.input("w", k): g.one}))
         turns.append(g.tangents(ball_rates, {g.input("w", k): g.one}))
     memories: list[dict[int, tuple[Vector, Vector]]] = [{} for _ in one.independent]
     ports = [
@@ -514,10 +597,11 @@ def _slopes(one: Writer, motion: _Motion, port_rates: Vector) -> _Slopes:
     ]
     blocks = make_blocks(one.m, one.tree, len(one.independent), ball_rows, ports, rates)
     with_time = one.in_time()
-    in_time = g.tangents([*one.port_values, *port_rates, *wanted, *ball_rates], with_time)
+    in_time = g.tangents([*one.port_values, *port_rates], with_time) + by(with_time)
+    in_time += g.tangents(ball_rates, with_time)
     coordinates = [one.links.x[one.independent[i]] for i in ball_rows]
     in_time += [g.expr(with_time.get(e, 0.0)) for e in coordinates]
-    return _Slopes(found, columns, turns, ports, rates, in_time, blocks, len(ball_rows))
+    return _Slopes(found, multipliers, columns, turns, ports, rates, in_time, blocks, len(ball_rows))
 
 
 _Parts = tuple[dict[str, Vector], ...]  # outputs of a function, in the order in which they are written
@@ -543,6 +627,11 @@ def _slope_parts(
 
 def write_functions(one: Writer) -> Generated:
     """The rest, of a writer that has its places. The order in which expressions are made is that of the code."""
+    if one.tree.slips and one.ports:
+        raise MechanismError(
+            f"{one.tree.slips[0].name}: holds a velocity, and there are forces of a model; relative coordinates have"
+            " derivatives of one or the other: use natural ones"
+        )
     g, new = one.g, one.corrected()
     motion = _motion(one)
     port_rates = [one.eq.rate(form) for form in one.ports]
@@ -567,9 +656,14 @@ def write_functions(one: Writer) -> Generated:
         "places": ((*arrays, "full"), ({"q": one.values, "qd": qd, "qdd": qdd},)),
         "velocities": (arrays, ({"every": one.w},)),
         "energy": (arrays, ({"kinetic": [kinetic(one.eq)], "potential": [one.potential]},)),
-        "reactions": ((*arrays, "full", "f"), ({"lam": one.reactions(given, one.wrenches, one.efforts)},)),
+        "reactions": (
+            (*arrays, "full", "f"),
+            ({"lam": one.reactions(given, one.wrenches, one.efforts, motion.slips.lam)},),
+        ),
     }
-    made, prepared = _made(g, stages, {slopes.found[k].id: motion.acceleration[k] for k in one.independent})
+    same = {slopes.found[k].id: motion.acceleration[k] for k in one.independent}
+    same |= {given.id: lam for given, lam in zip(slopes.multipliers, motion.slips.lam, strict=True)}
+    made, prepared = _made(g, stages, same)
     p = one.links.p
     return Generated(
         one.tree, one.at, tuple(one.ports), tuple(p.names), np.array(p.values), prepared, tuple(one.independent),

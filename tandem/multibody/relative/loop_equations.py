@@ -1,10 +1,14 @@
-"""Cut loops as expressions: their values, slopes and second derivatives, in the axes of what carries them."""
+"""Cut loops as expressions: their values, slopes and second derivatives, in the axes of what carries them.
+
+Slips (speeds that stay 0, a knife edge or a wheel that rolls) alike, but for values, which they have none of.
+"""
 
 from collections.abc import Callable
 
 from tandem.multibody.code.graph import Expr
 from tandem.multibody.relative.equations import RATE, Equations
-from tandem.multibody.relative.tree import Equation, Form, Products
+from tandem.multibody.relative.tree import Equation, Form, Products, SlipEquation
+from tandem.multibody.relative.vectors import Vector
 
 
 class Loop:
@@ -101,3 +105,26 @@ class Loop:
         t, tdd = eq.rate(theta, base), eq.bias(theta, base)
         out = self._bias(self.loop.products) * s - self._bias(self.loop.cosine) * c
         return out + (Ad * c + Bd * s) * t * 2.0 + (B * c - A * s) * t * t + (A * c + B * s) * tdd
+
+
+class SlipRow:
+    """A slip as expressions, in the world."""
+
+    def __init__(self, eq: Equations, slip: SlipEquation) -> None:
+        self.eq, self.slip = eq, slip
+
+    def columns(self) -> dict[int, Expr]:
+        """Derivative of the speed by each velocity."""
+        out: dict[int, Expr] = {}
+        for c, a, b in self.slip.products:
+            factor = self.eq.value(a) * c
+            for k, e in self.eq.columns(b).items():
+                out[k] = out.get(k, self.eq.g.zero) + e * factor
+        return out
+
+    def change(self, dw: Vector) -> Expr:
+        """How the speed changes while velocities change at dw."""
+        eq, out = self.eq, self.eq.g.zero
+        for c, a, b in self.slip.products:
+            out = out + (eq.rate(a) * eq.rate(b) + eq.value(a) * eq.second(b, dw)) * c
+        return out

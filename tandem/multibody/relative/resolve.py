@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tandem.multibody.natural.body import Body
-from tandem.multibody.natural.equations import Constraint, Equations, Node
+from tandem.multibody.natural.equations import Constraint, Equations, Node, Slip
 from tandem.multibody.natural.errors import MechanismError
 from tandem.multibody.natural.linear import Linear, Quadratic
 from tandem.multibody.portable import dot, least_squares, norm, product
-from tandem.multibody.relative.tree import WORLD, Equation, Form, Products
+from tandem.multibody.relative.tree import WORLD, Equation, Form, Products, SlipEquation
 
 SMALL = 1e-12  # relative; a coefficient that is rounding
 INDEPENDENT = 1e-9  # relative; what is left of a column that depends on others
@@ -314,6 +314,9 @@ class Resolver:
             else:
                 out.append((factor, a, b))
         return tuple(out)
+
+    def slip(self, given: Slip) -> SlipEquation:
+        return SlipEquation(given.name, tuple((c, self.form(a), self.form(b)) for c, a, b in given.products))
 
     def equation(self, given: Constraint) -> Equation:
         if given.theta is None or given.cosine is None:

@@ -54,6 +54,7 @@ NATURAL = 'formulation = "natural"'
 PASS_IT = f"{NATURAL} passes it; a shorter step is enough where the motion only comes near it"
 LISTED = 4  # loops in a message
 SMALLEST_SPAN = 1e-6  # m; a point on a rod of that size, 2 s at 5 ms: energy off by 9e-5 of what moves
+RANK = 1e-9  # relative; conditions on velocities that are nearer to others than this follow from them
 WEIGHTLESS = 1e-12  # share of what coordinates weigh
 
 
@@ -101,6 +102,15 @@ def check_movable(state: State) -> None:
         raise MechanismError(
             f"impact {name}: is located in natural coordinates alone; take {NATURAL}, or leave impacts out"
         )
+    if m.slips:
+        J = state.jacobian()
+        rows = J / np.maximum(np.linalg.norm(J, axis=1, keepdims=True), 1e-300)
+        ranks = [np.linalg.matrix_rank(rows[:count], tol=RANK) for count in (state.system.held, len(J))]
+        if ranks[1] - ranks[0] < len(m.slips):
+            raise MechanismError(
+                f"{', '.join(m.slips)}: of these conditions on velocities some follow from others, or from joints;"
+                f" relative coordinates need all to hold something: leave those out that do not, or take {NATURAL}"
+            )
     if 0.0 < m.span < SMALLEST_SPAN:
         raise MechanismError(
             f"the mechanism is {m.span:g} m large: loops are closed to {CLOSED:g} m, which is too coarse below"

@@ -93,6 +93,14 @@ class Equation:
 
 
 @dataclass(frozen=True)
+class SlipEquation:
+    """A speed that stays 0, sum of factor a db/dt."""
+
+    name: str
+    products: tuple[tuple[float, Form, Form], ...]
+
+
+@dataclass(frozen=True)
 class Tree:
     """Bodies with parents first, and what else a mechanism consists of, in terms of them."""
 
@@ -113,6 +121,7 @@ class Tree:
     columns: tuple[Form, ...]  # every coordinate of the mechanism
     ports: dict[str, tuple[Form, ...]]  # of every force element
     aliases: dict[str, Form]  # scalars of the mechanism that follow from joint coordinates: const + coordinates only
+    slips: tuple[SlipEquation, ...] = ()
 
     @property
     def n(self) -> int:

@@ -6,7 +6,7 @@ it. `natural` is the state of the first formulation with the coordinates and rat
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,8 +81,17 @@ class Both:
                 continue
             w = np.zeros(self.tree.n)
             w[self.independent] = rng.uniform(-speed, speed, len(self.independent))
-            return At(x, ref, w, u.ravel(), time)
+            return self._without_slip(At(x, ref, w, u.ravel(), time))
         raise AssertionError("loops do not close near the drawing")
+
+    def _without_slip(self, at: At) -> At:
+        """The nearest velocities that what rolls may have."""
+        if self.m.slips:
+            rates = [self.places(replace(at, w=e, u=0 * at.u), np.zeros(self.tree.n))[1] for e in np.eye(self.tree.n)]
+            q = self.places(at, np.zeros(self.tree.n))[0]
+            J = self.natural(at, q, 0 * q).jacobian()[self.system.held :] @ np.transpose(rates)[:, self.independent]
+            at.w[self.independent] -= np.linalg.pinv(J) @ (J @ at.w[self.independent])
+        return at
 
     def inputs(self, rng: np.random.Generator, size: float) -> tuple[np.ndarray, float]:
         """Those set from outside at random, the others by their laws."""

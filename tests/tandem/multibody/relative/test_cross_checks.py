@@ -105,7 +105,7 @@ def test_the_jacobian_is_that_of_the_complex_step_far_from_the_drawing(name):
         assert np.abs(J[:, k] - exact).max() < SLOPES.get(name, 1e-12) * max(np.abs(J).max(), 1.0)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [name for name in SMALL if name not in ("coin", "sleigh")])  # whose modes are none
 def test_slopes_are_those_of_the_natural_formulation(name):
     """Which has them by central differences, in directions of its own: zdd = -K z - D zd, z = N^T q."""
     one = both(name)
