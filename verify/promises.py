@@ -117,6 +117,8 @@ _PHYSICS = (
             "multibody.impacts:impacts", 1.5, quick={}),
     Promise("rolling", "What rolls without slipping moves as closed forms say, in natural and in relative coordinates.",
             "multibody.rolling:rolling", 1, quick={}),
+    Promise("drag", "What falls in a fluid reaches its speed as closed forms say, in both formulations.",
+            "multibody.drag:drag", 0.2, quick={}),
     Promise("equations", "Equations of random mechanisms, written in C and Python, agree to 1e-9; the car's take 2 s.",
             "multibody.formula_texts:random_texts", 2, quick={"mechanisms": 5}, drill={}),
     Promise("mechanisms", "Mechanisms that ship are what independent computations say, and are made again to the bit.",

@@ -2,7 +2,7 @@
 
     NODE_x, NODE_x_rate, NODE_x_accel     points, vectors, scalars and named places, with both derivatives
     SPRING_force                          its tension; of what acts on a scalar, the force or torque on it
-    FORCE_force_x, TORQUE_torque_x        of a force and a contact, and of a torque and a rotor, in world axes
+    FORCE_force_x, TORQUE_torque_x        of a force, a drag and a contact, and of a torque and a rotor, in world axes
     CONTACT_lost                          what its damping and friction have taken since the start
     JOINT_force_x, JOINT_torque_x         on the second body at the joint's place; of a rod its tension, JOINT_force
     BODY_NODE_force_x                     on a body at a point that it shares, or at the one by which it is fixed;
@@ -22,6 +22,7 @@ from tandem.multibody.natural.reactions import Instants, forces_in_nodes, points
 from tandem.multibody.natural.tables import (
     CONTACT,
     CONTACT_STATES,
+    DRAG,
     FORCE_ON,
     ROTOR,
     SPRING,
@@ -111,7 +112,7 @@ def _elements(record: Record, seen: Instants, turning: set[str]) -> Iterator[Col
         elif len(e.ports) == 1:
             name = column_of.get(next(iter(e.ports[0].terms), -1), "")
             yield f"{e.name}_force", "N m" if name in turning else "N", f[:, 0]
-        elif e.kind in (FORCE_ON, CONTACT):
+        elif e.kind in (FORCE_ON, CONTACT, DRAG):
             yield from _loads(e.name, f, None)
         if e.kind == CONTACT:
             state = record.states[:, s.span(P.ELEMENT)]

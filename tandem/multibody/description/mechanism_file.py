@@ -355,6 +355,9 @@ class _Builder:
                 self._size("through", f.through)
                 point, normal = self._node(f.point, "point"), self._axis(f.normal, "normal")
                 m.contact(name, point, f.through, normal, f.stiffness, f.damping, f.friction, f.speed)
+            case s.Drag():
+                on = self._find(f.on, self._points() | m.bodies, "point, place or body")
+                m.drag(name, on, f.linear, f.coefficient, f.area, f.density)
 
     # ---- names -------------------------------------------------------------------------------------------------------
 

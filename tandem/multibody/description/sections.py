@@ -492,6 +492,17 @@ class Contact(Section):
     speed: float = Field(0.01, **_within(limits.SPEED))
 
 
+class Drag(Section):
+    """Resistance of a fluid at rest to a point, place, or the centre of a body: linear, with the square, or both."""
+
+    kind: Literal["drag"]
+    on: str
+    linear: Stiffness = 0.0  # N s/m
+    coefficient: Stiffness = 0.0
+    area: Stiffness = 0.0  # m2
+    density: Mass = 0.0  # kg/m3, of the fluid
+
+
 # ---- impacts ---------------------------------------------------------------------------------------------------------
 
 
@@ -553,5 +564,5 @@ JOINTS: dict[str, type[Section]] = {
 }  # fmt: skip
 FORCES: dict[str, type[Section]] = {
     "spring": Spring, "torsion": Torsion, "force": Force, "torque": Torque, "friction": Friction, "limit": Limit,
-    "rotor": Rotor, "contact": Contact,
+    "rotor": Rotor, "contact": Contact, "drag": Drag,
 }  # fmt: skip

@@ -17,11 +17,13 @@ from sync.compile.jit import inner
 from tandem.multibody.natural.tables import (
     CONTACT,
     CONTACT_STATES,
+    DRAG,
     FORCE_ON,
     FRICTION,
     LIMIT,
     ROTOR,
     SPRING,
+    STILL,
     TORQUE_2D,
     TORQUE_3D,
     TORSION,
@@ -130,6 +132,21 @@ def contact(x, v, p, f, k, c):
             k[i * d + j] = p[0] * (1.0 - p[1] * rate) * n * m
             c[i * d + j] = elastic * p[1] * n * m + grip * ((1.0 if i == j else 0.0) - n * m)
     return (elastic - push) * rate + grip * square
+
+
+@inner
+def drag(v, p, f, c):
+    """On a point that moves through a fluid at rest; p: linear, coefficient, area, density."""
+    d = len(v)
+    square = STILL * STILL
+    for i in range(d):
+        square += v[i] * v[i]
+    speed = sqrt(square)
+    growth = 0.5 * p[1] * p[2] * p[3]
+    for i in range(d):
+        f[i] = -(p[0] + growth * speed) * v[i]
+        for j in range(d):
+            c[i * d + j] = (p[0] + growth * speed if i == j else 0.0) + growth * v[i] * v[j] / speed
 
 
 @inner
@@ -279,6 +296,8 @@ def evaluate_into(ints, reals, work, hook, t, h, states, inputs, K, C):
             after[own_states] = states[own_states] + 0.5 * h * (states[own_states + 1] + lost)
             after[own_states + 1] = lost
             own_states += CONTACT_STATES
+        elif what == DRAG:
+            drag(ev, p, f, c)
 
     # model-specific forces own the last ports, parameters, blocks and states
     a, p0, b0 = port[len(kind)], param_ptr[len(kind)], block[len(kind)]

@@ -27,6 +27,7 @@ from tandem.multibody.natural.limits import (
     COEFFICIENT,
     FORCE,
     LENGTH,
+    MASS,
     NUMBER,
     POSITIVE_MASS,
     POSITIVE_STIFFNESS,
@@ -41,6 +42,7 @@ from tandem.multibody.natural.linear import Linear, linear
 from tandem.multibody.natural.tables import (
     CONTACT,
     CONTACT_STATES,
+    DRAG,
     FORCE_ON,
     FRICTION,
     LIMIT,
@@ -67,6 +69,7 @@ RANGES: dict[int, dict[str, Range]] = {
     FRICTION: {"level": STIFFNESS, "speed": SPEED, "viscous": STIFFNESS},
     LIMIT: {"low": NUMBER, "high": NUMBER, "stiffness": POSITIVE_STIFFNESS, "damping": STIFFNESS},
     CONTACT: {"stiffness": POSITIVE_STIFFNESS, "damping": STIFFNESS, "friction": COEFFICIENT, "speed": SPEED},
+    DRAG: {"linear": STIFFNESS, "coefficient": STIFFNESS, "area": STIFFNESS, "density": MASS},
 }
 
 
@@ -229,6 +232,30 @@ def contact(
         return float(0.5 * p[0] * depth**2)
 
     _add(m, name, CONTACT, tuple(point), params, states=CONTACT_STATES, potential=potential)
+
+
+def drag(
+    m: Equations,
+    name: str,
+    on: Body | Linear,
+    linear: float = 0.0,
+    coefficient: float = 0.0,
+    area: float = 0.0,
+    density: float = 0.0,
+) -> None:
+    """Resistance of a fluid at rest, against the velocity of a point, or of the centre of a body: `linear` times the
+    speed (N s/m), and coefficient times area times density / 2 times its square."""
+    point = on if isinstance(on, Linear) else m.own_body(f"drag {name}", on).at(m.where(on.centre))
+    m.own(f"drag {name}", point, dimension=m.dimension)
+    given = {"linear": linear, "coefficient": coefficient, "area": area, "density": density}
+    params = _checked(f"drag {name}", DRAG, given)
+    square = [key for key in ("coefficient", "area", "density") if params[key] == 0.0]
+    if 0 < len(square) < 3 or (square and params["linear"] == 0.0):
+        raise MechanismError(
+            f"drag {name}: {', '.join(square)} = 0: resists nothing; give coefficient, area and density, or linear, or"
+            " all of them"
+        )
+    _add(m, name, DRAG, tuple(point), params)
 
 
 def rotor(m: Equations, name: str, carrier: Body, axis: ArrayLike, spin: Linear, inertia: float) -> None:

@@ -113,6 +113,7 @@ class Mechanism(Equations):
     friction = forces.friction
     limit = forces.limit
     contact = forces.contact
+    drag = forces.drag
     rotor = forces.rotor
     model_force = forces.model_force
 

@@ -120,7 +120,9 @@ def working(m: Equations) -> list[str]:
     """What does work that no potential counts, by name: drives, dampers, friction, scaled forces, torques on bodies."""
     found = [name for name, c in m.constraints.items() if _moved(c)]
     for e in m.elements.values():
-        lossy = any(e.params.get(key, 0.0) for key in ("damping", "friction", "level", "viscous"))
+        lossy = any(
+            e.params.get(key, 0.0) for key in ("damping", "friction", "level", "viscous", "linear", "coefficient")
+        )
         turning = e.kind in (TORQUE_2D, TORQUE_3D) and any(
             v for key, v in e.params.items() if not key.startswith("metric")
         )

@@ -168,7 +168,8 @@ FORCE = types.void(float64, float64, REALS, REALS, REALS, REALS, CONSTANTS, REAL
 HOOK = types.FunctionType(FORCE)
 
 # kinds of force elements, in EL_KIND
-SPRING, TORSION, FORCE_ON, TORQUE_3D, TORQUE_2D, FRICTION, LIMIT, ROTOR, CONTACT = range(9)
+SPRING, TORSION, FORCE_ON, TORQUE_3D, TORQUE_2D, FRICTION, LIMIT, ROTOR, CONTACT, DRAG = range(10)
+STILL = 1e-9  # m/s, where the resistance of a fluid that grows with the square is rounded
 CONTACT_STATES = 2  # energy lost, and the power of the loss at the last step
 
 # laws of time of an input, in MOTION_KIND, four parameters each

@@ -8,11 +8,13 @@ from tandem.multibody.code.graph import Expr, Graph
 from tandem.multibody.natural.equations import Element
 from tandem.multibody.natural.tables import (
     CONTACT,
+    DRAG,
     FORCE_ON,
     FRICTION,
     LIMIT,
     ROTOR,
     SPRING,
+    STILL,
     TORQUE_2D,
     TORQUE_3D,
     TORSION,
@@ -107,7 +109,12 @@ def _contact(g: Graph, p: dict[str, Expr], scale: Expr, x: Vector, xd: Vector) -
     return v.minus(v.times(n, push), v.times(slip, grip))
 
 
+def _drag(g: Graph, p: dict[str, Expr], scale: Expr, x: Vector, xd: Vector) -> Vector:
+    speed = g.sqrt(v.dot(xd, xd) + STILL * STILL)
+    return v.times(xd, -(p["linear"] + p["coefficient"] * p["area"] * p["density"] * speed * 0.5))
+
+
 _LAWS = {
     SPRING: _spring, TORSION: _torsion, FORCE_ON: _force, TORQUE_2D: _torque_2d, TORQUE_3D: _torque_3d,
-    FRICTION: _friction, LIMIT: _limit, ROTOR: _rotor, CONTACT: _contact,
+    FRICTION: _friction, LIMIT: _limit, ROTOR: _rotor, CONTACT: _contact, DRAG: _drag,
 }  # fmt: skip

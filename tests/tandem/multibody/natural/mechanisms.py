@@ -132,6 +132,7 @@ def everything() -> System:
     load = m.input("load")
 
     m.spring("spring", m.nodes["r1"], two.at((1, 0, 0)), 100.0, 5.0, 0.4, preload=3.0)
+    m.drag("drag", two.at((0.3, 0.2, 0.1)), 2.0, 1.1, 0.4, 1.2)
     m.torsion("torsion", theta, 10.0, 1.0, 0.2, 4.0)
     m.force("push", one.at((1, 1, 0)), (1, 2, 3), scale=load)
     m.torque("turn", one, world=(1, -2, 0.5), own=(0.3, 0.2, 1), scale=load)
