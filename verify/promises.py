@@ -112,10 +112,9 @@ _PHYSICS = (
             "multibody.bench:multibody_bench", 10, needs=_ALONE, quick={"small": True}, bench={}),
     Promise("stabilisation", "Projection and I3AL hold a loop closed; drift and cost of every scheme, side by side.",
             "multibody.stabilisation:promise", 0.2, quick={}),
-    Promise("mechanism-impacts", "Impacts are where, when and as hard as closed forms say, and the books of energy are "
-            "closed.",
+    Promise("mechanism-impacts", "Impacts are where, when and as hard as closed forms say, and their books are closed.",
             "multibody.impacts:impacts", 1.5, quick={}),
-    Promise("rolling", "What rolls without slipping moves as closed forms say, in natural and in relative coordinates.",
+    Promise("rolling", "What rolls without slipping moves as closed forms say, in both formulations.",
             "multibody.rolling:rolling", 1, quick={}),
     Promise("drag", "What falls in a fluid reaches its speed as closed forms say, in both formulations.",
             "multibody.drag:drag", 0.2, quick={}),

@@ -1,20 +1,22 @@
-"""Impacts beside closed forms and independent solutions: `python -m verify impacts`.
+"""Impacts beside closed forms and independent solutions: `python -m verify mechanism-impacts`.
 
 A ball that bounces (the instants of its bounces, where it comes to rest); a disc thrown at the floor that grips, and
 one that slips; a rod that lands on one end; a block that slides to a stop; two balls; a double pendulum that strikes a
 wall (beside Lagrange's equations in angles, integrated and stopped at the wall by themselves); a parallelogram
-that turns through its singular positions and off a stop; a slider-crank whose piston pin has clearance. Of each: what
-the form says, and the books of energy and momentum over the run.
+that turns through its singular positions and off a stop; a slider-crank whose piston pin has clearance (these three are
+files of configs/mechanisms/impacts). Of each: what the form says, and the books of energy and momentum over the run.
 """
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tandem.mechanism.columns import energies
-from tandem.multibody.natural.api import Mechanism, Record, Scheme, Settings, run, start
+from tandem.mechanism.run import load
+from tandem.multibody.natural.api import Mechanism, Record, Scheme, Settings, momentum, run, start
 from tandem.multibody.natural.impact_tables import (
     C_IMPACTS,
     C_LOST,
@@ -26,10 +28,12 @@ from tandem.multibody.natural.impact_tables import (
     E_LOST,
     E_NORMAL,
     E_TIME,
+    E_Y,
 )
 from verify.measure import Row, at_least, at_most, equal
 from verify.multibody.references import chains
 
+FOLDER = Path(__file__).resolve().parents[2] / "configs" / "mechanisms" / "impacts"
 G = 9.81
 EXACT, NEAR = 1e-9, 1e-6
 
@@ -37,6 +41,17 @@ EXACT, NEAR = 1e-9, 1e-6
 def simulated(m: Mechanism, seconds: float, h: float, scheme: Scheme = Scheme.PROJECTION, **rates: Any) -> Record:
     state = m.compile(h=h, settings=Settings(scheme=scheme)).state()
     return run(start(state, rates=rates), seconds, strict=False)
+
+
+def shipped(name: str, **chosen: Any) -> Record:
+    """A file of configs/mechanisms/impacts, as it stands or with other entries of [run]."""
+    described, state = load(FOLDER / f"{name}.toml", **chosen)
+    return run(state, described.file.run.seconds, strict=False)
+
+
+def turned_about(record: Record, k: int) -> float:
+    """The moment of momentum about the origin, at a kept instant."""
+    return float(momentum(record.state(k))[1][0])
 
 
 def book(record: Record) -> float:
@@ -137,15 +152,9 @@ def balls() -> Iterator[Row]:
 
 def double_pendulum() -> Iterator[Row]:
     """The tip strikes a wall: beside Lagrange's equations in angles, with M^-1 g by hand."""
-    length, mass, wall, e, h = 0.5, 1.0, 0.3, 0.6, 1e-3
+    length, mass, wall, e = 0.5, 1.0, 0.3, 0.6
     phi, rate = np.array([-2.4, -2.0]), np.zeros(2)
-    ends = chains.joints(phi, length)
-    m = Mechanism(2)
-    o, a, b = m.point("O", (0, 0), fixed=True), m.point("A", ends[0]), m.point("B", ends[1])
-    m.bar("upper", o, a, mass)
-    m.bar("lower", a, b, mass)
-    m.impact("stop", m.sphere("tip", b, (), 0.0), m.plane("wall", None, (wall, 0), (-1, 0)), e)
-    record = simulated(m, 2.5, h)
+    record = shipped("double_pendulum")
     yield at_least("double pendulum: impacts", record.counts[C_IMPACTS], 2)
     t, instants, after = 0.0, [], []
     for _ in range(2):
@@ -166,7 +175,13 @@ def double_pendulum() -> Iterator[Row]:
     missed = np.abs(record.impacts[:, E_AFTER] + e * record.impacts[:, E_BEFORE]).max()
     yield at_most("double pendulum: restitution off by", missed, EXACT, "m/s")
     yield at_most("double pendulum: book of energy, of what moved", book(record), NEAR)
-    i3al = simulated(m, 2.5, h, Scheme.I3AL)
+    # moment of momentum about the hinge: of the weights, and of what the wall gives
+    arms = np.array([record.values(body.centre)[:, 0] for body in record.system.mechanism.bodies.values()])
+    weight = -mass * G * arms.sum(axis=0)
+    given = -record.impacts[:, E_NORMAL] * -record.impacts[:, E_Y]
+    left = turned_about(record, -1) - turned_about(record, 0) - np.trapezoid(weight, record.t) - given.sum()
+    yield at_most("double pendulum: book of the moment of momentum", abs(left), 1e-5, "N m s")
+    i3al = shipped("double_pendulum", scheme="i3al")
     yield at_most(
         "double pendulum: i3al, two instants off by", np.abs(i3al.impacts[:2, E_TIME] - instants).max(), 1e-3, "s"
     )
@@ -197,18 +212,8 @@ def _to_the_wall(
 def parallelogram() -> Iterator[Row]:
     """Without weight it turns at a constant rate, also through the positions in which it lies flat; a stop turns it
     back, and it passes them again."""
-    rate, long, e = 5.0, 0.4, 1.0
-    m = Mechanism(2, (0.0, 0.0))
-    o, q = m.point("O", (0, 0), fixed=True), m.point("Q", (1.0, 0), fixed=True)
-    a, b = m.point("A", (0.0, long)), m.point("B", (1.0, long))
-    m.bar("crank", o, a, 1.0)
-    m.bar("coupler", a, b, 2.0)
-    m.bar("rocker", q, b, 1.0)
-    stop = (long * math.cos(math.radians(200.0)), long * math.sin(math.radians(200.0)))
-    along = np.array([-math.sin(math.radians(200.0)), math.cos(math.radians(200.0))])
-    # met from above after 110 degrees, by a pin on the crank
-    m.impact("stop", m.sphere("pin", a, (), 0.0), m.plane("face", None, stop, -along), e)
-    record = simulated(m, 2.0 * math.radians(110.0) / rate + 0.1, 1e-3, Scheme.I3AL, A=(-rate * long, 0.0))
+    rate, long = 5.0, 0.4
+    record = shipped("four_bar")  # the stop is met from above after 110 degrees, by a pin on the crank
     t = record.t
     turn = math.radians(110.0) / rate
     angle = np.where(t < turn, 0.5 * math.pi + rate * t, 0.5 * math.pi + rate * (2.0 * turn - t))
@@ -219,39 +224,34 @@ def parallelogram() -> Iterator[Row]:
     yield at_most(
         "parallelogram: the other corner alike", np.abs(record["B"] - record["A"] - [1.0, 0.0]).max(), NEAR, "m"
     )
+    # crank and rocker turn, the coupler follows: (1/3 + 1/3 + 2) m l^2, turned back by p l
+    impulse = 2.0 * (8.0 / 3.0) * long * rate
+    yield at_most("parallelogram: impulse of the stop off by", abs(record.impacts[0, E_NORMAL] - impulse), 1e-4, "N s")
+    energy = energies(record)
+    yield at_most("parallelogram: energy changes by, of all", np.abs(energy / energy[0] - 1.0).max(), 1e-4)
 
 
 def clearance() -> Iterator[Row]:
     """A slider-crank, its piston pin loose in its bore by 0.1 mm to each side; and the same without clearance."""
-    loose, h, seconds = 1e-4, 2e-4, 1.0
-    crank, conrod, speed = 0.1, 0.3, 20.0
-
-    def linkage(clear: bool) -> Mechanism:
-        m = Mechanism(2, (0.0, 0.0))
-        o, a = m.point("O", (0, 0), fixed=True), m.point("A", (0.0, crank))
-        reach = math.sqrt(conrod**2 - crank**2)
-        b = m.point("B", (reach, 0.0))
-        m.bar("crank", o, a, 1.0)
-        m.bar("conrod", a, b, 0.5)
-        c = m.point("C", (reach, 0.0)) if clear else b
-        u = m.vector("u", (1.0, 0.0), fixed=True)
-        piston = m.body("piston", [c, u], 0.8, (reach, 0.0), 0.01) if clear else None
-        if not clear:
-            m.particle("piston", c, 0.8)
-        m.slider("cylinder", c, (0, 0), (1, 0))
-        if piston is not None:
-            pin, bore = m.sphere("pin", b, (), 0.01), m.hole("bore", piston, (reach, 0.0), 0.01 + loose)
-            m.impact("bearing", pin, bore, 0.4)
-        return m
-
-    rates = {"A": (-crank * speed, 0.0)}
-    record = simulated(linkage(True), seconds, h, Scheme.I3AL, **rates, C=(-crank * speed, 0.0))
-    ideal = simulated(linkage(False), seconds, h, Scheme.I3AL, **rates)
+    loose, crank, conrod, speed, e = 1e-4, 0.1, 0.3, 20.0, 0.4
+    m = Mechanism(2, (0.0, 0.0))
+    o, a = m.point("O", (0, 0), fixed=True), m.point("A", (0.0, crank))
+    b = m.point("B", (math.sqrt(conrod**2 - crank**2), 0.0))
+    m.bar("crank", o, a, 1.0)
+    m.bar("conrod", a, b, 0.5)
+    m.particle("piston", b, 0.8)
+    m.slider("cylinder", b, (0, 0), (1, 0))
+    ideal = simulated(m, 1.0, 2e-4, Scheme.I3AL, A=(-crank * speed, 0.0))
+    record = shipped("slider_crank")
     off = np.linalg.norm(record["B"] - record["C"], axis=1)
     yield at_least("clearance: impacts in the bearing", record.counts[C_IMPACTS], 4)
     yield equal("clearance: impacts that were not located", record.counts[C_MISSED], 0)
     yield at_most("clearance: pin beyond its bore by", float(off.max() - loose), 0.01 * loose, "m")
     yield at_most("clearance: book of energy, of what there is", _of_all(record), 1e-4)
+    # an impulse p that turns the approach v into e v takes p (1 - e) v / 2
+    hard = record.impacts[record.impacts[:, E_BEFORE] < -0.01]
+    off = np.abs(hard[:, E_LOST] + 0.5 * hard[:, E_NORMAL] * (1.0 - e) * hard[:, E_BEFORE]).max()
+    yield at_most("clearance: what each impact loses, by its impulse, off by", off, EXACT, "J")
     angles = [np.unwrap(np.arctan2(r["A"][:, 1], r["A"][:, 0])) for r in (record, ideal)]
     # what it loses in the bearing slows it by no more than that share
     slack = 1.0 - math.sqrt(1.0 - (record.counts[C_LOST] + record.counts[C_RESTED]) / energies(record)[0])

@@ -12,9 +12,11 @@ from tandem.commands.cli import app
 from tandem.mechanism import equations
 from tandem.mechanism import run as mechanism_run
 from tandem.mechanism.again import replay_mechanism
+from tandem.mechanism.columns import energies
 from tandem.multibody.description.mechanism_file import describe
 from tandem.view.bench import Bench, with_hands
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "configs" / "mechanisms" / "impacts"
 BALL: dict[str, Any] = {
     "name": "ball", "run": {"seconds": 1.5, "step_ms": 5.0}, "points": {"P": {"at": [0.0, 1.0]}},
     "vectors": {"u": {"along": [1.0, 0.0]}},
@@ -59,6 +61,15 @@ def test_a_run_with_impacts_from_the_command_line_replays_to_the_bit(tmp_path: P
     assert again.exit_code == 0 and "identical to the record" in again.output, again.output
     refused = CliRunner().invoke(app, ["replay", str(folder), "--delay-ms", "5"])
     assert refused.exit_code == 2
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda file: file.stem)
+def test_files_with_impacts_that_ship_close_their_book_of_energy(file: Path) -> None:
+    simulated = mechanism_run.simulate(*mechanism_run.load(file), lambda *_: None)
+    found, energy = simulated.figures, energies(simulated.record)
+    assert found["impacts"] > 0 == found["impacts_not_located"] and mechanism_run.report(simulated).exit_code == 0
+    left = energy[0] - energy[-1] - found["lost_to_impacts"] - found["lost_at_rest"]
+    assert abs(left) < 1e-4 * np.abs(energy).max()
 
 
 def test_a_mechanism_in_the_hand_meets_its_surfaces() -> None:
