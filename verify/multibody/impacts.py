@@ -49,7 +49,7 @@ def shipped(name: str, **chosen: Any) -> Record:
     return run(state, described.file.run.seconds, strict=False)
 
 
-def turned_about(record: Record, k: int) -> float:
+def spin_about(record: Record, k: int) -> float:
     """The moment of momentum about the origin, at a kept instant."""
     return float(momentum(record.state(k))[1][0])
 
@@ -179,7 +179,7 @@ def double_pendulum() -> Iterator[Row]:
     arms = np.array([record.values(body.centre)[:, 0] for body in record.system.mechanism.bodies.values()])
     weight = -mass * G * arms.sum(axis=0)
     given = -record.impacts[:, E_NORMAL] * -record.impacts[:, E_Y]
-    left = turned_about(record, -1) - turned_about(record, 0) - np.trapezoid(weight, record.t) - given.sum()
+    left = spin_about(record, -1) - spin_about(record, 0) - np.trapezoid(weight, record.t) - given.sum()
     yield at_most("double pendulum: book of the moment of momentum", abs(left), 1e-5, "N m s")
     i3al = shipped("double_pendulum", scheme="i3al")
     yield at_most(

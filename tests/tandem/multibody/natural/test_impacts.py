@@ -1,4 +1,4 @@
-"""Geometry of surfaces against a search over points, and what impacts conserve (figures: `verify mechanism-impacts`)."""
+"""Geometry of surfaces against a search over points, and what impacts conserve; figures: `verify mechanism-impacts`."""
 
 import itertools
 from typing import Any
