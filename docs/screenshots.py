@@ -69,7 +69,18 @@ MACHINES = {
 }
 
 # machines whose page stands at the top of a guide, docs/images/NAME.png
-GUIDES = ("observers", "look_ahead", "swerve", "kart", "mass_spring", "wall", "piano", "omni_square", "mechanism")
+GUIDES = (
+    "observers",
+    "look_ahead",
+    "swerve",
+    "kart",
+    "mass_spring",
+    "wall",
+    "piano",
+    "omni_square",
+    "mechanism",
+    "tilting",
+)
 
 
 @contextmanager

@@ -190,7 +190,7 @@ def test_smoothing_is_better_and_ends_where_the_filter_does():
 
 
 def test_what_the_page_shows_is_executed(capsys):
-    text = (Path(__file__).parents[3] / "docs" / "observer_files.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "observer_files.md").read_text()
     (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(compile(block, "docs/observer_files.md", "exec"), {})
     roll, sigma = map(float, capsys.readouterr().out.split())
