@@ -11,7 +11,7 @@ Tables: integers are the tree's rows. Numbers: gravity (3), what the suspensions
 all; the tree's rows; the tyres in front and behind; the road.
 """
 
-from math import atan, atan2, ceil, cos, isnan, sin, sqrt
+from math import atan, atan2, ceil, cos, isnan, sin
 
 from numba import types
 
@@ -19,9 +19,9 @@ from sim_service.contract.machine import STEP
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 from sync.compile.jit import inner, kernel
 from tandem.machines.car.tyres import transient as tyre_keys
-from tandem.machines.car.tyres.formula import rolling_radius, spring
 from tandem.machines.car.tyres.keys import T
-from tandem.machines.car.tyres.transient import OUT, tyre
+from tandem.machines.car.tyres.on_tree import roll_on, speed_at
+from tandem.machines.car.tyres.transient import OUT
 from tandem.machines.tilting.vehicle.description import (
     CARRIER,
     JOINTS,
@@ -37,11 +37,9 @@ from tandem.machines.tilting.vehicle.description import (
     W,
 )
 from tandem.multibody.contact.joint_tree import accelerations, move_links, place_links
-from tandem.multibody.contact.kinds import LINK_INTS, LINK_REALS, PARENT, ROOM, A
+from tandem.multibody.contact.kinds import LINK_REALS, ROOM
 from tandem.multibody.contact.kinds import P as PLACE
-from tandem.multibody.contact.kinds import S as AXIS
 from tandem.multibody.contact.kinds import V as MOTION
-from tandem.multibody.ground.surface import surface
 from tandem.multibody.natural.views import view
 
 SUBSTEP = 0.5e-3  # s; a wheel on the spring of its tyre moves at about 120 rad/s
@@ -64,25 +62,6 @@ _ORIGIN = _LINKS + _INSIDE
 _TYRE = _ORIGIN + 3
 _SPEEDS = _TYRE + tyre_keys.OUTPUTS
 WORK = _SPEEDS + 12
-
-
-# long: plain numbers, a force and where it is
-@inner
-def push(ints, links, link, px, py, pz, fx, fy, fz, mx, my, mz, forces):
-    """A force at a place about the reference and a moment, on a link."""
-    tx, ty, tz = mx + py * fz - pz * fy, my + pz * fx - px * fz, mz + px * fy - py * fx
-    j = link
-    while j >= 0:
-        s = view(links, ROOM * j + AXIS, ROOM * j + AXIS + 6)
-        forces[j] += s[0] * tx + s[1] * ty + s[2] * tz + s[3] * fx + s[4] * fy + s[5] * fz
-        j = ints[LINK_INTS * j + PARENT]
-
-
-@inner
-def speed_at(links, link, px, py, pz):
-    """Of a link's point there."""
-    m = view(links, ROOM * link + MOTION, ROOM * link + MOTION + 6)
-    return m[3] + m[1] * pz - m[2] * py, m[4] + m[2] * px - m[0] * pz, m[5] + m[0] * py - m[1] * px
 
 
 @inner
@@ -128,53 +107,17 @@ def lean(state, params, roll, rate, speed, yaw_rate, forces, dt):
     return aim
 
 
-# long: one wheel, from where it is to what the ground does to it
 @inner
-def roll_on(w, ints, links, origin, floats, road, state, params, forces, tyre_out, out, dt):
+def wheel(w, ints, links, origin, floats, road, state, params, forces, tyre_out, out, dt):
     """What the ground does to a wheel, on the joints and into its outputs."""
     p = view(floats, _TYRES if w == 0 else _TYRES + N_NUMBERS, _TYRES + N_NUMBERS if w == 0 else _TYRES + 2 * N_NUMBERS)
-    own = view(links, ROOM * SPIN[w], ROOM * (SPIN[w] + 1))
-    cx, cy, cz = own[PLACE], own[PLACE + 1], own[PLACE + 2]
-    ax, ay, az = own[A], own[A + 1], own[A + 2]  # the axle, to the left
-    z, slope_x, slope_y, grip = surface(road, cx + origin[0], cy + origin[1])
-    size = sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
-    nx, ny, nz = -slope_x / size, -slope_y / size, 1.0 / size
-    lean_of = ax * nx + ay * ny + az * nz
-    dx, dy, dz = lean_of * ax - nx, lean_of * ay - ny, lean_of * az - nz  # down, in the plane of the wheel
-    size = sqrt(dx * dx + dy * dy + dz * dz)
-    dx, dy, dz = dx / size, dy / size, dz / size
-    R = p[T.UNLOADED_RADIUS]
-    px, py, pz = cx + R * dx, cy + R * dy, cz + R * dz
-    z, slope_x, slope_y, grip = surface(road, px + origin[0], py + origin[1])
-    steep = -(dx * nx + dy * ny + dz * nz)
-    sunk = (z - pz - origin[2]) * nz / steep
-    px, py, pz = px - sunk * dx, py - sunk * dy, pz - sunk * dz
-    vx, vy, vz = speed_at(links, CARRIER[w], px, py, pz)
     spin = state[N + SPIN[w]]
-    load = 0.0
-    if sunk > 0.0:
-        force, _, _ = spring(p, sunk, spin)
-        load = max(force - p[T.VERTICAL_DAMPING] * (vx * nx + vy * ny + vz * nz), 0.0)
-    # ahead along the ground, and to the left along it
-    fx, fy, fz = ay * nz - az * ny, az * nx - ax * nz, ax * ny - ay * nx
-    size = sqrt(fx * fx + fy * fy + fz * fz)
-    fx, fy, fz = fx / size, fy / size, fz / size
-    lx, ly, lz = ny * fz - nz * fy, nz * fx - nx * fz, nx * fy - ny * fx
-    r_e = rolling_radius(p, max(sunk, 0.0), load, spin)
-    at = N_STATES + N_TYRE * w
-    tyre(
-        p, state, state, at, dt, load, vx * fx + vy * fy + vz * fz, vx * lx + vy * ly + vz * lz, spin, r_e,
-        atan2(lean_of, steep), params[P.grip] * grip, -1.0 if w == 2 else 1.0, False, 0.0, tyre_out,
+    torque, load, _ = roll_on(
+        p, ints, links, CARRIER[w], SPIN[w], 0.0, spin, origin, road, state, N_STATES + N_TYRE * w, dt,
+        params[P.grip], -1.0 if w == 2 else 1.0, forces, tyre_out,
     )  # fmt: skip
-    Fx, Fy, Mx, Mz = tyre_out[OUT.FX], tyre_out[OUT.FY], tyre_out[OUT.MX], tyre_out[OUT.MZ]
-    push(
-        ints, links, CARRIER[w], px, py, pz,
-        Fx * fx + Fy * lx + load * nx, Fx * fy + Fy * ly + load * ny, Fx * fz + Fy * lz + load * nz,
-        Mx * fx + Mz * nx, Mx * fy + Mz * ny, Mx * fz + Mz * nz, forces,
-    )  # fmt: skip
-    # about its axle the wheel alone is turned; what it leans on carries that of the force already
-    forces[SPIN[w]] += tyre_out[OUT.MY] - r_e * Fx
-    out[V.load], out[V.force_x], out[V.force_y] = load, Fx, Fy
+    forces[SPIN[w]] += torque
+    out[V.load], out[V.force_x], out[V.force_y] = load, tyre_out[OUT.FX], tyre_out[OUT.FY]
     out[V.slip_angle], out[V.wheel_speed], out[V.travel] = tyre_out[OUT.ALPHA], spin, state[TRAVEL[w]]
 
 
@@ -225,7 +168,7 @@ def step(state, inputs, params, tables, work, h):
         force = drive(state, inputs, params, floats, speed, forces)
         for w in range(3):
             out = view(work, W.load_front + _PER_WHEEL * w, W.load_front + _PER_WHEEL * (w + 1))
-            roll_on(w, ints, links, origin, floats, road, state, params, forces, tyre_out, out, dt)
+            wheel(w, ints, links, origin, floats, road, state, params, forces, tyre_out, out, dt)
         accelerations(ints, reals, gravity, q, v, forces, matrix, inside, accel)
         for i in range(N):
             if i != LINK.STEER_FRONT:
