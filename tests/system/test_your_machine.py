@@ -53,10 +53,12 @@ def test_the_machine_is_as_small_as_it_says_and_as_it_is_shown() -> None:
     assert sum(len(file.read_text().splitlines()) for file in (module, MASS_SPRING)) <= 150
     (shown,) = [text for language, text in FENCES if language == "python"]
     assert shown in module.read_text()
-    assert len(commands()) == len(commands(".")) == 13  # every one of them has its place below
+    assert len(commands()) == len(commands(".")) == 14  # every one of them has its place below
 
 
 def test_it_runs_is_recorded_and_replays(place: Path, name: str) -> None:
+    for words in commands("run ", "--seconds 3"):
+        assert "record whole" in run_here(place, name, words)
     first, second = commands("run ", "--seconds 5")
     said = run_here(place, name, first)
     assert "balance closes" in said and "record whole" in said and "Round trip" in said
