@@ -35,6 +35,7 @@ MACHINES = {
         name: f"tandem.machines.{name}.machine" for name in ("wall", "omni", "fmu", "observer")
     },  # beside their commands
     "tilting_vehicle": "tandem.machines.tilting.vehicle",
+    "kart_vehicle": "tandem.machines.kart.vehicle",
     "piano_phases": "tandem.machines.piano.phases",
     "piano_octave": "tandem.machines.piano.octave",
     "piano_multibody": "tandem.machines.piano.multibody",

@@ -19,6 +19,7 @@ DEMOS = {
     "piano": Demo(("run", "piano_page"), "A piano key, played from the page."),
     "omni": Demo(("run", "omni_page"), "A platform on four mecanum wheels, driven from the page."),
     "tilting": Demo(("run", "tilting_page"), "A narrow vehicle that leans into bends, driven from the page."),
+    "kart": Demo(("run", "kart_track"), "A racing kart without suspensions, driven from the page."),
     "twin": Demo(("drive", "twin"), "A car and its twin: an observer estimates what no sensor measures."),
     "mechanism": Demo(("view", "mechanisms/four_bar"), "A linkage to hold, to drag and to change."),
     "robot": Demo(("run", "arm"), "A robot of six hinges, held against gravity by computed torque."),

@@ -136,6 +136,8 @@ _PHYSICS = (
             "physics.omni:compensation", 0.3, quick={}),
     Promise("omni-rollers", "Wheels of four, five and ten rollers have the source's lengths and roll without a gap.",
             "physics.omni:rollers", 0.3, quick={}),
+    Promise("kart", "The kart's wheels carry what statics says, in bends too, and its hand feels what it lifts.",
+            "physics.kart:kart", 1.5, quick={"seconds": 4.0}),
     Promise("tilting", "The narrow vehicle leans as its circle asks for, and an observer on board finds its lean.",
             "physics.tilting:tilting", 1, quick={"seconds": 4.0}),
     Promise("iso", "ISO manoeuvres of the shipped car.",

@@ -14,7 +14,7 @@ _FILES = {
     "omni": "omni/mecanum", "observer": "observers/tilting_live", "buggy": "vehicles/buggy",
     "single_track": "vehicles/buggy_single_track", "swerve": "vehicles/swerve", "kart": "vehicles/kart",
     "mechanism": "robot/arm",
-    "tilting_vehicle": "vehicles/tilting",
+    "tilting_vehicle": "vehicles/tilting", "kart_vehicle": "vehicles/kart_on_track",
 }  # fmt: skip
 _MADE_BY_OTHERS = {
     "fmu": "Inputs, outputs and parameters are those of the FMU ([FMU](../fmu.md)).",

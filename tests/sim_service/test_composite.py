@@ -40,7 +40,7 @@ SHIPPED: dict[str, str | Path] = {
         for file in (
             CONFIGS / "vehicles" / "buggy.toml", CONFIGS / "vehicles" / "buggy_single_track.toml",
             CONFIGS / "vehicles" / "kart.toml", CONFIGS / "vehicles" / "swerve.toml",
-            CONFIGS / "vehicles" / "tilting.toml",
+            CONFIGS / "vehicles" / "tilting.toml", CONFIGS / "vehicles" / "kart_on_track.toml",
         )
     },
 }  # fmt: skip

@@ -45,6 +45,7 @@ from tandem.machines.kart.description import (
     V,
     W,
 )
+from tandem.machines.kart.steering import front_angles
 from tandem.multibody.natural.views import view
 
 SUBSTEP = 0.5e-3  # s; a wheel on the spring of its tyre turns at about 300 rad/s
@@ -55,18 +56,16 @@ _TYRE_AT = len(STATES)
 _TYRE_QUANTITIES = tuple(Quantity(f"tyre_{s.name.lower()}_{w}", "", "of the tyre") for w in WHEELS for s in tyre_keys.S)
 
 
-@kernel(error_model="numpy")
-def front_angles(params, angle):
-    """Of the left and the right front wheel, without toe: the outer one turns less by `ackermann`."""
-    mean = angle / params[P.steering_ratio]
-    spread = 0.5 * params[P.ackermann] * params[P.track_front] / params[P.wheelbase] * mean * mean
-    return mean + spread, mean - spread
-
-
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
     out = work[_OUTPUTS:]
-    left_angle, right_angle = front_angles(params, inputs[I.steering_angle])
+    left_angle, right_angle = front_angles(
+        inputs[I.steering_angle],
+        params[P.steering_ratio],
+        params[P.ackermann],
+        params[P.track_front],
+        params[P.wheelbase],
+    )
     belt, only = inputs[I.belt_speed], int(params[P.one_wheel] + 0.5)
     m, k, c, J = params[P.mass], params[P.cell_stiffness], params[P.cell_damping], params[P.wheel_inertia]
     count = max(ceil(h / SUBSTEP - 1e-9), 1)

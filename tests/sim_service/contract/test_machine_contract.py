@@ -20,6 +20,7 @@ FILES: dict[str, str | Path] = {
     "single_track": CONFIGS / "vehicles" / "buggy_single_track.toml",
     "mass_spring": "mass_spring",  # needs none
     "kart": CONFIGS / "vehicles" / "kart.toml",
+    "kart_vehicle": CONFIGS / "vehicles" / "kart_on_track.toml",
     "swerve": CONFIGS / "vehicles" / "swerve.toml",
     "wall": "wall",  # likewise
     "omni": CONFIGS / "omni" / "bench_inclined.toml",
