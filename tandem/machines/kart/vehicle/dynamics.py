@@ -9,7 +9,7 @@ A step is cut into equal substeps of at most `SUBSTEP`: forces, accelerations, v
 lies on its side (80 degrees) has diverged: only its wheels meet the ground.
 """
 
-from math import ceil, cos, nan, sin
+from math import ceil, cos, nan, sin, sqrt
 
 from numba import types
 
@@ -99,7 +99,7 @@ def drive(state, inputs, params, floats, forces, dt):
 @inner
 def fly(ints, links, params, along, across, c, s, forces):
     """Drag of the air on the driver."""
-    size = 0.5 * AIR * params[P.drag_area] * (along * along + across * across) ** 0.5
+    size = 0.5 * AIR * params[P.drag_area] * sqrt(along * along + across * across)
     fx, fy = -size * (c * along - s * across), -size * (s * along + c * across)
     own = view(links, ROOM * REAR_FRAME, ROOM * (REAR_FRAME + 1))
     up = params[P.rear_height]

@@ -34,6 +34,7 @@ class Instant:
     """A car in a bend, and what an error of one of its states or parameters does."""
 
     def __init__(self, inputs: list[float]):
+        assert len(inputs) == len(MACHINE.inputs)  # a kernel would read on behind them
         _, self.params = load_machine(CAR)
         self.own, self.inputs, self.work = observed(MACHINE, self.params), np.array(inputs), np.zeros(MACHINE.work_size)
         self.state = np.zeros(N)
@@ -60,8 +61,8 @@ class Instant:
 @pytest.mark.parametrize(
     "inputs",
     [
-        [0.0, 0.0, 0.0, 0.0, 0.0, np.nan, 0.06, 20.2],  # speed and road-wheel angle as measured
-        [0.9, 0.0, 0.0, 0.4, 0.0, np.nan, np.nan, np.nan],  # driven
+        [0.0, 0.0, 0.0, 0.0, 0.0, np.nan, 0.06, 20.2, np.nan],  # speed and road-wheel angle as measured
+        [0.9, 0.0, 0.0, 0.4, 0.0, np.nan, np.nan, np.nan, np.nan],  # driven
     ],
 )
 def test_slopes_of_step_and_sensors_are_those_of_differences(inputs: list[float]) -> None:
