@@ -1,11 +1,13 @@
 """Surfaces of bodies, and pairs of them that may strike each other (what happens then is in impact_kernel.py).
 
 A surface is fixed in a body, in the ground, or sits on a point: a sphere (radius 0: a point), a capsule, a box, a
-plane, a round hole. Which pairs there are says `PAIRS`; a box or a capsule against a plane is its corners or ends.
+plane, a round hole. Which pairs there are says `PAIRS`; a box or a capsule against a plane is its corners or ends, a
+capsule against a box its ends against the box and itself against the box's edges (in the plane, its corners). Two boxes
+meet with rounded edges: corners of each against the other, and edges against edges.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -31,12 +33,14 @@ from tandem.multibody.natural.linear import Linear
 from tandem.multibody.portable import norm
 
 SLOW = 0.01  # m/s
+ROUND = 0.02  # of a box's smallest half size: its edges, where it meets a box
 TOUCH = 1e-8  # of the size of the mechanism: how near two surfaces are that touch
 MOST_LOGGED = 2_000  # of a call of `run`
 PAIRS = {
     ("sphere", "plane"): k.BALL_PLANE, ("capsule", "plane"): k.BALL_PLANE, ("box", "plane"): k.BALL_PLANE,
     ("sphere", "sphere"): k.BALL_BALL, ("sphere", "capsule"): k.BALL_CAPSULE, ("sphere", "box"): k.BALL_BOX,
-    ("capsule", "capsule"): k.CAPSULE_CAPSULE, ("sphere", "hole"): k.BALL_HOLE,
+    ("capsule", "capsule"): k.CAPSULE_CAPSULE, ("sphere", "hole"): k.BALL_HOLE, ("capsule", "box"): k.BALL_BOX,
+    ("box", "box"): k.BALL_BOX,
 }  # fmt: skip
 
 
@@ -140,13 +144,63 @@ def impact(
 
 def _balls(one: Surface, other: str, dimension: int) -> Iterator[tuple[float, float, float]]:
     """Where the balls of a surface are in its frame."""
-    if other == "plane" and one.kind == "box":
+    if other in ("plane", "capsule") and one.kind == "box":
         signs = product((-1.0, 1.0), repeat=dimension)
         yield from (tuple(s * h for s, h in zip((*sign, 0.0), one.size, strict=False)) for sign in signs)  # type: ignore[misc]
-    elif other == "plane" and one.kind == "capsule":
+    elif other in ("plane", "box") and one.kind == "capsule":
         yield from ((sign * one.size[0], 0.0, 0.0) for sign in (-1.0, 1.0))
     else:
         yield (one.size[0], 0.0, 0.0)
+
+
+def _edges(one: Surface) -> list[Surface]:
+    """Of a box in space, as capsules."""
+    origin, *axes = one.frame
+    out = []
+    for along, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
+        for a, b in product((-1.0, 1.0), repeat=2):
+            middle = origin + axes[i] * (a * one.size[i]) + axes[j] * (b * one.size[j])
+            size = (one.size[along], 0.0, 0.0)
+            out.append(Surface(one.name, "capsule", (middle, axes[along], axes[i], axes[j]), size, one.radius))
+    return out
+
+
+def _rounded(one: Surface, dimension: int) -> Surface:
+    """A box that is less by the radius of its edges."""
+    radius = ROUND * min(one.size[:dimension])
+    size = tuple(half - radius for half in one.size[:dimension]) + one.size[dimension:]
+    return replace(one, size=size, radius=radius)
+
+
+# kind, first and second surface, where the ball of the first is (or half its length)
+_Contact = tuple[int, Surface, Surface, tuple[float, float, float]]
+
+
+def _contacts(one: Impact, dimension: int) -> Iterator[_Contact]:
+    first, second = one.first, one.second
+    if first.kind == second.kind == "box":
+        yield from _of_boxes(_rounded(first, dimension), _rounded(second, dimension), dimension)
+        return
+    for offset in _balls(first, second.kind, dimension):
+        yield PAIRS[first.kind, second.kind], first, second, offset
+    if (first.kind, second.kind) == ("capsule", "box"):
+        if dimension == 2:
+            for offset in _balls(second, first.kind, dimension):
+                yield k.BALL_CAPSULE, second, first, offset
+        else:
+            for edge in _edges(second):
+                yield k.CAPSULE_CAPSULE, first, edge, (first.size[0], 0.0, 0.0)
+
+
+def _of_boxes(first: Surface, second: Surface, dimension: int) -> Iterator[_Contact]:
+    both = first.radius + second.radius
+    for one, other in ((first, second), (second, first)):
+        ball = replace(one, radius=both)
+        for offset in _balls(ball, "plane", dimension):
+            yield k.BALL_BOX, ball, other, offset
+    if dimension == 3:
+        for edge, other in product(_edges(first), _edges(second)):
+            yield k.CAPSULE_CAPSULE, edge, other, (edge.size[0], 0.0, 0.0)
 
 
 class Meeting:
@@ -155,16 +209,20 @@ class Meeting:
     def __init__(self, system: Any) -> None:
         m = system.mechanism
         self.names: list[str] = []  # of every contact
-        order = {name: number for number, name in enumerate(m.surfaces)}
+        surfaces = list(m.surfaces.values())
+        order = {id(surface): number for number, surface in enumerate(surfaces)}
         contacts: list[int] = []
         figures: list[float] = []
         for one in m.impacts.values():
-            first, second = one.first, one.second
-            for offset in _balls(first, second.kind, m.dimension):
-                contacts += [PAIRS[first.kind, second.kind], order[first.name], order[second.name]]
+            for kind, first, second, offset in _contacts(one, m.dimension):
+                for each in (first, second):  # edges, and rounded boxes
+                    if id(each) not in order:
+                        order[id(each)] = len(surfaces)
+                        surfaces.append(each)
+                contacts += [kind, order[id(first)], order[id(second)]]
                 figures += [*offset, first.radius, *second.size, second.radius, one.restitution, one.friction, one.slow]
                 self.names.append(one.name)
-        shapes = _forms(m)
+        shapes = _forms(surfaces, m.dimension)
         touch = TOUCH * (m.span or 1.0)
         self.log, self.counts = np.zeros(k.EVENT * MOST_LOGGED), np.zeros(k.COUNTS)
         room = np.zeros(k.room_size(system.n, system.m, system.state_size, len(self.names)))
@@ -184,10 +242,10 @@ class Meeting:
         return self.log.reshape(-1, k.EVENT)[: int(self.counts[k.C_LOGGED])].copy()
 
 
-def _forms(m: Equations) -> tuple[np.ndarray, ...]:
+def _forms(surfaces: list[Surface], dimension: int) -> tuple[np.ndarray, ...]:
     """Origin and axes of all surfaces, three numbers each: in the plane the third is 0 but of the third axis."""
     ptr, col, coef, const = [0], list[int](), list[float](), list[float]()
-    for surface in m.surfaces.values():
+    for surface in surfaces:
         for a in range(4):
             form = surface.frame[a] if a < len(surface.frame) else None
             for c in range(3):
@@ -198,6 +256,6 @@ def _forms(m: Equations) -> tuple[np.ndarray, ...]:
                             coef.append(float(values[c]))
                     const.append(float(form.const[c]))
                 else:
-                    const.append(1.0 if len(surface.frame) > 1 and m.dimension == 2 and (a, c) == (3, 2) else 0.0)
+                    const.append(1.0 if len(surface.frame) > 1 and dimension == 2 and (a, c) == (3, 2) else 0.0)
                 ptr.append(len(col))
     return np.array(ptr, np.int32), np.array(col, np.int32), np.array(coef), np.array(const)
