@@ -162,6 +162,8 @@ _ESTIMATION = (
             "estimation.look_ahead:replay", 0.5),
     Promise("identify-buggy", "Exact sensitivities identify the buggy in half of the time differences take.",
             "estimation.identify:of_the_buggy", 3, needs=("package scipy",), quick={"rounds": 1}),
+    Promise("identify-mechanism", "Masses and springs of a linkage are found from where it went, by exact derivatives.",
+            "estimation.identify_mechanism:identify_mechanism", 2, quick={"repetitions": 2}, drill={}),
     Promise("mechanism-observers", "Filters of a four-bar and a five-bar with IMUs err as one written apart, and are "
             "honest.", "estimation.mechanism_observers:mechanism_observers", 2, quick={"runs": 1, "seconds": 0.5}),
     Promise("identify", "Identified parameters are within the intervals that are stated.",

@@ -172,6 +172,16 @@ class Tangent:
 
 
 @dataclass(frozen=True)
+class ShapeSlopes:
+    """Derivatives by parameters that shape it: these are in its tables, and no argument of its step."""
+
+    names: Callable[[], tuple[str, ...]]  # by which; asked once, for it takes a while
+    # of its parameters, by at most eight places of them: the machine whose Tangent has these derivatives, in that
+    # order, and those of its first state, a row a state
+    make: Callable[[Floats, Sequence[int]], tuple["Machine", Floats]]
+
+
+@dataclass(frozen=True)
 class Rates:
     """How fast its states change: for those who integrate themselves (docs/fmu.md)."""
 

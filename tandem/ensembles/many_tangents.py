@@ -10,7 +10,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.bounds import within
-from sim_service.contract.machine import TABLES, TANGENT, Machine, Tangent
+from sim_service.contract.machine import TABLES, TANGENT, Machine, ShapeSlopes, Tangent
 from sync.compile.array_types import MATRIX, VECTOR, WORDS
 from sync.compile.build import ensure_for
 from sync.compile.jit import kernel
@@ -58,13 +58,19 @@ def tangents(
 
     `which`: at most eight places of parameters. `logged` as in `run_steps`.
     """
-    own = machine.of(Tangent)
-    assert own is not None and len(which) <= LANES
-    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    shape = machine.of(ShapeSlopes)
+    assert len(which) <= LANES
     by_params = np.zeros((len(params), LANES))
     by_params[which, np.arange(len(which))] = 1.0
+    if shape is not None:
+        machine, by_state = shape.make(params, which)
+        by_work = np.zeros((machine.work_size, LANES))
+    own = machine.of(Tangent)
+    assert own is not None
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
-    by_state, by_work = _start_slopes(machine, params, which, state, work)
+    if shape is None:
+        by_state, by_work = _start_slopes(machine, params, which, state, work)
     inputs, by_inputs = np.zeros(len(machine.inputs)), np.zeros(LANES * len(machine.inputs))
     log, slopes = np.zeros((len(rows), len(logged))), np.zeros((len(rows), LANES * len(logged)))
     ensure_for(own.module)

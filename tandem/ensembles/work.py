@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Floats, Machine, Tangent
+from sim_service.contract.machine import Floats, Machine, ShapeSlopes, Tangent
 from sim_service.many_steps import for_many_steps
 from sim_service.registry import MachineFiles, make_machine
 from sync.errors import TandemError
@@ -76,8 +76,12 @@ class Worker:
     def exact(self) -> list[int]:
         """Which of the values have derivatives of a run that come from the steps themselves: the live ones, of a
         machine that has them."""
-        alone = self.machine.stepping.one_at_a_time
-        if alone or self.machine.of(Tangent) is None or not hasattr(self.manoeuvre, "slopes"):
+        if self.machine.stepping.one_at_a_time or not hasattr(self.manoeuvre, "slopes"):
+            return []
+        if (shape := self.machine.of(ShapeSlopes)) is not None:
+            by_shape = shape.names()
+            return [k for k, name in enumerate(self.job.names) if name in by_shape]
+        if self.machine.of(Tangent) is None:
             return []
         return [k for k, (_, live) in enumerate(self._places) if live]
 

@@ -1,5 +1,8 @@
 """From a mechanism's file to a machine: at its start, with what is shown of it, and perhaps with motors."""
 
+import functools
+import json
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +14,8 @@ from sync.config.toml import Section, check
 from sync.errors import ConfigError
 from tandem.machines.mechanism.control import PARAMETERS, motors, under_control
 from tandem.machines.mechanism.described import OfMechanism
+from tandem.machines.mechanism.named import Named, parameters_of, with_values
+from tandem.machines.mechanism.shape_slopes import Shared, shape_slopes
 from tandem.multibody.description.mechanism_file import Described, describe
 from tandem.multibody.natural.api import (
     AssemblyError,
@@ -24,6 +29,7 @@ from tandem.multibody.natural.api import (
 from tandem.multibody.natural.drawn import scene_of
 from tandem.multibody.natural.laws import follow_law
 from tandem.multibody.natural.tables import EXTERNAL, VALUE
+from tandem.multibody.relative.build import build_like, structure_of
 from tandem.multibody.relative.kinematics import tree_pose, value
 from tandem.multibody.relative.machine import Equation
 from tandem.multibody.relative.run import METHODS, Runner
@@ -35,6 +41,7 @@ class MechanismMachine(Section):
     mechanism: str
     control: Literal["computed_torque"] | None = None
     parameters: dict[str, float] = {}
+    named: dict[str, Named] = {}
 
 
 def build(
@@ -42,10 +49,22 @@ def build(
 ) -> tuple[Machine, np.ndarray]:
     """From the contents of the machine's file and of the mechanism's."""
     settings = check(MechanismMachine, data, where)
-    if settings.control is None:
-        params = checked("mechanism", (), settings.parameters, changed, where)
+    own = () if settings.control is None else PARAMETERS
+    named = parameters_of(settings.named, content, where, path)
+    given = {p.name: p.value for p in named} | settings.parameters
+    params = checked("mechanism", (*own, *named), given, changed, where)
+    begun_with, content = content, with_values(content, settings.named, params[len(own) :], path)
+    if settings.control is None and not named:
         return shown(*equation(content, path)), params
-    params = checked("mechanism", PARAMETERS, settings.parameters, changed, where)
+    if settings.control is None:
+        shared = _shared(json.dumps(begun_with), path)
+        one, natural, machine = equation(content, path, shared)
+
+        def other(values: np.ndarray) -> Equation:
+            return equation(with_values(content, settings.named, values, path), path, shared)[0]
+
+        machine = replace(shown(one, natural, machine), parameters=named)
+        return shape_slopes(machine, one, other, shared), params
     plant, driven, drives = motors(content, path)
     one, _, inverse = equation(driven, path)
     if free := [one.tree.velocities[k] for k in one.system.generated.independent]:
@@ -59,17 +78,30 @@ def build(
             f"{path}: joints.{tied[0]}: drives no joint of the tree that the bodies make, so that what it takes is not"
             f" known here; let the bodies of {drives[tied[0]][0]} share a point, an axis or three vectors"
         )
-    return under_control(shown(*equation(plant, path)), inverse, drives), params
+    controlled = under_control(shown(*equation(plant, path)), inverse, drives)
+    return replace(controlled, parameters=(*controlled.parameters, *named)), params
 
 
-def equation(content: dict[str, Any], path: str) -> tuple[Equation, State, Machine]:
-    """Of a mechanism's file, at its start."""
+@functools.lru_cache(maxsize=4)
+def _shared(content: str, path: str) -> Shared:
+    """Of a file as it is: its code is taken for others that differ in numbers alone, of which nothing is stored."""
+    first = equation(json.loads(content), path)[0]
+    return Shared(first, structure_of(first.mechanism))
+
+
+def equation(content: dict[str, Any], path: str, like: Shared | None = None) -> tuple[Equation, State, Machine]:
+    """Of a mechanism's file, at its start; with the code of another, if that serves."""
     described = describe(content, path)
     chosen = described.file.run
     scheme = chosen.scheme if chosen.formulation == "relative" else "rodas4"
     try:
         state = begun(described)
-        runner = Runner(state, scheme)
+        built = None
+        if like is not None:
+            first = like.first.system
+            made = build_like(described.mechanism, like.structure, first.generated)
+            built = None if made is None else (made, first.code)
+        runner = Runner(state, scheme, built)
     except (MechanismError, AssemblyError) as error:
         raise ConfigError(f"{path}: in relative coordinates: {error}") from None
     one = Equation(runner.system, described.mechanism, runner.state.copy())

@@ -343,14 +343,14 @@ class Graph:
         if what == "max":
             return self.select(a, b, db, da)
         if what in FUSED:
-            raise ValueError("operations are fused last: take tangents before")
+            product, dc = da * b + a * db, d[args[2]]
+            return product + dc if what == "multiply_add" else product - dc if what == FUSED[1] else dc - product
         return self.select(a, b, d[args[2]], d[args[3]])
 
     def fused(self, outputs: Sequence[Expr]) -> tuple["Graph", list[Expr]]:
         """The outputs with products that are only added or subtracted fused into that: one rounding, one instruction.
 
-        What is fused is decided here, once, and not by a compiler: the bits are the same wherever it is computed. A
-        fused operation has no tangent.
+        What is fused is decided here, once, and not by a compiler: the bits are the same wherever it is computed.
         """
         order = self.needed(outputs)
         uses: dict[int, int] = {}

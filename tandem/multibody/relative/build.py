@@ -85,18 +85,24 @@ def _make(
     return made, code
 
 
-def build_like(mechanism: Equations, of: Equations, made: Generated) -> Generated | None:
-    """What `build` made of `of`, with the numbers of a mechanism that has the same functions; None where it has others.
-    Nothing is compiled, read or stored: for numbers that change while a machine runs."""
-    one, first = (Writer(each, make_tree(each, ()), None) for each in (mechanism, of))
+def build_like(mechanism: Equations, structure: str, made: Generated) -> Generated | None:
+    """What `build` made of a mechanism of that structure, with the numbers of one that has the same functions; None
+    where it has others. Nothing is compiled, read or stored: for numbers that change while a machine runs."""
+    one = Writer(mechanism, make_tree(mechanism, ()), None)
     one.write_places()
-    first.write_places()
     names = tuple(one.links.p.names)
-    if one.structure() != first.structure() or made.parameter_names != names:
+    if made.parameter_names != names or one.structure() != structure:
         return None
     numbers = one.tree, one.at, tuple(one.ports), names, np.array(one.links.p.values)
     same = {name: getattr(made, name) for name in _STRUCTURE}
     return _restored(one.m, dict(zip(_NUMBERS, numbers, strict=True)) | same)
+
+
+def structure_of(mechanism: Equations) -> str:
+    """What its functions depend on."""
+    one = Writer(mechanism, make_tree(mechanism, ()), None)
+    one.write_places()
+    return one.structure()
 
 
 def _with_code_of(folder: Path, alike: str, one: Writer) -> tuple[Generated, Compiled] | None:

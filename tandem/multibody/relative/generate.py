@@ -455,6 +455,24 @@ def generate(
     return write_functions(one)
 
 
+def slopes_by_prepared(made: Generated) -> tuple[Function, frozenset[int]]:
+    """How accelerations change with what is prepared of parameters, along a direction `dd`, where nothing moves; and
+    the places in d by which loops are closed and coordinates of the builder found, which move something."""
+    by_name = {f.name: f for f in made.functions}
+    motion = by_name["motion"]
+    g = motion.graph
+    seeds = {g.input("d", k): g.input("dd", k) for k in range(made.prepared)}
+    found = g.tangents(list(motion.outputs["acceleration"]), seeds)
+    moving: set[int] = set()
+    for name in ("close", "places"):
+        exprs = [e for array in by_name[name].outputs.values() for e in array]
+        for id in by_name[name].graph.needed(exprs):
+            what, *args = by_name[name].graph.nodes[id]
+            if what == INPUT and args[0] == "d":
+                moving.add(args[1])
+    return Function("by_prepared", g, ("x", "ref", "w", "u", "d", "dd"), ({"slopes": found},)), frozenset(moving)
+
+
 @dataclass(frozen=True)
 class _Motion:
     """Forward dynamics: what moves, what drives take, and the factors of the reduced mass."""

@@ -129,7 +129,7 @@ class Equation:
         head[[H.TREE, H.ROOM, H.SCRATCH, H.PLACED, H.JACOBIAN, H.SLOPES]] = room[:6]
         first = int(system.ints[2 * P.ADDRESS])
         last = int(head[H.VALUES])
-        state, code = self._first_state(), system.code
+        state, code = self.first_state(), system.code
 
         def initial(into: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
             work[:] = 0.0
@@ -152,7 +152,7 @@ class Equation:
     def _terms(self, columns: dict[int, float], inputs: dict[int, float]) -> list[tuple[int, float]]:
         return [*columns.items(), *((len(self.tree.columns) + j, f) for j, f in inputs.items())]
 
-    def _first_state(self) -> np.ndarray:
+    def first_state(self) -> np.ndarray:
         system, made, s = self.system, self.system.generated, self.start
         x, ref, w = (system.part(which, s) for which in (P.X, P.REF, P.W))
         quaternions = [ref[4 * b : 4 * b + 4] for b, _ in self.balls]

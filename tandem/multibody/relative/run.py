@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tandem.multibody.code.llvm import Compiled
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.errors import DivergedError, MechanismError, NotConverged
 from tandem.multibody.natural.problems import CHECKED, accelerations, freedoms
@@ -138,10 +139,11 @@ def check_movable(state: State) -> None:
 class Runner:
     """A natural state's mechanism in relative coordinates, at that state."""
 
-    def __init__(self, state: State, method: str = "rodas4") -> None:
+    def __init__(self, state: State, method: str = "rodas4", built: tuple[Generated, Compiled] | None = None) -> None:
+        """`built`: its functions, where they are there already (build.py)."""
         self.method = method
         check_movable(state)
-        self._systems = [make_system(state.system.mechanism)]
+        self._systems = [make_system(state.system.mechanism, built)]
         self._tried = [0.0]  # of every system the change of its determinants at which no better one was found
         self.restart(state)
 

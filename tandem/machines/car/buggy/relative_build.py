@@ -42,7 +42,7 @@ from tandem.multibody.natural.system import System
 from tandem.multibody.natural.tables import FORCE
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.relative import integrators, ode
-from tandem.multibody.relative.build import build, build_like
+from tandem.multibody.relative.build import build, build_like, structure_of
 from tandem.multibody.relative.generate import Generated
 from tandem.multibody.relative.system import P as Own
 
@@ -111,7 +111,7 @@ def _reshape(
     def make(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = other(params)
         try:
-            generated = build_like(found.car.mechanism, built.car.mechanism, made)
+            generated = build_like(found.car.mechanism, structure_of(built.car.mechanism), made)
         except MechanismError as error:
             raise ConfigError(f'{path}: formulation = "relative": {error}') from None
         if generated is not None:
