@@ -286,13 +286,28 @@ def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
     q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
     time, phi = part(ints, state, P.TIME), part(ints, work, P.PHI)
     scale = part(ints, reals, P.PHI_SCALE)
-    look_within(ints, reals, state, work, q, qd)
-    look_at_slips(ints, reals, state, work, qd, beta * h / gamma)
-    iterations = factored = 0
-    last = contraction = 0.0
+    iterations, factored = -1, 0
+    size = last = contraction = 0.0
     damp = 1.0
     done, again = False, True
-    while iterations < cap and not done:
+    while True:  # looked at in one place, for the code of that is long
+        look_within(ints, reals, state, work, q, qd)
+        look_at_slips(ints, reals, state, work, qd, beta * h / gamma)
+        if iterations >= 0:
+            done = size <= setting[TOLERANCE] and largest_scaled(phi, scale) <= setting[TOLERANCE_PHI]
+            if iterations > 0 and last > 0.0:
+                contraction = max(contraction, size / last)
+                if damped:
+                    # of a correction of which a share was made, 1 - share is left where the equations are linear
+                    if size > (1.0 - 0.5 * damp) * last:
+                        damp = max(0.5 * damp, LEAST_DAMPING)
+                    else:
+                        damp = 1.0 if size < 0.1 * last else min(1.25 * damp, 1.0)
+            again = not done and iterations > 0 and (damped or size > setting[REFACTOR] * last)
+            last = size
+        iterations += 1
+        if done or iterations >= cap:
+            break
         forces(ints, reals, state, work, hook, time[0], h)
         jacobian(ints, reals, work)
         if again:
@@ -300,20 +315,6 @@ def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
             factorise(ints, reals, work)
             factored += 1
         size = correct(ints, reals, state, work, beta, gamma, share, h, damp)
-        look_within(ints, reals, state, work, q, qd)
-        look_at_slips(ints, reals, state, work, qd, beta * h / gamma)
-        done = size <= setting[TOLERANCE] and largest_scaled(phi, scale) <= setting[TOLERANCE_PHI]
-        if iterations > 0 and last > 0.0:
-            contraction = max(contraction, size / last)
-            if damped:
-                # of a correction of which a share was made, 1 - share is left where the equations are linear
-                if size > (1.0 - 0.5 * damp) * last:
-                    damp = max(0.5 * damp, LEAST_DAMPING)
-                else:
-                    damp = 1.0 if size < 0.1 * last else min(1.25 * damp, 1.0)
-        again = not done and iterations > 0 and (damped or size > setting[REFACTOR] * last)
-        last = size
-        iterations += 1
     out[ITERATIONS] += iterations
     out[FACTORISATIONS] += factored
     out[CONTRACTION], out[CORRECTION] = contraction, last
