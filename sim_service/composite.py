@@ -31,6 +31,7 @@ from sim_service.contract.machine import (
     Quantity,
     Rates,
     Reshape,
+    ShapeSlopes,
     Shown,
     Stepping,
     Tables,
@@ -48,7 +49,7 @@ from sync.compile.jit import kernel
 # in front of a composite's integers: how much of each vector belongs to the machine inside, where its part begins
 Head = places("Head", ("STATES", "INPUTS", "PARAMETERS", "OUTPUTS", "WORK_AT", "WORK", "INTS_AT", "FLOATS_AT"))
 OWN_INTS = len(Head)  # where the composite's own integers begin
-OF_ITS_STEP = (Tangent, Rates, DeviceCode)
+OF_ITS_STEP = (ShapeSlopes, Tangent, Rates, DeviceCode)
 
 
 def _no_more(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:

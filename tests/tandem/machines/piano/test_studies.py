@@ -5,12 +5,14 @@ from typer.testing import CliRunner
 
 from tandem.commands.cli import app
 from tandem.machines.piano import studies as piano
-from tandem.machines.piano.studies import study
+from tandem.machines.piano.studies import strokes, study
 from tandem.reports.html.report_page import report_page
 
 
 @pytest.mark.parametrize("part", [*piano.PARTS])
-def test_every_study_holds_and_is_shown(part: str) -> None:
+def test_every_study_holds_and_is_shown(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, some in (("MS", (8, 20, 80, 300)), ("FINGER", (12, 50, 200)), ("HZ", (2.0, 6.0, 12.0))):
+        monkeypatch.setattr(strokes, name, some)  # all of them: `tandem study piano strokes`
     results = piano.examine([part], lambda *_: None)
     assert [each.name for each in results] == [f"{part}-{name}" for name in piano.PARTS[part]]
     report = study.report(results)
