@@ -96,6 +96,8 @@ _PHYSICS = (
             "physics.haptics:limit", 2, needs=_ALONE),
     Promise("haptics-predicting", "At the limit computed for the predicting law a wall rests under the worst hand, at "
             "twice that it does not.", "physics.haptics:predicting", 1),
+    Promise("haptics-hand", "Mass, damping and stiffness of the hand are found by a force that is not felt, live.",
+            "physics.hands:hands", 2, quick={"seconds": 6.0}),
     Promise("haptics-hands-off", "A wheel that nobody holds comes to rest, up to 150 km/h.",
             "physics.haptics:hands_off", 1.3, needs=_ALONE),
     Promise("haptics-port", "The car's port model at 5 kHz is the car at 1 ms.",

@@ -89,6 +89,7 @@ class HapticAxis(Actuator):
 
     def __init__(self, config: Config, settings: Axis, channel: str, force_sensor: str = "", per_count: float = 1.0):
         self.settings, self.channel, self.effort = settings, channel, settings.effort
+        self._began = self._gripped = 0  # how many grips have been taken
         self.queue = haptic_plant.new_queue()
         self.plant = np.zeros(haptic_plant.PLANT_WORDS, np.int64)
         self.x = np.zeros(haptic_plant.STATES)
@@ -114,8 +115,22 @@ class HapticAxis(Actuator):
         """The effort loop hands over itself."""
 
     def start(self, now: int, began: int) -> None:
+        self._began, self._gripped = began, 0
+        self._grip(self.settings)
         self.queue[:] = 0.0
         haptic_plant.begin_plant(self.plant, self.x, self.settings, now, began)
+
+    def grip_at(self, now: int) -> None:
+        """The hand's grip of that instant, for what is sampled from here on."""
+        hand = self.settings.hand
+        grips = [] if hand is None else hand.grips
+        while self._gripped < len(grips) and now >= self._began + round(1e9 * grips[self._gripped][0]):
+            assert hand is not None
+            self._grip(self.settings.model_copy(update={"hand": hand.gripped(grips[self._gripped][1])}))
+            self._gripped += 1
+
+    def _grip(self, settings: Axis) -> None:
+        self.data[4][:], self.data[5][:] = haptic_plant.matrices(settings), haptic_plant.numbers(settings)
 
 
 class HapticDevice(Device):
@@ -153,6 +168,8 @@ class HapticDevice(Device):
         now = wait_for_due(self._state, self._clock, wait_ns)
         if now is None:
             return 0, 0
+        for axis in self.parts:
+            axis.grip_at(now)
         count, lost = _make_scans(scans, t_ns, now, self._state, self._channels, self._sensors, *self._first.data)
         for axis in self._further:
             _sample_axis(scans, t_ns, count, *axis.data)

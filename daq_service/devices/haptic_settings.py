@@ -56,6 +56,8 @@ class Hand(Section):
     bias: float = Field(0.0, ge=-1e5, le=1e5)  # N, a constant force
     motion: Motion = Motion()  # where it wants to be
     rigid: bool = False  # it is where it wants to be, whatever the force
+    # [s, factor]: from then on mass, damping and stiffness are so many times what they are here: a grip that changes
+    grips: Annotated[list[Point], Field(max_length=1000)] = []
     pushes: Literal[-1, 0, 1] = 0  # a finger that may leave the device: it only pushes, that way; 0: fixed to it
 
     @model_validator(mode="after")
@@ -63,6 +65,22 @@ class Hand(Section):
         if self.pushes and (self.rigid or not self.mass):
             raise ValueError("pushes: a hand that may leave the device has mass and is not rigid")
         return self
+
+    @model_validator(mode="after")
+    def _grips(self) -> "Hand":
+        if self.grips and self.rigid:
+            raise ValueError("grips: a rigid hand has none")
+        if any(not b > a for (a, _), (b, _) in itertools.pairwise(self.grips)):
+            raise ValueError("grips: times must rise")
+        if not all(0.0 <= t <= 1e5 and 0.0 <= factor <= 1e3 for t, factor in self.grips):
+            raise ValueError("grips: must be within 1e5 s and a thousandfold")
+        if self.pushes and any(factor == 0.0 for _, factor in self.grips):
+            raise ValueError("grips: a hand that may leave the device has mass at any time")
+        return self
+
+    def gripped(self, factor: float) -> "Hand":
+        values = {name: factor * getattr(self, name) for name in ("mass", "damping", "stiffness")}
+        return self.model_copy(update=values)
 
 
 class Axis(Section):

@@ -17,7 +17,10 @@ WALL = CONFIGS / "wall.toml"
 
 def study_wall(
     what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="limits: how stiff by the standard law; laws: by each of them.")
+        str,
+        typer.Argument(
+            metavar="WHAT", help="limits: how stiff by the standard law; laws: by each of them; hand: who held it."
+        ),
     ] = "limits",
     config: WallConfig = WALL,
     overrides: Overrides = None,
@@ -25,6 +28,9 @@ def study_wall(
     decay: Annotated[
         Path | None,
         typer.Option(help="A run in which nobody held the device: its own damping, by the decay of its speed."),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Of `hand`: a run with `sim.parameters.probe`. Default: the newest of `runs`.")
     ] = None,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
@@ -34,11 +40,17 @@ def study_wall(
     Over stiffness, damping, sample time, delay and finger: Colgate's bound, the first-order rule, the eigenvalues of
     device and finger with hold and delay, and the onset found by simulation; the energy that a held force gives out.
     `laws` has the onset by law over sample time, delay, encoder and a hand that is another, and the source's figures.
+    `hand` has mass, damping and stiffness of the hand of a recorded run, with intervals.
     """
 
     with errors():
-        if what not in ("limits", "laws"):
-            raise ConfigError(f"study wall {what}: must be one of limits, laws")
+        if what not in ("limits", "laws", "hand"):
+            raise ConfigError(f"study wall {what}: must be one of limits, laws, hand")
+        if what == "hand":
+            with compiled("study", "tandem.machines.wall.studies.hand"):
+                from tandem.machines.wall.studies import hand
+            give(hand.report(hand.examine(run or runs)), as_json, run_folder(runs, "study_wall"))
+            return
         with compiled("study", "tandem.machines.wall.studies.limits", "tandem.machines.wall.machine"):
             from tandem.machines.wall.studies import laws, limits
         own = limits.damping_of_decay(decay) if decay is not None else None

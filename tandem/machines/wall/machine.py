@@ -24,7 +24,7 @@ from sim_service.contract.machine import STEP, Efforts, Machine, Parameter, Quan
 from sim_service.contract.scene import Bar, Camera, Point, Scene, box
 from sync.compile.jit import kernel
 from sync.signals.linear_flow import too_stiff
-from tandem.machines.wall import bodies, laws
+from tandem.machines.wall import bodies, hand, laws
 
 IMPEDANCE_CONTROL, IMPEDANCE_DISPLAY, INVERSE_DYNAMICS, ADMITTANCE = range(4)
 WALL, SPRUNG_MASS, BALL = range(3)
@@ -45,6 +45,7 @@ STATES = (
     Quantity("contact", "1", "1 while the body touches"),
     Quantity("servo", "m s", "integral of the servo's error"),
     *(Quantity(name, unit, text) for name, unit, text in laws.MEMORY),
+    *(Quantity(f"probe_{place.name.lower()}", "1", "of what finds the hand") for place in hand.MEMORY),
     Quantity("hold_leak", "J", "given out because forces are held"),
     Quantity("crossing_leak", "J", "given out because the surface was crossed between samples"),
     Quantity("events", "1", "contacts made and broken"),
@@ -64,6 +65,13 @@ OUTPUTS = (
     Quantity("contacts_exceeded", "1", "steps with too many of them"),
     Quantity("too_stiff", "1", "steps without a force, for what is set is too stiff for the step"),
     Quantity("port", "m", "position of the port"),
+    Quantity("probe_force", "N", "of the force, the part that finds the hand"),
+    Quantity("hand_mass", "kg", "found, less `device_mass`; 0 before it is"),
+    Quantity("hand_damping", "N s/m", "found, less `device_damping`"),
+    Quantity("hand_stiffness", "N/m", "found"),
+    Quantity("hand_mass_sigma", "kg", "its standard deviation"),
+    Quantity("hand_damping_sigma", "N s/m", "its standard deviation"),
+    Quantity("hand_stiffness_sigma", "N/m", "its standard deviation"),
 )
 PARAMETERS = (
     Parameter("display", "1", 0.0, 0.0, 3.0, "0 impedance control, 1 with coupler, 2 inverse dynamics, 3 admittance"),
@@ -103,12 +111,14 @@ PARAMETERS = (
     Parameter("device_mass", "kg", 0.0, 0.0, 1e3, "of the device alone, stated: 0 is not known", live=False),
     Parameter("hand_uncertainty", "1", 0.3, 0.0, 0.9, "share by which the hand may differ from `port_`", live=False),
     Parameter("delay", "s", 0.0, 0.0, 0.1, "from sample to force, over which the predicting law predicts", live=False),
+    Parameter("probe", "N", 0.0, 0.0, 1.0, "amplitude of each of six sines that find the hand; 0: none"),
     Parameter("trust", "1", 0.5, 0.01, 1.0, "of the predicting law in a new position, against its estimate"),
 )
 S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field
 _ROOM = len(OUTPUTS)  # of the work
 _MEMORY = int(S[laws.MEMORY[0][0]])
+_PROBE = int(S["probe_time"])
 _DROP = 0.01  # m above port and wall, from which a ball begins to fall
 
 
@@ -150,6 +160,28 @@ def _pieces(display, law, crossing, stiffness, damping, v, hand_force, params, h
         return 2.0 * h * max(1.0 + by / params[P.port_mass], stiffness + abs(damping))  # they look two steps ahead
     by = stiffness + params[P.coupler_stiffness] + (abs(damping) + params[P.coupler_damping]) * (1.0 + abs(v))
     return h * (1.0 + abs(v) + params[P.gravity] + (2.0 * by + abs(hand_force)) / params[P.mass])
+
+
+@kernel()
+def find_hand(state, params, work, force, position, h):
+    """The force that finds it; what is found goes into the outputs."""
+    memory, amplitude = state[_PROBE : _PROBE + hand.SIZE], params[P.probe]
+    found = work[W.hand_mass : W.hand_mass + hand.FOUND]
+    work[W.probe_force] = 0.0
+    if amplitude <= 0.0:
+        for i in range(hand.SIZE):
+            memory[i] = 0.0
+        for i in range(hand.FOUND):
+            found[i] = 0.0
+        return 0.0
+    own = hand.probe(memory[hand.MEMORY.TIME], amplitude)
+    hand.look(memory, force + own, position, h)
+    hand.find(memory, params[P.delay] + 0.5 * h, found)
+    if memory[hand.MEMORY.TIME] >= hand.SETTLED_S:
+        found[0] -= params[P.device_mass]
+        found[1] -= params[P.device_damping]
+    work[W.probe_force] = own
+    return own
 
 
 @kernel(STEP)
@@ -205,6 +237,7 @@ def step(state, inputs, params, tables, work, h):
             params[P.coupler_stiffness], params[P.coupler_damping], params[P.gravity], params[P.servo_stiffness],
             params[P.servo_damping], params[P.servo_integral], h,
         )  # fmt: skip
+    force += find_hand(state, params, work, force, inputs[I.position], h)
     laws.remember(memory, force)
     state[S.last_position], state[S.last_velocity], state[S.last_force] = inputs[I.position], v, force
     state[S.begun] = 1.0
@@ -241,6 +274,7 @@ MACHINE = Machine(
                     Tile("given out by hold", "hold_energy", "mJ", 1e3, 2),
                     Tile("and at crossings", "crossing_energy", "mJ", 1e3, 2),
                     Tile("stiffness", "stiffness_used", "N/m", 1.0, 0),
+                    Tile("hand's stiffness", "hand_stiffness", "N/m", 1.0, 0),
                 ),
                 plots=(("position", "body_position"), ("force", "speed"), ("hold_energy", "crossing_energy")),
             ),
