@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from sync.record import open_run
-from tandem.machines.wall.studies.hand import Found, examine
+from tandem.machines.wall.studies.hand import INTERVAL, Found, examine
 from verify.measure import Row, at_most, figure, holds
 from verify.real_runs import options, replayed, tandem
 
@@ -27,7 +27,6 @@ HANDS = {  # kg, N s/m, N/m, and how far they move by themselves
 }
 SHARE = {"mass": 0.05, "damping": 0.12, "stiffness": 0.06}  # of device and hand together: how far off it may be
 DEVICE = {"mass": 0.3, "damping": 2.0, "stiffness": 0.0}
-INTERVAL = 1.959963984540054
 
 
 def hand(values: tuple[float, float, float, float], grips: str = "") -> str:

@@ -7,7 +7,7 @@ what the hand does slowly. Along each sine the port is a mass with damper and sp
     (K + j w B - w^2 M) X = -F e^(-j w (delay + half a step))
 
 Least squares over all sines give mass, damping and stiffness of device and hand together; what is left over gives
-their deviations. F has the wall in it as well, so that the wall is no part of what is found.
+their deviations, beside UNKNOWN of each. F has the wall in it as well, so that the wall is no part of what is found.
 """
 
 from math import cos, exp, pi, sin, sqrt
@@ -28,6 +28,7 @@ MEMORY = places("MEMORY", (
 ))  # fmt: skip
 SIZE = len(MEMORY)
 LINES, AGAIN = 7, 7 + 4 * SINES  # where averages begin, and those of them
+UNKNOWN = 0.005  # share of each that no average makes better: a delay that varies, steps of the encoder, the hold
 FOUND = 6  # mass, damping, stiffness, and their deviations
 
 
@@ -102,4 +103,5 @@ def find(memory, late, out):
     K, M, B = (mm * ky - km * my) / det, (kk * my - km * ky) / det, by / bb
     left = max(yy - K * ky - M * my - B * by, 0.0) / (2.0 * SINES - 3.0)
     out[0], out[1], out[2] = M, B, K
-    out[3], out[4], out[5] = sqrt(left * kk / det), sqrt(left / bb), sqrt(left * mm / det)
+    m, b, k = UNKNOWN * M, UNKNOWN * B, UNKNOWN * K
+    out[3], out[4], out[5] = sqrt(left * kk / det + m * m), sqrt(left / bb + b * b), sqrt(left * mm / det + k * k)
