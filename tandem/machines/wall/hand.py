@@ -103,5 +103,6 @@ def find(memory, late, out):
     K, M, B = (mm * ky - km * my) / det, (kk * my - km * ky) / det, by / bb
     left = max(yy - K * ky - M * my - B * by, 0.0) / (2.0 * SINES - 3.0)
     out[0], out[1], out[2] = M, B, K
-    m, b, k = UNKNOWN * M, UNKNOWN * B, UNKNOWN * K
-    out[3], out[4], out[5] = sqrt(left * kk / det + m * m), sqrt(left / bb + b * b), sqrt(left * mm / det + k * k)
+    out[3] = sqrt(left * kk / det + (UNKNOWN * M) ** 2)
+    out[4] = sqrt(left / bb + (UNKNOWN * B) ** 2)
+    out[5] = sqrt(left * mm / det + (UNKNOWN * K) ** 2)
