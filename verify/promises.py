@@ -120,7 +120,7 @@ _PHYSICS = (
             "multibody.rolling:rolling", 1, quick={}),
     Promise("drag", "What falls in a fluid reaches its speed as closed forms say, in both formulations.",
             "multibody.drag:drag", 0.2, quick={}),
-    Promise("equations", "Equations of random mechanisms, written in C and Python, agree to 1e-9; the car's take 2 s.",
+    Promise("equations", "Equations of random mechanisms, in C, Python and MATLAB, agree to 1e-9; the car's take 2 s.",
             "multibody.formula_texts:random_texts", 2, quick={"mechanisms": 5}, drill={}),
     Promise("mechanisms", "Mechanisms that ship are what independent computations say, and are made again to the bit.",
             "multibody.shipped:mechanisms", 0.5, quick={"seconds": 0.5}, drill={}),

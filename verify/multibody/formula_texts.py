@@ -1,4 +1,4 @@
-"""Equations of motion as texts: random mechanisms in C and Python against each other and against natural coordinates.
+"""Equations of motion as texts: random mechanisms in C, Python and MATLAB, beside each other and natural coordinates.
 
 `in_c`, `in_python` and `in_matlab` run texts of tandem/multibody/code/languages.py as somebody would who has nothing
 but these: a compiler, an interpreter with numpy, Octave. Each gives, function by function and for each set of
@@ -26,7 +26,7 @@ from tandem.multibody.relative.formulas import QUANTITIES, formulas
 from tandem.multibody.relative.generate import Writer
 from tandem.multibody.relative.kinematics import close_loops
 from tandem.multibody.relative.spanning import make_tree
-from verify.measure import NotHere, Row, at_least, at_most, figure
+from verify.measure import NotHere, Row, at_least, at_most, figure, note
 
 COMPILER = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
 OCTAVE = next((found for name in ("octave-cli", "octave") if (found := shutil.which(name))), None)
@@ -219,7 +219,7 @@ def random_texts(
     mechanisms: Annotated[int, "random mechanisms"] = 100, seed: Annotated[int, "of the first"] = 0
 ) -> Iterator[Row]:
     """Every function of random mechanisms, at 10 states each; and how long a system of a car's size takes."""
-    apart_most = natural_most = 0.0
+    apart_most = apart_octave = natural_most = 0.0
     made, refused, loops, tried = 0, 0, 0, seed
     while made < mechanisms:
         m = random_mechanism(tried)
@@ -238,12 +238,20 @@ def random_texts(
         loops += bool(one.loops)
         with tempfile.TemporaryDirectory() as folder:
             c, python = in_c(functions, given, Path(folder)), in_python(functions, given)
+            if OCTAVE:
+                apart_octave = max(apart_octave, apart(python, in_matlab(functions, given, Path(folder))))
         apart_most = max(apart_most, apart(c, python), apart(python, by_graph(functions, given)))
+        if made % 100 == 0:
+            note(f"{made} of {mechanisms} mechanisms")
         natural_most = max(natural_most, against_natural(m, given, python))
     yield at_least("mechanisms", made, mechanisms)
     yield figure("of these with loops", loops)
     yield figure("refused besides, by a sentence", refused)
     yield at_most("C, Python and the graph apart, relative", apart_most, APART)
+    if OCTAVE:
+        yield at_most("MATLAB, by Octave, and Python apart, relative", apart_octave, APART)
+    else:
+        yield figure("MATLAB", "not tried: no Octave here")
     yield at_most("accelerations apart from natural coordinates, relative", natural_most, 1e-7)
     sources = gather(VEHICLE)
     car = assemble(sources.toml(), sources, {}).car.mechanism
