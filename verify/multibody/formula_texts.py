@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ import numpy as np
 from sim_service.registry import gather
 from tandem.machines.car.buggy.build import assemble
 from tandem.multibody.code.languages import LANGUAGES, Formula, written_in
-from tandem.multibody.natural.errors import MechanismError
+from tandem.multibody.natural.errors import IllConditioned, MechanismError
 from tandem.multibody.natural.mechanism import Mechanism
 from tandem.multibody.natural.problems import accelerations
 from tandem.multibody.relative.formulas import QUANTITIES, formulas
@@ -195,14 +196,20 @@ def states(one: Writer, random: np.random.Generator, count: int) -> list[dict[st
 
 
 def against_natural(m: Mechanism, given: Sequence[Given], found: dict[str, list[Found]]) -> float:
-    """Accelerations M \\ F of the texts, as those of natural coordinates, against the ones that these find."""
+    """Accelerations M \\ F of the texts, as those of natural coordinates, against the ones that these find; NaN where
+    these say of themselves that they are ill conditioned there."""
     one = Writer(m, make_tree(m), None)
     one.write_places()
     g, tree = one.g, one.tree
     full = one.accelerations({k: g.input("a", i) for i, k in enumerate(one.independent)})
     rates = [one.eq.rate(form) for form in tree.columns]
     seconds = [one.eq.second(form, full) for form in tree.columns]
-    system, most = m.compile(1e-3), 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IllConditioned)
+        try:
+            system, most = m.compile(1e-3), 0.0
+        except IllConditioned:
+            return np.nan  # by their own words
     mass, forces = (next(runs for name, runs in found.items() if name.endswith(end)) for end in ("_mass", "_forces"))
     for arrays, M, F in zip(given, mass, forces, strict=True):
         a = np.linalg.solve(M["M"], F["F"])
@@ -220,7 +227,7 @@ def random_texts(
 ) -> Iterator[Row]:
     """Every function of random mechanisms, at 10 states each; and how long a system of a car's size takes."""
     apart_most = apart_octave = natural_most = 0.0
-    made, refused, loops, tried = 0, 0, 0, seed
+    made, refused, loops, ill, tried = 0, 0, 0, 0, seed
     while made < mechanisms:
         m = random_mechanism(tried)
         tried += 1
@@ -243,7 +250,9 @@ def random_texts(
         apart_most = max(apart_most, apart(c, python), apart(python, by_graph(functions, given)))
         if made % 100 == 0:
             note(f"{made} of {mechanisms} mechanisms")
-        natural_most = max(natural_most, against_natural(m, given, python))
+        off = against_natural(m, given, python)
+        ill += bool(np.isnan(off))
+        natural_most = max(natural_most, 0.0 if np.isnan(off) else off)
     yield at_least("mechanisms", made, mechanisms)
     yield figure("of these with loops", loops)
     yield figure("refused besides, by a sentence", refused)
@@ -252,6 +261,7 @@ def random_texts(
         yield at_most("MATLAB, by Octave, and Python apart, relative", apart_octave, APART)
     else:
         yield figure("MATLAB", "not tried: no Octave here")
+    yield figure("of these natural coordinates call themselves ill conditioned, and are not compared", ill)
     yield at_most("accelerations apart from natural coordinates, relative", natural_most, 1e-7)
     sources = gather(VEHICLE)
     car = assemble(sources.toml(), sources, {}).car.mechanism

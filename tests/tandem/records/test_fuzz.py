@@ -23,9 +23,9 @@ def run(*command: str) -> tuple[int, str]:
 
 
 def test_no_input_crashes_hangs_or_eats_memory() -> None:
-    found = fuzzed("--inputs", "600")
+    found = fuzzed("--inputs", "1000")
     assert len(found) >= 22
-    # those that take long have a few inputs of so many: more of them, by themselves
+    # those that take long have a few inputs of a thousand: more of them, by themselves
     slow = [name for name, (accepted, refused) in found.items() if accepted + refused < 10]
     found |= fuzzed("--inputs", str(25 * len(slow)), *(word for name in slow for word in ("--target", name)))
     assert {name: counts for name, counts in found.items() if 0 in counts} == {}
