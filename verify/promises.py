@@ -256,7 +256,7 @@ _OTHERS = (
             ("roads", "Measured roads are read as they say of themselves.", 0.3, ("real data",), {}),
             ("mf4", "Files of a CAN logger are read and decoded.", 0.3, ("real data",), {}),
             ("tyres", "Rows of a tyre rig are read with their units.", 0.1, ("real data",), {}),
-            ("bmw", "Launch of an all-wheel drive car within 0.4 m/s rms, two parameters fitted; its stop beside.", 1,
+            ("bmw", "Launch and stop of an all-wheel drive car within 0.4 m/s rms, two parameters fitted.", 1,
              ("real data", "package scipy"), {}),
         )
     ),
