@@ -89,7 +89,7 @@ class HapticAxis(Actuator):
 
     def __init__(self, config: Config, settings: Axis, channel: str, force_sensor: str = "", per_count: float = 1.0):
         self.settings, self.channel, self.effort = settings, channel, settings.effort
-        self._began = self._gripped = 0  # how many grips have been taken
+        self._began, self._gripped = 0, 0  # its first instant, and how many grips have been taken
         self.queue = haptic_plant.new_queue()
         self.plant = np.zeros(haptic_plant.PLANT_WORDS, np.int64)
         self.x = np.zeros(haptic_plant.STATES)
@@ -125,12 +125,18 @@ class HapticAxis(Actuator):
         hand = self.settings.hand
         grips = [] if hand is None else hand.grips
         while self._gripped < len(grips) and now >= self._began + round(1e9 * grips[self._gripped][0]):
-            assert hand is not None
-            self._grip(self.settings.model_copy(update={"hand": hand.gripped(grips[self._gripped][1])}))
+            self._grip(gripped(self.settings, grips[self._gripped][1]))
             self._gripped += 1
 
     def _grip(self, settings: Axis) -> None:
         self.data[4][:], self.data[5][:] = haptic_plant.matrices(settings), haptic_plant.numbers(settings)
+
+
+def gripped(axis: Axis, factor: float) -> Axis:
+    """The axis with a hand of so many times the mass, damping and stiffness."""
+    assert axis.hand is not None
+    values = {name: factor * getattr(axis.hand, name) for name in ("mass", "damping", "stiffness")}
+    return axis.model_copy(update={"hand": axis.hand.model_copy(update=values)})
 
 
 class HapticDevice(Device):
@@ -300,7 +306,9 @@ def open_here(config: Config, settings: Settings, file: Path, host: Host) -> Hap
                 f" {', '.join(others) or 'there is none'}"
             )
     for where, axis in (("source", settings), *((f"source.axes.{name}", each) for name, each in settings.axes.items())):
-        pieces = pieces_of(haptic_plant.matrices(axis).reshape(-1, haptic_plant.STATES), config.period_ns * 1e-9)
+        held = [axis, *(gripped(axis, factor) for _, factor in (axis.hand.grips if axis.hand else ()))]
+        rates = [haptic_plant.matrices(each).reshape(-1, haptic_plant.STATES) for each in held]
+        pieces = max(pieces_of(each, config.period_ns * 1e-9) for each in rates)
         if not pieces <= MOST_PIECES:
             raise ConfigError(
                 f"{file}: {where}.mass = {axis.mass:g} with its stiffness and damping, {where}.bandwidth_hz ="

@@ -78,10 +78,6 @@ class Hand(Section):
             raise ValueError("grips: a hand that may leave the device has mass at any time")
         return self
 
-    def gripped(self, factor: float) -> "Hand":
-        values = {name: factor * getattr(self, name) for name in ("mass", "damping", "stiffness")}
-        return self.model_copy(update=values)
-
 
 class Axis(Section):
     """What moves, what measures it, what pushes it, and a hand on it."""

@@ -50,14 +50,14 @@ def build(
     """From the contents of the machine's file and of the mechanism's."""
     settings = check(MechanismMachine, data, where)
     own = () if settings.control is None else PARAMETERS
-    named = parameters_of(settings.named, content, where, path)
+    named = parameters_of(settings.named, content, where, path, [p.name for p in own])
     given = {p.name: p.value for p in named} | settings.parameters
     params = checked("mechanism", (*own, *named), given, changed, where)
     begun_with, content = content, with_values(content, settings.named, params[len(own) :], path)
     if settings.control is None and not named:
         return shown(*equation(content, path)), params
     if settings.control is None:
-        shared = _shared(json.dumps(begun_with), path)
+        shared = _shared(json.dumps(begun_with, default=str), path)  # a date is refused as it is read
         one, natural, machine = equation(content, path, shared)
 
         def other(values: np.ndarray) -> Equation:

@@ -9,8 +9,7 @@ of any machine.
 """
 
 import copy
-import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,25 @@ from sim_service.contract.machine import Parameter
 from sync.config.toml import Section
 from sync.errors import ConfigError
 
+MOST = 1e12  # of any number; it is part of messages and of other tools' files, and so not infinite
+
 
 class Named(Section):
     at: str = Field(pattern=r"^[^.]+(\.[^.]+)+$")  # keys of the mechanism's file, with dots between them
     unit: str = "1"
-    low: float = -math.inf
-    high: float = math.inf
+    low: float = Field(-MOST, ge=-MOST, le=MOST)
+    high: float = Field(MOST, ge=-MOST, le=MOST)
 
 
-def parameters_of(named: Mapping[str, Named], content: dict[str, Any], where: str, path: str) -> tuple[Parameter, ...]:
+def parameters_of(
+    named: Mapping[str, Named], content: dict[str, Any], where: str, path: str, taken: Container[str] = ()
+) -> tuple[Parameter, ...]:
     """With the values that the mechanism's file has."""
     found = []
     for name, each in named.items():
+        if not name.isidentifier() or name in taken:
+            why = "is a parameter of the control" if name in taken else "must be of letters, digits and _"
+            raise ConfigError(f"{where}: named.{name}: {why}; choose another name")
         value = at(content, each.at, f"{where}: named.{name}.at", path)
         if not each.low <= value <= each.high:
             raise ConfigError(

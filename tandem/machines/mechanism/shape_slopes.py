@@ -103,8 +103,7 @@ class _Slopes:
         d, first = np.zeros((LANES, count)), np.zeros((len(machine.states), LANES))
         for lane, place in enumerate(which):
             found = self.change(params, place)
-            if found is not None:
-                d[lane], first[:, lane] = found
+            d[lane], first[:, lane] = found or (np.nan, np.nan)  # who asks takes differences then
         n, outputs = len(system.generated.independent), len(machine.outputs)
         states = [q.name for q in machine.states]
         ints = {A.SIZES: [n, outputs, states.index("kept_time")]}

@@ -38,7 +38,7 @@ INPUTS = (
 STATES = (
     Quantity("last_position", "m", "of the port, a step before"),
     Quantity("last_velocity", "m/s", "of the port, a step before"),
-    Quantity("last_force", "N", "held until now"),
+    Quantity("last_force", "N", "held until now, without what finds the hand"),
     Quantity("begun", "1", "1 once there was a step"),
     Quantity("body", "m", "position of the virtual body"),
     Quantity("body_velocity", "m/s", "its velocity"),
@@ -169,8 +169,9 @@ def find_hand(state, params, work, force, position, h):
     found = work[W.hand_mass : W.hand_mass + hand.FOUND]
     work[W.probe_force] = 0.0
     if amplitude <= 0.0:
-        for i in range(hand.SIZE):
-            memory[i] = 0.0
+        if memory[hand.MEMORY.TIME] != 0.0:
+            for i in range(hand.SIZE):
+                memory[i] = 0.0
         for i in range(hand.FOUND):
             found[i] = 0.0
         return 0.0
@@ -237,9 +238,9 @@ def step(state, inputs, params, tables, work, h):
             params[P.coupler_stiffness], params[P.coupler_damping], params[P.gravity], params[P.servo_stiffness],
             params[P.servo_damping], params[P.servo_integral], h,
         )  # fmt: skip
+    state[S.last_position], state[S.last_velocity], state[S.last_force] = inputs[I.position], v, force
     force += find_hand(state, params, work, force, inputs[I.position], h)
     laws.remember(memory, force)
-    state[S.last_position], state[S.last_velocity], state[S.last_force] = inputs[I.position], v, force
     state[S.begun] = 1.0
     work[W.force], work[W.speed], work[W.port] = force, v, inputs[I.position]
     work[W.depth] = max(-x if display == IMPEDANCE_CONTROL else -state[S.body], 0.0)

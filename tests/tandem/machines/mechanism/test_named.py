@@ -1,5 +1,6 @@
 """Numbers of a mechanism's file as parameters: other values are the file with them; runs have derivatives."""
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from sim_service.registry import load_machine
 from sync.errors import ConfigError
 from tandem.ensembles.identify import identify
 from tandem.ensembles.many_tangents import tangents
+from verify.multibody.shipped import FOLDER
 
 LINKAGE = """
 name = "linkage"
@@ -112,12 +114,39 @@ def test_an_identification_finds_them(file: Path) -> None:
         ('mass = { at = "points.A.fixed" }', r"is True in .*; must be a number"),
         ('mass = { at = "bodies.crank.nodes" }', r"is \['A', 'B'\] in .*; must be a number"),
         ('mass = { at = "mass" }', r"named\.mass\.at"),
-        ('mass = { at = "bodies.crank.mass", low = 2.0 }', r"bodies\.crank\.mass is 1 in .*; must be from 2 to inf"),
+        ('mass = { at = "bodies.crank.mass", low = 2.0 }', r"bodies\.crank\.mass is 1 in .*; must be from 2 to 1e\+12"),
         ('mass = { at = "bodies.crank.mass", low = -5.0 }\n[parameters]\nmass = -2.0', r"mass"),
         ('mass = { at = "bodies.crank.mass" }\n[parameters]\nweight = 2.0', r"parameters\.weight = 2: unknown"),
+        ('"a b" = { at = "bodies.crank.mass" }', r"named\.a b: must be of letters, digits and _"),
+        ('mass = { at = "bodies.crank.mass", high = inf }', r"named\.mass\.high"),
     ],
 )  # fmt: skip
 def test_what_is_no_number_of_the_file_is_refused(file: Path, line: str, said: str) -> None:
     file.write_text(f'machine = "mechanism"\nmechanism = "linkage.toml"\n[named]\n{line}\n')
     with pytest.raises(ConfigError, match=said):
         load_machine(file)
+
+
+def test_a_file_with_a_date_is_refused_in_a_sentence(file: Path) -> None:
+    text = LINKAGE.replace("coupler = {", "made = 2026-01-01\ncoupler = {")
+    (file.parent / "linkage.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"bodies\.made"):
+        load_machine(file)
+
+
+def test_a_number_of_a_robot_under_control_has_a_name_and_names_of_the_control_are_taken(tmp_path: Path) -> None:
+    arm = (FOLDER.parent / "robot" / "arm.toml").read_text()
+    arm = arm.replace("../mechanisms", str(FOLDER))
+    body = next(iter(tomllib.loads((FOLDER / "robot_6r.toml").read_text())["bodies"]))
+    at = f'{{ at = "bodies.{body}.mass" }}'
+    robot = tmp_path / "robot.toml"
+    robot.write_text(f"{arm}\n[named]\nload = {at}\n")
+    m, params = load_machine(robot, {"load": 9.0})
+    assert m.parameters[-1].name == "load" and params[-1] == 9.0 and len(params) == len(m.parameters)
+    state, work = np.zeros(len(m.states)), np.zeros(m.work_size)
+    m.initial(state, params, m.tables, work)
+    m.step(state, np.full(len(m.inputs), np.nan), params, m.tables, work, 1e-3)
+    assert np.isfinite(work[: len(m.outputs)]).all()
+    robot.write_text(f"{arm}\n[named]\ncontrol_rate = {at}\n")
+    with pytest.raises(ConfigError, match=r"named\.control_rate: is a parameter of the control"):
+        load_machine(robot)

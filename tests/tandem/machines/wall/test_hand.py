@@ -7,7 +7,7 @@ import pytest
 
 from daq_service.devices.haptic_settings import Hand
 from sync.config.config import load
-from sync.errors import TandemError
+from sync.errors import ConfigError, TandemError
 from tandem.live.closed_loop import run_closed_loop
 from tandem.machines.wall.hand import FOUND, HZ, SIZE
 from tandem.machines.wall.studies.hand import examine, over
@@ -80,3 +80,23 @@ def test_grips_that_cannot_be_are_refused(settings: dict[str, object], said: str
 def test_a_record_without_a_probe_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TandemError, match="holds no run"):
         examine(tmp_path)
+
+
+def test_what_finds_the_hand_is_none_of_what_the_wall_gives_out() -> None:
+    """Pressed into the wall, at rest but for the probe: the books of the wall are those without it, nearly."""
+    books = []
+    for probe in (0.0, 0.02):
+        config = load(WALL, [
+            "source.hand={bias=-3.0, motion={points=[[0.0,0.0]]}}", "daq.rate_hz=1000", "sim.step_ms=1.0",
+            "source.effort.rate_hz=1000", f"sim.parameters.probe={probe}", "sim.parameters.stiffness=500.0",
+        ])  # fmt: skip
+        books.append(run_closed_loop(config, WALL, 4.0).outputs["hold_energy"])
+    assert books[1][-1] == pytest.approx(books[0][-1], abs=2e-5)
+
+
+def test_a_grip_that_cannot_be_sampled_is_refused() -> None:
+    config = load(
+        WALL, ["source.mass=1e-3", "source.hand={mass=0.0, damping=1e4, stiffness=1e6, grips=[[1.0, 1000.0]]}"]
+    )
+    with pytest.raises(ConfigError, match="times as fast as can be sampled"):
+        run_closed_loop(config, WALL, 0.1)
