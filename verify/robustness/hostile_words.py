@@ -59,6 +59,7 @@ MACHINES: dict[str, tuple[str, list[str]]] = {
     "piano_multibody": ("piano_multibody.toml", []),
     "tilting": ("tilting.toml", ["sim.machine=tilting"]),
     "tilting_vehicle": ("tilting.toml", []),
+    "omni on a road": ("omni_square.toml", ["sim.files.road=roads/floor.toml"]),
     "kart_vehicle": ("kart_wheel.toml", []),
     "sensed tilting_vehicle": ("tilting_truth.toml", []),
     "observer of tilting": ("tilting_observed.toml", []),

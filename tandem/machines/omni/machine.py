@@ -51,6 +51,8 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
             " lower"
         )
     tree, ints, floats = build(file, wheels, road)
+    # counts and places in the road are never taken from a record
+    remade = (0, 0) if road is None else (len(floats) - len(road), len(floats))
     ground = Ground(tree, road)
     bench = file.platform is None
     parameters = CONTACT_PARAMETERS + (() if bench else CONTROL_PARAMETERS)
@@ -97,7 +99,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
         work_size=room(len(tree.links), len(tree.contacts), len(outputs)),
         capabilities=(
             Shown(display=_display(bench), scene=scene(file, tree, wheels), frames=make_frames(tree, wheels, ground)),
-            Placed(layout=",".join(tree.names)),
+            Placed(layout=",".join(tree.names), remade=remade),
         ),
     )
     return machine, params

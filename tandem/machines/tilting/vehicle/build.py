@@ -132,7 +132,8 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         work_size=WORK,
         capabilities=(
             Shown(display=_display(), scene=scene(params, heights, standing), frames=Frames(ints, floats)),
-            Placed(layout=",".join(tree.names)),
+            # counts and places in the road are never taken from a record
+            Placed(layout=",".join(tree.names), remade=(len(floats) - len(road), len(floats))),
         ),
     )
     return machine, params
