@@ -13,6 +13,7 @@ from its record alone, by the same code that made it from files.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from sync.config import plugins
 from sync.config.config import Config
 from sync.config.toml import parse_toml, read_toml
 from sync.errors import ConfigError
+from sync.visible import listed
 
 MACHINES = {
     **{name: f"tandem.machines.car.{name}" for name in ("buggy", "single_track", "swerve", "driver")},
@@ -49,6 +51,7 @@ OBSERVED = {
     "tilting_vehicle": "tandem.machines.tilting.vehicle.observed",
 }
 FILE = "machine.toml"  # its name in a record
+BY_NAME = "sim.machine"  # what a machine is called in messages that has no file
 
 
 def known_machines() -> list[str]:
@@ -104,7 +107,7 @@ def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> Mach
     given = given or {}
     path = Path(machine)
     if isinstance(machine, str):
-        where, data = "sim.machine", {"machine": machine}
+        where, data = BY_NAME, {"machine": machine}
         files = {FILE: f"machine = {machine!r}\n".encode()}
         module = plugins.load(plugins.MACHINES, MACHINES, machine, where)
     else:
@@ -169,7 +172,15 @@ def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None)
     data = sources.toml()
     module = machine_module(data, sources.name())
     if (make := getattr(module, "make", None)) is not None:
-        made: tuple[Machine, np.ndarray] = make(data, sources, changed or {})
+        try:
+            made: tuple[Machine, np.ndarray] = make(data, sources, changed or {})
+        except ConfigError as error:
+            missing = re.findall(rf"^{re.escape(BY_NAME)}: (\w+): is missing", str(error), re.MULTILINE)
+            if missing:
+                raise ConfigError(
+                    f"{BY_NAME} = {data['machine']!r}: is made from a file that has {listed(missing)}; name that file"
+                ) from None
+            raise
         check_declared(made[0], sources.name())
         return made
     machine = getattr(module, "MACHINE", None)

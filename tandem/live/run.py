@@ -1,6 +1,7 @@
 """One run, for every command that makes one: checked, started, its progress shown, its folder made."""
 
 import contextlib
+import difflib
 import re
 import sys
 from collections.abc import Callable
@@ -32,6 +33,7 @@ def refuse_early(config: "Config", file: Path) -> None:
     processes that use it, before they begin.
     """
     from daq_service import devices
+    from sim_service.registry import known_machines
     from sync.config.config import named_files
     from sync.config.toml import read_toml
 
@@ -41,13 +43,28 @@ def refuse_early(config: "Config", file: Path) -> None:
             tried = dict.fromkeys([str(place.absolute()), str(Path.cwd() / name)])
             raise ConfigError(f"{file}: {key} = {name!r}: no such file: {', nor '.join(tried)}{_beside(place)}")
         read_toml(place)
+    machine = config.sim.machine
+    as_file = "/" in machine or Path(machine).suffix not in ("", ".toml")
+    if as_file and not machine.endswith(".toml") and machine not in known_machines():
+        raise ConfigError(
+            f"{file}: sim.machine = {machine!r}: no machine is called so, and the name of a machine's file ends in"
+            f" .toml{_alike(file.parent / machine)}"
+        )
+
+
+def _alike(place: Path) -> str:
+    """What was meant by a file that is not there: one where the user stands, or else one beside it."""
+    if (here := Path(place.name)).is_file():
+        return f"; did you mean {here}?"
+    for folder in (Path(), place.parent):
+        if alike := difflib.get_close_matches(place.stem, [each.stem for each in folder.glob("*.toml")], 1):
+            return f"; did you mean {folder / alike[0]}.toml?"
+    return ""
 
 
 def _beside(place: Path) -> str:
-    if (here := Path(place.name)).exists():
-        return f"; did you mean {here}?"
     near = sorted(each.name for each in place.parent.glob("*.toml"))[:12]
-    return f"; in {place.parent} there are {', '.join(near)}" if near else ""
+    return _alike(place) or (f"; in {place.parent} there are {', '.join(near)}" if near else "")
 
 
 def checked_config(file: Path, overrides: list[str]) -> "Config":

@@ -66,7 +66,7 @@ def test_a_machine_of_another_package_is_left_to_its_import(
 
 
 def test_a_machine_that_is_none_is_refused_before_anything_is_compiled(asked: dict[str, tuple[str, ...]]) -> None:
-    with pytest.raises(ConfigError, match=r"sim\.machine = '\.\./x': must be one of buggy, single_track, "):
+    with pytest.raises(ConfigError, match=r"sim\.machine = '\.\./x': .* file ends in \.toml$"):
         compile_ahead(load(MASS_SPRING, ['sim.machine="../x"']), MASS_SPRING)
     assert asked == {}
 
@@ -74,11 +74,11 @@ def test_a_machine_that_is_none_is_refused_before_anything_is_compiled(asked: di
 def test_a_file_that_is_nowhere_is_reported_with_both_places_it_was_looked_for_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside the configuration and where the user stands, once where that is the same; with what is beside it."""
+    """Beside the configuration and where the user stands, once where that is the same; with the nearest there."""
     monkeypatch.chdir(tmp_path)
     config = load(DRIVE, ["sim.machine=vehicles/bugy.toml"])
     here, there = tmp_path / "vehicles" / "bugy.toml", DRIVE.parent / "vehicles" / "bugy.toml"
-    expected = rf"sim\.machine = 'vehicles/bugy\.toml': no such file: {there}, nor {here}; in .* there are .*buggy\."
+    expected = rf"sim\.machine = 'vehicles/bugy\.toml': no such file: {there}, nor {here}; did you mean .*buggy\.toml\?"
     with pytest.raises(ConfigError, match=expected):
         early(config, DRIVE)
     own = tmp_path / "own.toml"
@@ -128,6 +128,27 @@ def test_an_effort_from_a_channel_that_is_none_is_named_with_its_key(key: str, v
     with pytest.raises(ConfigError, match=rf"x\.toml: source\.effort\.{key} = '{value}': is no channel .*; {meant}"):
         check_effort_channels(config, made, "x.toml")
     check_effort_channels(load(MASS_SPRING), made, "x.toml")
+
+
+@pytest.mark.parametrize("name, said", [
+    ("mien.toml", r"no such file: .*; did you mean mine\.toml\?$"),
+    ("cars/mine.toml", r"no such file: .*; did you mean mine\.toml\?$"),
+    ("../mine.tml", r"the name of a machine's file ends in \.toml; did you mean mine\.toml\?$"),
+    ("vehicles/bugy.toml", r"; did you mean .*vehicles/buggy\.toml\?$"),
+    ("vehicles/none.toml", r"; in .*vehicles there are .*, buggy\.toml"),
+])  # fmt: skip
+def test_a_machines_file_that_is_not_there_is_named_with_the_nearest(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=rf"drive\.toml: sim\.machine = .*{said}"):
+        early(load(DRIVE, [f"sim.machine={name}"]), DRIVE)
+
+
+def test_a_machine_by_name_alone_that_needs_a_file_says_so_in_a_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"^sim\.machine = 'buggy': is made from a file that has .*rear.*that file$"):
+        load_machine("buggy")
 
 
 def test_the_table_that_efforts_had_before_is_named_with_its_new_name_and_keys() -> None:
