@@ -4,7 +4,7 @@ import inspect
 import re
 import typing
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import keys
 from pydantic import BaseModel
@@ -150,6 +150,28 @@ def _about(section: type[Any]) -> list[str]:
     return [" ".join(inspect.cleandoc(own).split()), ""] if own and not own.startswith("!!!") else []
 
 
+_IN_TOML = {"array": "list", "object": "table", "null": "left out"}  # words of JSON's schema
+_PYTHON = {int: "integer", float: "number", str: "string", bool: "boolean"}
+
+
+def _kinds(entry: dict[str, Any]) -> list[str]:
+    found = [entry] if "type" in entry else entry.get("anyOf", [])
+    return [_IN_TOML.get(each.get("type", "table"), each.get("type", "table")) for each in found]
+
+
+def _kinds_of(annotated: Any) -> list[str]:
+    """Of what is checked by a function of its own: a schema says nothing of it."""
+    if typing.get_origin(annotated) is Literal:
+        return [f"`{value}`" for value in typing.get_args(annotated)]
+    if annotated in _PYTHON:
+        return [_PYTHON[annotated]]
+    return [kind for part in typing.get_args(annotated) for kind in _kinds_of(part)]
+
+
+def _number(value: float) -> str:
+    return f"{value:.15g}" if abs(value) < 1e9 else f"{value:g}"
+
+
 def _keys(section: type[Any], table: str, skip: tuple[str, ...] = ()) -> list[str]:
     entries = section.model_json_schema()["properties"]
     names = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
@@ -157,8 +179,9 @@ def _keys(section: type[Any], table: str, skip: tuple[str, ...] = ()) -> list[st
     for key, entry in entries.items():
         if key in skip:
             continue
-        kind = entry.get("type") or " or ".join(each.get("type", "table") for each in entry.get("anyOf", ())) or "table"
-        limits = [f"{sign} {entry[name]:g}" for name, sign in names.items() if name in entry]
+        annotated = section.model_fields[key].annotation
+        kind = " or ".join(dict.fromkeys(_kinds(entry) or _kinds_of(annotated))) or "table"
+        limits = [f"{sign} {_number(entry[name])}" for name, sign in names.items() if name in entry]
         limits += [f"`{each}`" for each in entry.get("enum", ())]
         default = entry["default"] if "default" in entry and not isinstance(entry["default"], dict) else ""
         shown = f"`{default}`" if default not in ("", [], None) else ""
