@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sync.clock import now_ns
+from sync.config.toml import read_toml
 from sync.errors import TandemError
 from sync.record import measured, open_run
 from tandem.records.exchange.importer import Asked, import_file, open_measurement
@@ -424,10 +425,7 @@ def tyres() -> Iterator[Row]:
 
 # ---- a launch and a stop of an all-wheel drive car -------------------------------------------------------------------
 
-_BMW = ROOT / "configs" / "vehicles" / "all_wheel_drive_single_track.toml"
-# what drives it, and what stops it; with locked wheels pressure changes nothing, so that a search in other bounds may
-# end in another minimum (0.45 m/s at 101 bar)
-_FITTED = {"torque_factor": (0.5, 1.5), "pedal_bar": (40.0, 250.0)}
+_STUDY = ROOT / "configs" / "studies" / "measured_launch.toml"
 _OF_A_PART = {"torque_factor": (0.5, 1.5), "response_s": (0.0, 1.0)}  # the launch alone knows nothing of brakes
 _LAUNCH = 0.4  # m/s rms, of speed
 _BRAKES, _STANDS = 6.8, 9.5  # s; coasting to the brake pedal, and at rest
@@ -447,14 +445,8 @@ def bmw() -> Iterator[Result]:
         for line in lines:
             if not rises or float(line.split(",")[0]) > float(rises[-1].split(",")[0]):
                 rises.append(line)
-        file.write_text("\n".join([names.replace("time", "t [s]", 1), *rises]) + "\n")
-        zero = ("steering_angle", "steering_speed", "steering_acceleration", "brake_pressure_bar")
-        study = {
-            "name": "launch", "machine": str(_BMW), "step_ms": 5.0, "records": [str(file)],
-            "inputs": {"throttle": "throttle", "brake_pedal": "brake", **dict.fromkeys(zero, 0.0)},
-            "measured": {"vx": {"channel": "Velocity_X"}},
-            "parameters": {name: {"low": low, "high": high} for name, (low, high) in _FITTED.items()},
-        }  # fmt: skip
+        file.write_text("\n".join([names.replace("time", "t", 1), *rises]) + "\n")
+        study = {**read_toml(_STUDY), "records": [str(file)]}
         then = now_ns()
         found = identify(study)
         cost = (now_ns() - then) * 1e-9
