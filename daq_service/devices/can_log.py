@@ -37,6 +37,8 @@ def frames(path: Path, key: str, budget: Budget | None = None) -> Iterator[Any]:
     if path.suffix.lower() not in LOGS:
         unpack = "; unpack it first" * (path.suffix.lower() == ".gz")
         raise ConfigError(f"{key}: {path}: cannot be read: must be one of {', '.join(LOGS)}{unpack}")
+    if path.stat().st_size == 0:
+        raise ConfigError(f"{key}: {path}: is empty")
     budget = budget or Budget(path, path.stat().st_size)
     why: str | None = None
     count = 0
@@ -50,6 +52,8 @@ def frames(path: Path, key: str, budget: Budget | None = None) -> Iterator[Any]:
                     yield message
         except DecodedTooLarge as error:
             raise ConfigError(f"{key}: {error}") from None
+        except (struct.error, ValueError, IndexError) as error:  # of parsers that trust what they read
+            why = f"what follows is none, or cut short ({' '.join(str(error).split()) or type(error).__name__})"
         except Exception as error:  # every format has its own
             why = " ".join(str(error).split()) or type(error).__name__
         if why is None:

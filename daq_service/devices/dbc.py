@@ -175,6 +175,8 @@ def load_dbc(path: Path, key: str) -> Any:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
             raise ValueError(f"more than {_MOST_BYTES} bytes; no DBC is that long")
+        if not re.search(rb"\bBO_\s", data):
+            raise ValueError("it has no message (BO_); is it a DBC?")
         budget = Budget(path, len(data))
         budget.need(_PARSED * len(data), "its messages")
         # cantools' own encoding of them; a lone carriage return ends a line, and a comment, too

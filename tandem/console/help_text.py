@@ -2,6 +2,7 @@
 value."""
 
 import inspect
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,6 +47,17 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _shown(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """No command has a use for `nan` or `inf`; options without a range would take them."""
+        rest = super().parse_args(ctx, args)
+        option: Any
+        for option in self.params:
+            value = ctx.params.get(option.name)
+            typed = getattr(ctx.get_parameter_source(option.name), "name", "") == "COMMANDLINE"
+            if typed and isinstance(value, float) and not math.isfinite(value):
+                raise typer.BadParameter("must be a finite number", ctx, option)
+        return rest
 
 
 class Group(TyperGroup):

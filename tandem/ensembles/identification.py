@@ -150,16 +150,19 @@ def load_problem(
         study, folder, where = check(Identification, read_toml(path), str(path)), path.parent, str(path)
     if fit and not study.parameters:
         raise ConfigError(f"{where}: parameters: is missing: which are to be found, and from where to where?")
+    searched = study.parameters
     if not fit:
         begun = {name: each.start for name, each in study.parameters.items() if each.start is not None}
         study = study.model_copy(update={"parameters": {}, "set": {**study.set, **begun, **narrowed.set}})
     made = study_machine(study.machine, study.set, folder, where)
     sources, machine, params, common = made.sources, made.machine, made.params, made.changed
-    _check_names(study, machine, where)
+    _check_names(study, searched, machine, where)
     step_s = 1e-3 * study.step_ms
     of = Sources(study.inputs, study.measured, study.start)
     recordings = {}
     for name in study.records:
+        if study.records.count(name) > 1:
+            raise ConfigError(f"{where}: records: {name} is there twice; what it says would count double")
         if not (folder / name).exists():
             raise ConfigError(f"{where}: records: {folder / name}: no such file or run")
         recordings[name] = open_recording(folder / name, machine, of, step_s, where)
@@ -187,9 +190,9 @@ def load_problem(
     return Problem(study, machine, job, windows.windows, windows.gaps, windows.lost_s, start, low, high)
 
 
-def _check_names(study: Identification, machine: Machine, where: str) -> None:
+def _check_names(study: Identification, searched: dict[str, Identified], machine: Machine, where: str) -> None:
     known = {p.name: p for p in machine.parameters}
-    for name, each in study.parameters.items():
+    for name, each in searched.items():
         if name not in known:
             raise ConfigError(f"{where}: parameters.{name}: unknown to {machine.name}; it has {', '.join(known)}")
         p = known[name]

@@ -12,11 +12,11 @@ from typing import Annotated, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from sim_service.contract.machine import Floats, Machine, Quantity
 from sim_service.step_record import STALE
-from sync.config.toml import Section
+from sync.config.toml import CHOICE, Section
 from sync.errors import ConfigError
 from sync.record import open_run
 from sync.record.measured import is_measured
@@ -42,7 +42,16 @@ class Column(Section):
     offset: float = 0.0
 
 
-Source = str | float | Column
+def _kind_of_source(given: object) -> str:
+    return CHOICE + ("name" if isinstance(given, str) else "number" if isinstance(given, float | int) else "column")
+
+
+Source = Annotated[
+    Annotated[str, Tag(CHOICE + "name")]
+    | Annotated[float, Tag(CHOICE + "number")]
+    | Annotated[Column, Tag(CHOICE + "column")],
+    Discriminator(_kind_of_source),
+]
 
 
 class Measured(Section):
@@ -168,6 +177,18 @@ class _Series:
         return _between(self.t, self.values, self._behind_gap, instants)
 
 
+def _refuse_time(path: Path, t: Floats) -> None:
+    """What does not rise, by its first row."""
+    if len(t) < 2:
+        raise ConfigError(f"{path}: column {TIME} has {len(t)} rows; it takes two")
+    wrong = ~np.isfinite(t)
+    wrong[1:] |= ~(np.diff(t) > 0.0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        behind = f" behind {t[row - 1]:.9g} s" * (row > 0)
+        raise ConfigError(f"{path}: column {TIME}, row {row + 1}: {t[row]:.9g} s{behind}; instants must ascend")
+
+
 def _wide(t: Floats, step_s: float) -> Bools:
     """Which samples come after a gap: for longer than usual, and longer than a step, there were none."""
     spacing = np.diff(t)
@@ -197,8 +218,7 @@ class Table:
         found = sheet.load(list(dict.fromkeys((TIME, *keys.values()))))
         seconds = factor(there[TIME], "s", 1.0, f"{where}: {path}: column {TIME}")
         t = seconds * np.asarray(found.pop(TIME), np.float64)
-        if len(t) < 2 or not (np.diff(t) > 0).all() or not np.isfinite(t).all():
-            raise ConfigError(f"{path}: column {TIME} must rise, in seconds, with a number in every row")
+        _refuse_time(path, t)
         self._series = {name: _Series(path, name, t, np.asarray(v, np.float64), step_s) for name, v in found.items()}
         self.first = max((float(s.t[0]) for s in self._series.values()), default=float(t[0]))
         self.last = min((float(s.t[-1]) for s in self._series.values()), default=float(t[-1]))
@@ -357,7 +377,9 @@ def cut(
             if name in settings.of and name in settings.unused_records:
                 raise ConfigError(f"{where}: windows.of.{name}: is in unused_records, too; one of both")
     found: list[Window] = []
-    gaps, lost = 0, 0
+    gaps, lost, longest = 0, 0, 0.0
+    if settings.seconds is not None and settings.seconds < 0.5 * step_s:
+        raise ConfigError(f"{where}: windows.seconds = {settings.seconds:g}: shorter than a step of {step_s:g} s")
     for name, recording in recordings.items():
         for (first, last), fitted in _spans(name, recording, settings, where):
             low = max(first, -np.inf if begin is None else begin)
@@ -370,6 +392,7 @@ def cut(
                 raise ConfigError(
                     f"{where}: windows.seconds = {settings.seconds:g}: gives over {_MOST_WINDOWS} windows"
                 )
+            longest = max(longest, count * step_s)
             # what is left at the end of a span and shorter than half a window belongs to none
             begins = [k for k in range(0, count, each) if min(each, count - k) >= 0.5 * each]
             for k in begins:
@@ -380,10 +403,11 @@ def cut(
                 found += [window] if window is not None else []
     found.sort(key=lambda window: not window.fitted)
     if not found:
-        narrowed = f", --from {begin} --to {end}" * (begin is not None or end is not None)
+        asked = "".join(f" {o} {s:g}" for o, s in (("--from", begin), ("--to", end)) if s is not None)
+        least = step_s if settings.seconds is None else 0.5 * settings.seconds
         raise ConfigError(
-            f"{where}: windows: none is left{narrowed}; {gaps} lie in gaps of the data, and one has at least a step of"
-            f" {step_s:g} s"
+            f"{where}: windows: none is left{asked and ' of'}{asked}; {gaps} lie in gaps of the data; the longest span"
+            f" has {longest:g} s, and a window at least {least:g} s"
         )
     _refuse_constant(found, sources, where)
     return Cut(found, gaps, lost * step_s)

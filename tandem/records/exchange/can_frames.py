@@ -79,7 +79,7 @@ def read(path: Path, names: BusNames, progress: Progress) -> Measurement:
             place = (str(message.channel), message.arbitration_id, message.is_extended_id)
             by_id.setdefault(place, Frames()).add(message.timestamp, message.data)
     except LogDamaged as error:  # what came before it is as good as ever
-        remarks.append(f"{error}; imported is what stands before it")
+        remarks.append(f"{str(error).removeprefix(f'{path}: ')}; imported is what stands before it")
     except ImportError:
         raise ExchangeError(f"{path}: logs of a bus need python-can and cantools: {install_extra('can')}") from None
     except ConfigError as error:

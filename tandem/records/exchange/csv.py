@@ -144,6 +144,11 @@ class _Text:
             raise ExchangeError(f"{path}: not a text file with columns: {error}") from None
         if all(_is_number(name) for name in names):
             raise ExchangeError(f"{path}: line {skip} holds numbers; the names of the columns are expected there")
+        if len(names) == 1:
+            raise ExchangeError(
+                f"{path}: line {skip} names one column, {names[0][:80]!r}; the names of all are expected there, between"
+                " commas, semicolons or tabs"
+            )
         pairs = [split_unit(name) for name in names]
         if following and _are_units(following[0]):
             units = [cell.strip().strip("[]()") for cell in following.pop(0)]
@@ -162,10 +167,12 @@ class _Text:
                 start = file.read(1 << 16)
         except OSError as error:
             raise ExchangeError(f"{self.path}: cannot be read: {error.strerror}") from None
-        if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # the first of which begins as UTF-16 does
+            return "utf-32"
+        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
         if b"\0" in start:
-            raise ExchangeError(f"{self.path}: not a text file")
+            raise ExchangeError(f"{self.path}: not a text file; UTF-16 needs its mark (BOM) at the begin")
         try:
             codecs.getincrementaldecoder("utf-8-sig")().decode(start)  # the last character may be cut in two
         except UnicodeDecodeError:
@@ -202,7 +209,11 @@ class _Text:
                         if not any(row) and not any(any(rest) for rest in reader):
                             break  # empty lines at the end
                         at = line + len(rows)
-                        raise ExchangeError(f"{self.path}: line {at}: has {len(row)} cells, {width} columns are named")
+                        both = form.separator == "," and len(row) > width
+                        raise ExchangeError(
+                            f"{self.path}: line {at}: has {len(row)} cells, {width} columns are named"
+                            + "; with decimal commas, columns must be separated by semicolons or tabs" * both
+                        )
                     rows.append(row)
                     if len(rows) == _ROWS:
                         self._share = min(os.lseek(file.fileno(), 0, os.SEEK_CUR) / size, 1.0)

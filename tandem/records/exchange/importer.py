@@ -7,6 +7,7 @@ the real DAQ's and mean nothing for the file.
 
 import functools
 import importlib
+import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -228,7 +229,8 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
     outputs = (
         {q.name: q.unit for q in configured_machine(config, asked.config.parent)[0].outputs} if asked.measured else {}
     )
-    sources = mapped(measurement, [*asked.maps, *_own_maps(asked, config, measurement)], layout, config.inputs)
+    maps = [*asked.maps, *_own_maps(asked, config, measurement)]
+    sources = mapped(measurement, maps, layout, config.inputs, _typed(asked))
     wanted = mapped_outputs(measurement, asked.measured, outputs)
     series, remarks = _series(asked, config, measurement, sources)
     if not series:
@@ -260,13 +262,22 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
         "shift_ns": shift,
         "channels": {m.channel.name: f"{m.source.column} [{m.source.unit.symbol}]" for m in sources},
         "measured": {s.name: s.about for s in of_sensors},
-        "remarks": [*measurement.remarks, *remarks, *more],
+        "remarks": [*measurement.remarks, *remarks, *blocks.ends, *more],
     }
     topics = {"/daq": CompleteTopic(layout, words, np.arange(len(words), dtype=np.int64))}
     topics |= measured_topics(of_sensors, shift)
     # a file that says when its time was zero
     begun = int(records["t_ns"][0]) if measurement.utc is None else shift
     return _of_config(asked, config, measurement, topics, begun, figures)
+
+
+def _typed(asked: Asked) -> str:
+    words = ["tandem", "import", str(asked.file), *([str(asked.config)] if asked.config_given else [])]
+    for option, given in (("--dbc", asked.dbc), ("--time", asked.time), ("--rate-hz", asked.rate_hz)):
+        words += [] if given is None else [option, str(given)]
+    for option, several in (("--set", asked.overrides), ("--map", asked.maps), ("--measured", asked.measured)):
+        words += [word for each in several for word in (option, each)]
+    return shlex.join(words)
 
 
 def _own_maps(asked: Asked, config: Config, measurement: Measurement) -> list[str]:

@@ -60,8 +60,12 @@ class MappedOutput:
     column: str
 
 
-def mapped(measurement: Measurement, maps: list[str], layout: Layout, rows: Rows) -> list[Mapped]:
-    """A source for every channel of the layout, in its order; none for the age of a channel, which its source has."""
+def mapped(
+    measurement: Measurement, maps: list[str], layout: Layout, rows: Rows, command: str = "tandem import"
+) -> list[Mapped]:
+    """A source for every channel of the layout, in its order; none for the age of a channel, which its source has.
+
+    `command`: what was typed, to which maps are added."""
     found: dict[str, Mapped] = {}
     for text in maps:
         name, wanted = _parts("--map", text, "CHANNEL=COLUMN:UNIT, such as handle=HandlePosition:mm")
@@ -82,7 +86,7 @@ def mapped(measurement: Measurement, maps: list[str], layout: Layout, rows: Rows
         found[name] = Mapped(channel, source)
     missing = [c for c in layout.channels if c.name not in found and aged(layout, c.name) is None]
     if missing:
-        raise ExchangeError(_what_to_map(measurement, missing, rows))
+        raise ExchangeError(_what_to_map(measurement, missing, rows, command))
     return [found[name] for name in layout.names if name in found]
 
 
@@ -283,7 +287,7 @@ def _no_such_column(measurement: Measurement, column: str) -> str:
     return f"{measurement.path} has no column {column}; {hint}{_listing(measurement)}"
 
 
-def _what_to_map(measurement: Measurement, missing: list[Channel], rows: Rows) -> str:
+def _what_to_map(measurement: Measurement, missing: list[Channel], rows: Rows, command: str) -> str:
     lines, example = [], []
     for channel in missing:
         usual = usual_unit(channel, rows)
@@ -296,7 +300,7 @@ def _what_to_map(measurement: Measurement, missing: list[Channel], rows: Rows) -
     may_be = "What may be, and its range:\n" + "\n".join(lines) + "\n" if lines else ""
     return (
         f"{measurement.path}: no column is mapped to {', '.join(c.name for c in missing)}; {_listing(measurement)}.\n"
-        f"{may_be}For example: tandem import {measurement.path} {' '.join(example)}"
+        f"{may_be}For example: {command} {' '.join(example)}"
     )
 
 

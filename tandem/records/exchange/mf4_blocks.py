@@ -59,8 +59,11 @@ def check_blocks(path: Path, budget: Budget) -> None:
                 _Version3(path, data, budget).walk()
             else:
                 _Version4(path, data, budget).walk()
-        except (struct.error, IndexError, OverflowError) as error:  # a place beyond what an index can be
-            raise ExchangeError(f"{path}: a damaged MDF file: {error}") from None
+        except (struct.error, IndexError, OverflowError):  # a place beyond what an index can be
+            raise ExchangeError(
+                f"{path}: a damaged MDF file: it has {len(data)} bytes, and a block that lies beyond them; was it cut"
+                " short?"
+            ) from None
 
 
 class _Version4:

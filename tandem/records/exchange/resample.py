@@ -6,7 +6,7 @@ sample of each column at or before its instant. Nothing is interpolated, and not
 blocks in it, and the next has a new epoch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,7 +33,8 @@ class Blocks:
     counts: list[np.ndarray]
     sampled_ns: list[np.ndarray]  # when each of these counts was
     unchanged: bool  # the instants are the file's own
-    superseded: int  # samples that no block holds
+    superseded: int  # samples that no block holds, for newer ones came
+    ends: list[str] = field(default_factory=list)  # columns that begin later, or end earlier, than the others
 
 
 def onto_blocks(series: list[Series], period_ns: int) -> Blocks:
@@ -93,5 +94,21 @@ def _resampled(series: list[Series], period_ns: int) -> Blocks:
     # numbered from 0 without holes, also where two columns have a gap at once
     epoch = np.concatenate([[0], np.cumsum(np.diff(epoch) != 0)])
     unused = sum(len(s.t_ns) - len(np.unique(newest)) for s, newest in zip(series, which, strict=True))
+    outside = sum(int(np.searchsorted(s.t_ns, begin, "right")) - 1 for s in series)  # one is held from before
+    outside += sum(len(s.t_ns) - int(np.searchsorted(s.t_ns, end, "right")) for s in series)
     taken = list(zip(series, which, strict=True))
-    return Blocks(t, epoch, [s.counts[n] for s, n in taken], [s.t_ns[n] for s, n in taken], False, int(unused))
+    counts, instants = [s.counts[n] for s, n in taken], [s.t_ns[n] for s, n in taken]
+    return Blocks(t, epoch, counts, instants, False, int(unused) - outside, _ends(series, period_ns))
+
+
+def _ends(series: list[Series], period_ns: int) -> list[str]:
+    """Of columns without which the record begins or ends, where others go on for longer than a gap."""
+    late, early = max(series, key=lambda s: int(s.t_ns[0])), min(series, key=lambda s: int(s.t_ns[-1]))
+    before = int(late.t_ns[0]) - min(int(s.t_ns[0]) for s in series)
+    behind = max(int(s.t_ns[-1]) for s in series) - int(early.t_ns[-1])
+    least, found = GAP_PERIODS * period_ns, []
+    if before > least:
+        found.append(f"{late.name} begins {before * 1e-9:g} s after the first column; what is before it is in no block")
+    if behind > least:
+        found.append(f"{early.name} ends {behind * 1e-9:g} s before the last column; what is behind it is in no block")
+    return found

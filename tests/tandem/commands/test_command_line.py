@@ -181,6 +181,7 @@ def test_help_of_every_command_is_printed_with_defaults(monkeypatch: pytest.Monk
         ("view vehicles/buggy", "describes a machine (it has `machine`), a configuration is expected"),
         ("daq mechanisms/four_bar", "describes a mechanism (it has `bodies`), a configuration is expected"),
         ("view --delay-ms nan x", "--delay-ms nan: must be"),
+        ("replay x --mode ideal --from nan", "tandem: replay: --from nan: must be a finite number"),
         ("export x", "Missing option '--to'. Choose from: csv, parquet, mf4, mcap; see `tandem export --help`"),
         ("vew", "No such command 'vew'"),
         ("sim --bogus", "tandem: sim: No such option: --bogus"),

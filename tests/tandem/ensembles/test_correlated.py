@@ -216,5 +216,5 @@ def test_from_and_to_narrow_what_is_used(tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", columns(1))
     found = identify(study(file, windows={"seconds": 0.25}), narrowed=Narrowed(0.5, 1.0))
     assert [w.begin for w in found.problem.windows] == [0.5, 0.75]
-    with pytest.raises(ConfigError, match=r"none is left, --from 5\.0 --to 6\.0"):
+    with pytest.raises(ConfigError, match=r"none is left of --from 5 --to 6;"):
         identify(study(file), narrowed=Narrowed(5.0, 6.0))

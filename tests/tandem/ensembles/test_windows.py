@@ -54,6 +54,29 @@ def column(found: Cut, name: str) -> np.ndarray:
     return found.windows[0].rows[:, names.index(name)]
 
 
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("0.5,10,0.02,0.1,lap", "column t, row 402: 0.5 s behind 4 s; instants must ascend"),
+        ("4.0,10,0.02,0.1,lap", "row 402: 4 s behind 4 s"),
+        (",10,0.02,0.1,lap", "row 402: nan s behind 4 s"),
+    ],
+)
+def test_time_that_does_not_rise_is_named_by_its_row(row: str, words: str, tmp_path: Path) -> None:
+    file = laps(tmp_path / "a.csv")
+    file.write_text(f"{file.read_text()}{row}\n")
+    with pytest.raises(ConfigError, match=words):
+        cut_of(file)
+
+
+def test_windows_that_fit_in_no_span_or_no_step_are_refused(tmp_path: Path) -> None:
+    file = laps(tmp_path / "a.csv")
+    with pytest.raises(ConfigError, match="the longest span has 4 s, and a window at least 50 s"):
+        cut_of(file, seconds=100.0)
+    with pytest.raises(ConfigError, match=r"windows\.seconds = 0\.001: shorter than a step of 0\.01 s"):
+        cut_of(file, seconds=1e-3)
+
+
 def test_columns_that_nobody_asks_for_may_hold_anything(tmp_path: Path) -> None:
     assert len(cut_of(laps(tmp_path / "a.csv"), seconds=1.0).windows) == 4
 

@@ -381,6 +381,24 @@ def test_units_separators_and_decimal_signs_of_others_are_understood(
     np.testing.assert_array_equal(found["brake"], np.rint(columns[3] / 4000 * 32767))
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_mark_at_the_begin_says_the_encoding(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text(HEAD.replace("Angle", "Winkel\N{DEGREE SIGN}") + ROWS, encoding=encoding)
+    assert brought(tmp_path / "m.csv", tmp_path / "runs", "steering=Winkel\N{DEGREE SIGN}", *MAPS[1:]).exists()
+    (tmp_path / "m.csv").write_text(HEAD + ROWS, encoding="utf-16-le")
+    assert "UTF-16 needs its mark" in refused(tmp_path / "m.csv", tmp_path / "runs", *MAPS)
+
+
+def test_a_column_that_ends_early_ends_the_record_and_is_named(tmp_path: Path) -> None:
+    rows = [f"{k * 1e-3:.3f},{k},{k if k >= 30 else ''},{0.1 * k if k < 60 else ''}" for k in range(100)]
+    (tmp_path / "m.csv").write_text("time [s],Angle [deg],Accel [%],Brk [bar]\n" + "\n".join(rows))
+    run = open_run(brought(tmp_path / "m.csv", tmp_path / "runs", *MAPS))
+    summary = run.json("summary.json")
+    assert len(run.topics["/daq"].blocks) == 30 and summary["superseded"] == 0
+    assert "Accel begins 0.03 s after the first column; what is before it is in no block" in summary["remarks"]
+    assert "Brk ends 0.04 s before the last column; what is behind it is in no block" in summary["remarks"]
+
+
 def test_names_with_colons_old_encodings_and_constants_are_possible(tmp_path: Path) -> None:
     file = tmp_path / "m.csv"
     file.write_bytes("time [ms],XCP:1\\Winkel [°],Größe\n0,1.8,0\n1,3.6,1\n".encode("cp1252"))
@@ -563,6 +581,9 @@ HEAD = "time [s],Angle [deg],Accel [%],Brk [bar]\n"
         (HEAD + ROWS + ",1,2,3\n", MAPS, ["line 4, column time", "no instant"]),
         (HEAD + ROWS + "0.002,1_0,2,3\n", MAPS, ["line 4, column Angle", "'1_0' is not a number"]),
         (HEAD + ROWS + "0.002,1,2\n", MAPS, ["line 4", "has 3 cells, 4 columns are named"]),
+        (HEAD + "0,0,1,0,2,3\n", MAPS, ["line 2: has 6 cells", "with decimal commas", "by semicolons or tabs"]),
+        (HEAD.replace(",", "|") + ROWS, MAPS, ["line 1 names one column", "between commas, semicolons or tabs"]),
+        ("Logger 4\n" + HEAD + ROWS, MAPS, ["line 1 names one column, 'Logger 4'"]),
         (HEAD + ROWS + "\n0.002,1,2,3\n", MAPS, ["line 4", "has 0 cells"]),
         (HEAD + ROWS + "0.0005,1,2,3\n", MAPS, ["line 4, column time", "comes after 0.001", "must ascend"]),
         (HEAD + ROWS + "0.001,1,2,3\n", MAPS, ["line 4, column time", "is there twice"]),
