@@ -80,7 +80,7 @@ class Panel:
             self._books = gui.add_html("")
         with self._tabs.add_tab("plots"):
             record = None if feed.live else getattr(feed, "recorded", None)
-            self._plots = Plots(gui, feed.model, record, feed.measured)
+            self._plots = Plots(server, feed.model, record, feed.measured)
         if self.commander is not None:
             starts = {p.name: float(v) for p, v in zip(feed.model.parameters, feed.params, strict=False)}
             with self._tabs.add_tab("tune"):

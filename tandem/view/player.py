@@ -6,6 +6,7 @@ shows frames. Time stands while nobody watches.
 
 import math
 import queue
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -190,8 +191,8 @@ class _Comparison:
                 initial_value=self._channel or None,
                 order=words.order + 0.2,
             )
-        self._distance = _Chart(gui, place, ("distance",), words.order + 0.1)
-        self._curves = _Chart(gui, place, (one.title, other.title), words.order + 0.3)
+        self._distance = _Chart(server, place, ("distance",), words.order + 0.1)
+        self._curves = _Chart(server, place, (one.title, other.title), words.order + 0.3)
         self._choice.on_update(lambda event: self._choose(event.target.value))
 
     def _choose(self, name: str) -> None:
@@ -205,7 +206,9 @@ class _Comparison:
 
     def draw(self, seconds: float) -> None:
         """The curves and where the page is in them; nothing while nothing changed."""
-        if seconds == self._cursor and not self._changed:
+        now = time.monotonic()
+        settled = [chart.settle(now) for chart in (self._distance, self._curves)]
+        if any(settled) or (seconds == self._cursor and not self._changed):
             return
         self._cursor, self._changed = seconds, False
         self._distance.show(self._seconds, (self._apart,), "m", seconds)
@@ -217,9 +220,10 @@ class _Comparison:
 class _Chart:
     """Curves of one unit over the whole of a record, and a line where the page is in it."""
 
-    def __init__(self, gui: Any, place: Any, labels: tuple[str, ...], order: float):
+    def __init__(self, server: Any, place: Any, labels: tuple[str, ...], order: float):
         self._labels = labels
-        self._drawn = plots.Drawn(gui, place, 190, order, "record")
+        self._drawn = plots.Drawn(server, place, 190, order, "record")
+        self.settle = self._drawn.settle
 
     def _layout(self, unit: str, power: int, ends: tuple[float, float] | None) -> dict[str, Any]:
         picked = [plots.Choice(f"compared / {label}", [label], unit) for label in self._labels]

@@ -7,6 +7,7 @@ case; the machine says which names those are. Two quantities of different units 
 
 import math
 import re
+import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -41,6 +42,7 @@ _LEAST = {
 _USUAL_LEAST = 1e-3
 _READABLE = 0.01  # uPlot writes no more than three decimals: on a smaller span its ticks would read the same
 _OF_ALL = 1e-6  # of the largest value: less is a matter of rounding
+_SETTLED_S = (1.0, 3.0, 8.0)  # after a page has opened
 _PREFIXES = {0: "", -3: "m", -6: "µ", -9: "n"}
 _WITH_PREFIX = re.compile(r"(m|s|N|rad|W|J|V|A|Pa)(?![a-zA-Z])")
 
@@ -186,8 +188,8 @@ class Drawn:
     """A chart of viser's, in a folder. Where its axes change it is made again: one that is changed while its page is
     busy shows the second after now, and nothing else until it is closed."""
 
-    def __init__(self, gui: Any, place: Any, height: int, order: float, cursor: str):
-        self._gui, self._place, self._shape = gui, place, dict[str, Any]()
+    def __init__(self, server: Any, place: Any, height: int, order: float, cursor: str):
+        self._server, self._place, self._shape = server, place, dict[str, Any]()
         self._options = {
             "height": height,
             "order": order,
@@ -195,15 +197,33 @@ class Drawn:
             "padding": (8, 12, 0, 0),
         }
         self._chart: Any = None
+        self._seen: set[int] = set()
+        self._due: list[float] = []  # when its points are sent again, see `settle`
 
     def show(self, shape: dict[str, Any], data: tuple[np.ndarray, ...]) -> None:
         if shape == self._shape:
             self._chart.data = data
             return
         self.remove()
-        self._shape = shape
+        self._shape, self._seen = shape, set()
         with self._place:
-            self._chart = self._gui.add_uplot(data, **self._options, **shape)
+            self._chart = self._server.gui.add_uplot(data, **self._options, **shape)
+
+    def settle(self, now: float) -> bool:
+        """For a chart whose points stay: whether they were sent. A page first makes a chart of no width, which often
+        has no ticks of time until the span of time changes: so it does, unseen, some times after a page has opened."""
+        there, seen = set(self._server.get_clients()), self._seen
+        self._seen = there
+        if there - seen:
+            self._due = [now + after for after in _SETTLED_S]
+        if self._chart is None or not self._due or now < self._due[0]:
+            return False
+        del self._due[0]
+        t, *columns = self._chart.data
+        moved = t.copy()
+        moved[-1] += _OF_ALL * (t[-1] - t[0]) * (1 if len(self._due) % 2 else -1)
+        self._chart.data = (moved, *columns)
+        return True
 
     def remove(self) -> None:
         if self._chart is not None:
@@ -211,9 +231,10 @@ class Drawn:
 
 
 class _Chart:
-    def __init__(self, gui: Any, place: Any, there: dict[str, Choice], pair: tuple[str, str], number: int):
+    def __init__(self, server: Any, place: Any, there: dict[str, Choice], pair: tuple[str, str], number: int):
         self._there, (first, second), order = there, pair, 3 * number
         names = tuple(there)
+        gui = server.gui
         with place:
             self._one = gui.add_dropdown(
                 "channel", names, initial_value=first if first in there else names[0], order=order
@@ -226,7 +247,7 @@ class _Chart:
         self._two.on_update(self._change)
         self._powers: dict[str, int] = {}
         self._whole = False
-        self._drawn = Drawn(gui, place, 250 if number < 2 else 170, order + 2, "tandem")
+        self._drawn = Drawn(server, place, 250 if number < 2 else 170, order + 2, "tandem")
         shape = layout(self.picked, self._powers)
         count = len(shape["series"])
         self._drawn.show(shape, tuple(np.zeros(2) if i else np.array([-SECONDS, 0.0]) for i in range(count)))
@@ -244,6 +265,7 @@ class _Chart:
 
     def show(self, history: History, whole: np.ndarray | None = None) -> None:
         if whole is not None and self._whole and not self._changed:
+            self._drawn.settle(time.monotonic())
             return  # it does not change, and stays as it is zoomed
         picked = self.picked
         t, columns = curves(history, picked, whole)
@@ -275,12 +297,13 @@ class Plots:
 
     def __init__(
         self,
-        gui: Any,
+        server: Any,
         model: Machine,
         record: np.ndarray | None = None,
         measured: Mapping[str, str] = _NOTHING_MEASURED,
     ):
-        self._gui, self._there, self._record = gui, choices(model, measured), record
+        gui = server.gui
+        self._server, self._there, self._record = server, choices(model, measured), record
         label = {c.names[0]: key for key, c in self._there.items() if len(c.names) == 1}
         usual = tuple((q.name, "") for q in (*model.inputs[:1], *model.outputs[:1]))
         named = [(label.get(a, ""), label.get(b, "")) for a, b in model.shown.display.plots or usual][:MOST_CHARTS]
@@ -312,4 +335,4 @@ class Plots:
             self._charts.pop().remove()
         while len(self._charts) < count:
             number = len(self._charts)
-            self._charts.append(_Chart(self._gui, self._place, self._there, self._names[number], number))
+            self._charts.append(_Chart(self._server, self._place, self._there, self._names[number], number))

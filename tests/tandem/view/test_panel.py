@@ -1,6 +1,7 @@
 """The panel without a browser: what is kept and drawn, what is sent and undone, what is saved, what a fork is."""
 
 import dataclasses
+import itertools
 import math
 import queue
 import time
@@ -309,7 +310,7 @@ def test_what_is_compared_has_one_unit() -> None:
 def test_there_are_up_to_six_charts_and_a_record_is_shown_whole(server: Any) -> None:
     made = steps(0, 8000)
     seen = Seen(server)
-    shown = plots.Plots(server.gui, MACHINE, made)
+    shown = plots.Plots(server, MACHINE, made)
     history = History(0.005)
     history.add(made)
     seen.controls["charts"].value = seen.controls["charts"].options[-1]
@@ -328,7 +329,7 @@ def test_there_are_up_to_six_charts_and_a_record_is_shown_whole(server: Any) -> 
 def test_a_chart_whose_axes_change_is_another_in_the_same_place(server: Any) -> None:
     """One that is changed on a busy page keeps a wrong range of time."""
     seen = Seen(server)
-    shown, history = plots.Plots(server.gui, MACHINE), History(0.005)
+    shown, history = plots.Plots(server, MACHINE), History(0.005)
     history.add(steps(0, 400, throttle=np.linspace(0.0, 1.0, 400)))
     shown.show(history)
     first = seen.charts[0]
@@ -339,6 +340,27 @@ def test_a_chart_whose_axes_change_is_another_in_the_same_place(server: Any) -> 
     (other,) = [chart for chart in seen.charts if chart.order == first.order]
     assert other is not first and first._impl.removed
     assert other.scales["y0"]["range"][0] < 0.3 and np.all(other.data[1] == 0.3)
+
+
+def test_a_chart_that_stays_spans_another_time_after_a_page_has_opened(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page makes it of no width first, and finds no ticks of time until the span changes."""
+    seen = Seen(server)
+    drawn = plots.Drawn(server, server.gui.add_folder("charts"), 190, 1.0, "one")
+    choice = plots.Choice("output / far", ["far"], "m")
+    assert not drawn.settle(0.0)  # there is none yet
+    drawn.show(plots.layout([choice], {}, whole=True), (np.linspace(0.0, 90.0, 7), np.arange(7.0)))
+    (chart,) = seen.charts
+    assert not drawn.settle(1.0)  # nobody looks
+    monkeypatch.setattr(server, "get_clients", lambda: {3: None})
+    ends = []
+    for now in np.arange(10.0, 30.0, 0.5):
+        if drawn.settle(now):
+            ends.append(chart.data[0][-1])
+            assert np.array_equal(chart.data[0][:-1], np.linspace(0.0, 90.0, 7)[:-1])
+    assert len(ends) == 3 and all(a != b for a, b in itertools.pairwise((90.0, *ends)))
+    assert np.allclose(ends, 90.0, atol=1e-3)
 
 
 def test_axles_go_together_too() -> None:

@@ -40,6 +40,9 @@ class Page:
         self.gui = Gui()
         self.hand = self.gui.by_label
 
+    def get_clients(self) -> dict[int, Any]:
+        return {}
+
     def step(self, which: str) -> None:
         self.hand["step"].by_hand(which)
 
