@@ -57,6 +57,16 @@ def test_every_link_of_the_site_leads_to_a_file_of_it(site: Path) -> None:
     assert looked > 1000 and missing == []
 
 
+def test_lists_and_code_are_no_paragraphs(site: Path) -> None:
+    """A list needs an empty line above, and code must not be indented, or both run on in the sentence before."""
+    broken = [
+        f"{page.relative_to(site)}: {found[0][:60]!r}"
+        for page in site.rglob("*.html")
+        for found in re.findall(r"<p>((?:(?!</p>).)*?(\n[-*] |<code>\w+\n))", page.read_text(), re.DOTALL)
+    ]
+    assert broken == []
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     fetched = re.compile(r'<(?:script|img|link)[^>]+(?:src|href)="(?:https?:)?//[^"]+"')
     found = {match for page in site.rglob("*.html") for match in fetched.findall(page.read_text())}

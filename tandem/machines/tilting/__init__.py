@@ -221,7 +221,7 @@ MACHINE = Machine(
         Shown(
             display=Display(
                 hands=(Tile("steer", "steer", "deg", 57.29577951308232, 1, full=0.3),),
-                figures=(Tile("roll", "roll", "deg", 57.29577951308232, 1), Tile("felt", "felt", "m/s2", 1.0, 2)),
+                figures=(Tile("roll", "roll", "deg", 57.29577951308232, 1), Tile("felt", "felt", "m/s²", 1.0, 2)),
                 plots=(("roll", "roll_wanted"), ("felt", "lateral_acceleration")),
             ),
             scene=scene(),

@@ -156,7 +156,7 @@ def _display() -> Display:
             Tile("brake", "brake", "%", 100.0, 0, full=1.0),
         ),
         figures=(
-            Tile("speed", "speed", "km/h", 3.6, 0), Tile("sideways", "lateral_acceleration", "m/s2", 1.0, 1),
+            Tile("speed", "speed", "km/h", 3.6, 0), Tile("sideways", "lateral_acceleration", "m/s²", 1.0, 1),
             Tile("hand torque", "steering_torque", "N m", 1.0, 1), Tile("load fl", "load_fl", "N", 1.0, 0),
             Tile("load fr", "load_fr", "N", 1.0, 0), Tile("load rl", "load_rl", "N", 1.0, 0),
             Tile("load rr", "load_rr", "N", 1.0, 0), Tile("twist", "twist", "deg", _DEG, 2),

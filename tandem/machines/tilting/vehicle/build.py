@@ -147,7 +147,7 @@ def _display() -> Display:
         ),
         figures=(
             Tile("speed", "speed", "km/h", 3.6, 0), Tile("lean", "roll", "deg", _DEG, 1),
-            Tile("felt sideways", "felt", "m/s2", 1.0, 2), Tile("frame's roll", "base_roll", "deg", _DEG, 1),
+            Tile("felt sideways", "felt", "m/s²", 1.0, 2), Tile("frame's roll", "base_roll", "deg", _DEG, 1),
             Tile("tilt torque", "torque", "N m", 1.0, 0), Tile("load rear left", "load_rl", "N", 1.0, 0),
             Tile("load rear right", "load_rr", "N", 1.0, 0),
         ),
