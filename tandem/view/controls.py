@@ -181,7 +181,9 @@ class HandSlider:
     ):
         self.control = control
         row_unit = "" if control.row.unit == "1" else control.row.unit
-        self.unit, self.factor = (tile.unit, tile.factor) if tile is not None and tile.unit else (row_unit, 1.0)
+        self.unit, self.factor = row_unit, 1.0
+        if tile is not None and tile.unit not in ("", row_unit):  # its factor is that of the machine's unit
+            self.unit, self.factor = tile.unit, tile.factor * control.row.in_si(1.0)
         self._sign = self.factor * (-1.0 if control.settings.reversed else 1.0)
         unit = f" [{self.unit}]" if self.unit else ""
         ends = sorted((self._sign * control.least, self._sign * control.most))

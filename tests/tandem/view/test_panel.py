@@ -887,6 +887,21 @@ def test_a_slider_has_the_unit_of_its_tile() -> None:
     assert slider.value == pytest.approx(0.0024)
 
 
+def test_a_row_in_degrees_has_its_own_ends_on_the_slider() -> None:
+    """The tile's factor is of the machine's rad: applied to the row's degrees it made a hand wheel of 29794 degrees."""
+    config = load(CONFIGS / "page.toml")
+    model, _ = configured_machine(config, CONFIGS)
+    tile = next(t for t in model.shown.display.hands if t.channel == "steering_angle")
+    control, gui = hand_controls(config, "")["steering"], Gui()
+    assert control.row.unit == tile.unit == "deg"
+    slider = HandSlider(gui, "steering", control, lambda _: None, tile)
+    assert (slider._slider.min, slider._slider.max) == (-520.0, 520.0)
+    turns = HandSlider(
+        Gui(), "steering", control, lambda _: None, dataclasses.replace(tile, unit="rev", factor=0.5 / np.pi)
+    )
+    assert turns._slider.max == pytest.approx(520.0 / 360.0)
+
+
 def test_a_curve_with_an_outage_is_dotted_on_an_axis_with_ends() -> None:
     history = History(5e-3)
     history.add(steps(0, 400))
