@@ -33,6 +33,7 @@ COMPILER = next((found for name in ("cc", "gcc", "clang") if (found := shutil.wh
 OCTAVE = next((found for name in ("octave-cli", "octave") if (found := shutil.which(name))), None)
 STATES = 10
 APART = 1e-9
+TOGETHER = 20  # mechanisms in a process of Octave
 VEHICLE = Path(__file__).resolve().parents[2] / "configs" / "vehicles" / "buggy.toml"
 
 Given = Mapping[str, np.ndarray]
@@ -51,7 +52,7 @@ def in_c(functions: Sequence[Formula], given: Sequence[Given], folder: Path) -> 
     options = [
         "-std=c99",
         "-pedantic",
-        "-O1",
+        "-O0",
         "-Wall",
         "-Wextra",
         "-Wno-unused-parameter",
@@ -86,12 +87,12 @@ def in_python(functions: Sequence[Formula], given: Sequence[Given]) -> dict[str,
     return found
 
 
-def in_matlab(functions: Sequence[Formula], given: Sequence[Given], folder: Path) -> dict[str, list[Found]]:
-    """By Octave, in one process."""
+def in_matlab(texts: Sequence[tuple[Formula, Sequence[Given]]], folder: Path) -> dict[str, list[Found]]:
+    """By Octave, in one process for all: it takes longer to start than to run a text. Names must differ."""
     if OCTAVE is None:
         raise NotHere("no Octave")
     lines = [f"addpath('{folder}');"]
-    for one in functions:
+    for one, given in texts:
         (folder / f"{one.name}.m").write_text(written_in(one, "matlab"))
         outs = [a.name for a in one.writes]
         for arrays in given:
@@ -100,13 +101,13 @@ def in_matlab(functions: Sequence[Formula], given: Sequence[Given], folder: Path
             lines += [f"A = {name}.'; printf('%.17g\\n', A(:));" for name in outs]
     (folder / "run_all.m").write_text("\n".join(lines) + "\n")
     command = [OCTAVE, "--norc", "--no-gui", "--quiet", str(folder / "run_all.m")]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900)
     numbers = iter(map(float, done.stdout.split()))
     return {
         one.name: [
             {a.name: np.array([next(numbers) for _ in a.values]).reshape(a.shape) for a in one.writes} for _ in given
         ]
-        for one in functions
+        for one, given in texts
     }
 
 
@@ -116,7 +117,9 @@ def by_graph(functions: Sequence[Formula], given: Sequence[Given]) -> dict[str, 
     for one in functions:
         for arrays in given:
             known = {a.name: np.array(a.usual) if a.usual else arrays[a.name] for a in one.reads}
-            out = {a.name: one.graph.evaluate(a.values, known).reshape(a.shape) for a in one.writes}
+            values = one.graph.evaluate([e for a in one.writes for e in a.values], known)
+            parts = np.split(values, np.cumsum([len(a.values) for a in one.writes])[:-1])
+            out = {a.name: part.reshape(a.shape) for a, part in zip(one.writes, parts, strict=True)}
             found.setdefault(one.name, []).append(out)
     return found
 
@@ -195,11 +198,9 @@ def states(one: Writer, random: np.random.Generator, count: int) -> list[dict[st
     raise MechanismError("loops do not close near the drawing")
 
 
-def against_natural(m: Mechanism, given: Sequence[Given], found: dict[str, list[Found]]) -> float:
+def against_natural(m: Mechanism, one: Writer, given: Sequence[Given], found: dict[str, list[Found]]) -> float:
     """Accelerations M \\ F of the texts, as those of natural coordinates, against the ones that these find; NaN where
-    these say of themselves that they are ill conditioned there."""
-    one = Writer(m, make_tree(m), None)
-    one.write_places()
+    these say of themselves that they are ill conditioned there. Its places have been written."""
     g, tree = one.g, one.tree
     full = one.accelerations({k: g.input("a", i) for i, k in enumerate(one.independent)})
     rates = [one.eq.rate(form) for form in tree.columns]
@@ -214,7 +215,7 @@ def against_natural(m: Mechanism, given: Sequence[Given], found: dict[str, list[
     for arrays, M, F in zip(given, mass, forces, strict=True):
         a = np.linalg.solve(M["M"], F["F"])
         known = {**arrays, "a": a, "p": np.array(one.links.p.values)}
-        q, qd, qdd = (g.evaluate(exprs, known) for exprs in (one.values, rates, seconds))
+        q, qd, qdd = np.split(g.evaluate([*one.values, *rates, *seconds], known), 3)
         state = system.state()
         state.q[:], state.qd[:] = q, qd
         accelerations(state)
@@ -227,6 +228,8 @@ def random_texts(
 ) -> Iterator[Row]:
     """Every function of random mechanisms, at 10 states each; and how long a system of a car's size takes."""
     apart_most = apart_octave = natural_most = 0.0
+    waiting: list[tuple[Formula, Sequence[Given]]] = []  # for Octave
+    known: dict[str, list[Found]] = {}
     made, refused, loops, ill, tried = 0, 0, 0, 0, seed
     while made < mechanisms:
         m = random_mechanism(tried)
@@ -237,7 +240,7 @@ def random_texts(
                 continue
             one.write_places()
             given = states(one, np.random.default_rng(tried), STATES)
-            functions = formulas(m, "random", tuple(QUANTITIES))
+            functions = formulas(m, f"random_{made}", tuple(QUANTITIES))
         except MechanismError:
             refused += 1
             continue
@@ -246,11 +249,15 @@ def random_texts(
         with tempfile.TemporaryDirectory() as folder:
             c, python = in_c(functions, given, Path(folder)), in_python(functions, given)
             if OCTAVE:
-                apart_octave = max(apart_octave, apart(python, in_matlab(functions, given, Path(folder))))
+                waiting += [(f, given) for f in functions]
+                known |= python
+            if waiting and (made % TOGETHER == 0 or made == mechanisms):
+                apart_octave = max(apart_octave, apart(known, in_matlab(waiting, Path(folder))))
+                waiting, known = [], {}
         apart_most = max(apart_most, apart(c, python), apart(python, by_graph(functions, given)))
         if made % 100 == 0:
             note(f"{made} of {mechanisms} mechanisms")
-        off = against_natural(m, given, python)
+        off = against_natural(m, one, given, python)
         ill += bool(np.isnan(off))
         natural_most = max(natural_most, 0.0 if np.isnan(off) else off)
     yield at_least("mechanisms", made, mechanisms)

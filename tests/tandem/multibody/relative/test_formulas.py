@@ -60,7 +60,7 @@ def in_language(language, functions, given, folder):
     if language == "matlab":
         if OCTAVE is None:
             pytest.skip("no Octave: its distribution has it as octave or octave-cli")
-        return in_matlab(functions, given, folder)
+        return in_matlab([(f, given) for f in functions], folder)
     return in_python(functions, given)
 
 
@@ -79,6 +79,19 @@ def test_every_operation_has_its_text(language, tmp_path):
     functions = [random_formula(seed) for seed in range(5)]
     given = [inputs(np.random.default_rng(seed)) for seed in range(5)]
     assert apart(in_language(language, functions, given, tmp_path), by_graph(functions, given)) < 1e-12
+
+
+@pytest.mark.skipif(OCTAVE is None, reason="no Octave")
+def test_a_fault_in_one_of_many_texts_is_found(tmp_path, monkeypatch):
+    functions, given = [random_formula(seed) for seed in range(3)], [inputs(np.random.default_rng(0))]
+
+    def written(one, language):
+        return written_in(one, language).replace("z(1) = ", f"z(1) = {1e-6 if one is functions[1] else 0.0} + ", 1)
+
+    monkeypatch.setattr("verify.multibody.formula_texts.written_in", written)
+    found, expected = in_matlab([(f, given) for f in functions], tmp_path), by_graph(functions, given)
+    off = [apart({name: found[name]}, {name: runs}) > 1e-9 for name, runs in expected.items()]
+    assert off == [False, True, False]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -190,5 +203,7 @@ def test_random_mechanisms_agree_with_natural_coordinates():
     for seed in (0, 1):
         m = random_mechanism(seed)
         functions = formulas(m, "random", ("mass", "forces"))
-        given = states(Writer(m, make_tree(m), None), np.random.default_rng(seed), 2)
-        assert against_natural(m, given, in_python(functions, given)) < 1e-7
+        one = Writer(m, make_tree(m), None)
+        one.write_places()
+        given = states(one, np.random.default_rng(seed), 2)
+        assert against_natural(m, one, given, in_python(functions, given)) < 1e-7
