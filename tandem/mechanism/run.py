@@ -76,6 +76,7 @@ DIVERGED = 3  # exit code
 UNCONVERGED = 0.1  # share of the steps of a run
 INSTANTS_DRAWN = 6  # besides the start
 MOST_LISTED, IMPACTS_SHOWN = 1000, 20  # impacts in report.json, and in a table
+OVERLAP = 1e-4  # of the size of a mechanism: how far its surfaces may lie in each other at the start
 MOST_ENERGY = 1e-3  # share of what moves by which the energy of a closed run may change without a word
 ROUNDING = 1e-10  # share of the energy there is
 
@@ -145,9 +146,18 @@ def prepare(described: Described, **options: Any) -> tuple[Described, State]:
         if file.start.equilibrium:
             _rest(described.path, state)
         assemble(state, **described.positions)
-        return described, accelerations(velocities(state, **described.velocities))
+        accelerations(velocities(state, **described.velocities))
     except AssemblyError as error:
         raise ConfigError(_open(described, state, error)) from None
+    if described.mechanism.impacts:
+        name, deep = Meeting(state.system).overlap(state.q)
+        if deep > OVERLAP * (described.mechanism.span or 1.0):
+            between = " and ".join(described.file.impacts[name]["between"])
+            raise ConfigError(
+                f"{described.path}: impacts.{name}: at the start {between} lie {deep:.3g} m in each other; draw them"
+                " apart"
+            )
+    return described, state
 
 
 def _rest(path: str, state: State) -> None:

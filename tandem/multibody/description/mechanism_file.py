@@ -243,7 +243,7 @@ class _Builder:
 
     def _direction(self, name: str, d: s.BodyDirection) -> None:
         if name not in self.m.places:
-            self.m.direction(name, self._carrier(d.on), self._axis(d.along))
+            self.m.direction(name, self._carrier(d.on), self._axis(d.along, "along"))
 
     def _carrier(self, on: str) -> Any:
         return None if on == GROUND else self._find(on, self.m.bodies, "body")
@@ -283,7 +283,7 @@ class _Builder:
                     raise MechanismError('kind = "universal": is for space')
                 self._size("at", j.at)
                 first, second = self._pair(j.bodies)
-                m.universal(name, first, second, j.at, *(self._axis(a) for a in j.axes))
+                m.universal(name, first, second, j.at, *(self._axis(a, "axes") for a in j.axes))
             case s.Rod():
                 a, b = (self._node(p, "point") for p in j.points)
                 length = self._quantity(j.length) if isinstance(j.length, str) else j.length
@@ -291,12 +291,12 @@ class _Builder:
             case s.Slider():
                 self._size("through", j.through)
                 on = None if j.on == GROUND else self._find(j.on, m.bodies, "body")
-                m.slider(name, self._node(j.point, "point"), j.through, self._axis(j.along), on)
+                m.slider(name, self._node(j.point, "point"), j.through, self._axis(j.along, "along"), on)
             case s.Rack():
                 self._size("through", j.through)
                 on = None if j.on == GROUND else self._find(j.on, m.bodies, "body")
                 x = self._quantity(j.scalar)
-                m.rack(name, self._node(j.point, "point"), j.through, self._axis(j.along), x, on)
+                m.rack(name, self._node(j.point, "point"), j.through, self._axis(j.along, "along"), x, on)
             case s.Gear():
                 a, b = (self._node(x, "scalar") for x in j.scalars)
                 m.gear(name, a, b, j.ratio)
@@ -428,7 +428,7 @@ class _Builder:
                 m.box(name, self._carrier(x.on), x.at, x.size)
             case s.Plane():
                 self._size("through", x.through)
-                m.plane(name, self._carrier(x.on), x.through, self._axis(x.normal))
+                m.plane(name, self._carrier(x.on), x.through, self._axis(x.normal, "normal"))
 
     def _impact(self, name: str, x: s.Impact) -> None:
         first, second = (self._find(one, self.m.surfaces, "surface") for one in x.between)

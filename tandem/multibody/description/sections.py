@@ -63,7 +63,7 @@ class Run(Section):
         if isinstance(given, dict) and "scheme" not in given:
             usual = SCHEMES.get(str(given.get("formulation", "natural")), ("i3al",))[0]
             held = given.get("stabilisation")
-            return {**given, "scheme": held if isinstance(held, str) and usual == "i3al" else usual}
+            return {**given, "scheme": held if held in list(STABILISATIONS) and usual == "i3al" else usual}
         return given
 
     @model_validator(mode="after")

@@ -225,6 +225,14 @@ def gaps(shapes, q, contacts, figures, A, B, found, out):
         out[c] = found[0]
 
 
+@kernel(types.void(INTS, INTS, REALS, REALS, REALS, INTS, REALS, REALS, REALS), error_model="numpy")
+def gaps_at(ptr, col, coef, const, q, contacts, figures, room, out):
+    """For Python."""
+    gaps(
+        (ptr, col, coef, const), q, contacts, figures, view(room, 0, 12), view(room, 12, 24), view(room, 24, 34), out
+    )  # fmt: skip
+
+
 @inner
 def approach(shapes, q, qd, contacts, figures, c, A, B, found, g):
     """How fast the gap of a contact grows; g becomes its gradient."""

@@ -51,6 +51,7 @@ class Surface:
     frame: tuple[Linear, ...]  # origin and axes; on a point it has no axes
     size: tuple[float, ...] = (0.0, 0.0, 0.0)  # half sizes along the axes
     radius: float = 0.0
+    on: Body | Linear | None = None
 
 
 @dataclass(frozen=True)
@@ -85,13 +86,13 @@ def sphere(m: Equations, name: str, on: Body | Linear | None, at: ArrayLike, rad
     """On a body, the ground, or a point, where it has no turning."""
     radius = number(f"surface {name}: radius", radius, LENGTH)
     first = np.eye(m.dimension)[0]
-    return _add(m, Surface(name, "sphere", _frame(m, on, at, first), radius=radius))
+    return _add(m, Surface(name, "sphere", _frame(m, on, at, first), radius=radius, on=on))
 
 
 def hole(m: Equations, name: str, on: Body | None, at: ArrayLike, radius: float) -> Surface:
     """A round hole that a sphere lies in: the bore of a bearing with clearance; in space a hollow ball."""
     radius = number(f"surface {name}: radius", radius, POSITIVE_LENGTH)
-    return _add(m, Surface(name, "hole", _frame(m, on, at, np.eye(m.dimension)[0]), radius=radius))
+    return _add(m, Surface(name, "hole", _frame(m, on, at, np.eye(m.dimension)[0]), radius=radius, on=on))
 
 
 def capsule(m: Equations, name: str, on: Body | None, ends: tuple[ArrayLike, ArrayLike], radius: float) -> Surface:
@@ -99,7 +100,8 @@ def capsule(m: Equations, name: str, on: Body | None, ends: tuple[ArrayLike, Arr
     if not norm(b - a) > 0.0:
         raise MechanismError(f"surface {name}: ends = {a.tolist()}, {b.tolist()}: are one point; that is a sphere")
     radius = number(f"surface {name}: radius", radius, LENGTH)
-    return _add(m, Surface(name, "capsule", _frame(m, on, 0.5 * (a + b), b - a), (0.5 * norm(b - a), 0.0, 0.0), radius))
+    half = (0.5 * norm(b - a), 0.0, 0.0)
+    return _add(m, Surface(name, "capsule", _frame(m, on, 0.5 * (a + b), b - a), half, radius, on))
 
 
 def box(m: Equations, name: str, on: Body | None, at: ArrayLike, size: ArrayLike) -> Surface:
@@ -107,12 +109,12 @@ def box(m: Equations, name: str, on: Body | None, at: ArrayLike, size: ArrayLike
     half = 0.5 * numbers(f"surface {name}: size", size, m.dimension, POSITIVE_LENGTH)
     axes = np.eye(m.dimension)
     made = (at_of(m, on, at), *(along_of(m, on, axis) for axis in axes))
-    return _add(m, Surface(name, "box", made, (*half.tolist(), *([0.0] * (3 - m.dimension)))))
+    return _add(m, Surface(name, "box", made, (*half.tolist(), *([0.0] * (3 - m.dimension))), on=on))
 
 
 def plane(m: Equations, name: str, on: Body | None, through: ArrayLike, normal: ArrayLike) -> Surface:
     n = direction(f"surface {name}: normal", normal, m.dimension)
-    return _add(m, Surface(name, "plane", _frame(m, on, through, n)))
+    return _add(m, Surface(name, "plane", _frame(m, on, through, n), on=on))
 
 
 def impact(
@@ -134,6 +136,11 @@ def impact(
             f"impact {name}: a {second.kind} and a {first.kind} are no pair; there are"
             f" {', '.join(f'{a} and {b}' for a, b in PAIRS)}; make one of them of spheres or capsules"
         )
+    if first.on is second.on:
+        where = (
+            f"body {first.on.name}" if isinstance(first.on, Body) else "the ground" if first.on is None else "a point"
+        )
+        raise MechanismError(f"impact {name}: {first.name} and {second.name} are both on {where}, and never strike")
     found = Impact(
         name, first, second, number(f"impact {name}: restitution", restitution, RESTITUTION),
         number(f"impact {name}: friction", friction, COEFFICIENT), number(f"impact {name}: slow", slow, SPEED),
@@ -230,6 +237,16 @@ class Meeting:
         self.tables = (
             *shapes, np.array(contacts, np.int32), np.array(figures), touch, self.log, self.counts, room,
         )  # fmt: skip
+
+    def overlap(self, q: np.ndarray) -> tuple[str, float]:
+        """Which two surfaces lie deepest in each other, and how deep; below 0 they are apart."""
+        from tandem.multibody.natural.impact_kernel import gaps_at
+
+        found = np.zeros(len(self.names))
+        ptr, col, coef, const, contacts, figures, *_ = self.tables
+        gaps_at(ptr, col, coef, const, q, contacts, figures, np.zeros(34), found)
+        deepest = int(np.argmin(found))
+        return self.names[deepest], -float(found[deepest])
 
     def step(self, advance: Any, system: Any, vector: np.ndarray, work: np.ndarray) -> None:
         """One step, with the impacts in it."""

@@ -105,7 +105,12 @@ def test_a_mechanism_in_the_hand_meets_its_surfaces() -> None:
         (changed("surfaces", "skin", on="dsc"), "surfaces.skin: there is no body 'dsc'; did you mean disc"),
         (changed("surfaces", "skin", at=[0.0, 1.0, 0.0]), "surfaces.skin: at = [0.0, 1.0, 0.0]: must be 2 numbers"),
         (changed("surfaces", "skin", on="P"), "surfaces.skin: at = [0.0, 1.0]: a sphere on a point is where that is"),
-        (changed("surfaces", "floor", normal=[0.0, 0.0]), "surfaces.floor"),
+        (changed("impacts", "hit", between=["skin", "skin"]), "skin and skin are both on body disc, and never strike"),
+        (
+            changed("surfaces", "floor", through=[0.0, 0.95]),
+            "impacts.hit: at the start skin and floor lie 0.05 m in each other; draw them apart",
+        ),
+        (changed("surfaces", "floor", normal=[0.0, 0.0]), "surfaces.floor: normal = [0.0, 0.0]: has no direction"),
         (changed("surfaces", "floor", normal=[0.0, "up"]), "surfaces.floor.normal"),
         (changed("surfaces", "rod", kind="capsule", on="disc", ends=[[0, 1], [0, 1]], radius=0.1), "are one point"),
         (changed("surfaces", "rod", kind="box", on="disc", at=[0, 1], size=[1.0, 1.0, 1.0]), "surfaces.rod"),

@@ -506,6 +506,12 @@ def test_a_stabilisation_is_the_scheme_of_its_name(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["baumgart", ["none"], 3])
+def test_a_stabilisation_that_is_none_is_one_finding(name: Any) -> None:
+    (line,) = refused(bar(run={"stabilisation": name})).splitlines()
+    assert f"run.stabilisation = {name!r}: must be 'none'" in line
+
+
 @pytest.mark.parametrize("law", [{"polynomial": [0.0]}, {"smooth_step": [0.0, 1.0, 0.0, 1.0]}, {"value": 1.0}])
 def test_what_is_of_a_sine_is_refused_beside_another_law(law: dict[str, Any]) -> None:
     message = refused(bar(inputs={"u": {**law, "rate": 2.0, "mean": 0.1}}))
