@@ -167,7 +167,8 @@ def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Or
         return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
     if error["type"] == "string_pattern_mismatch":
         error = {**error, "msg": _in_words(error["ctx"]["pattern"])}
-    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    message = re.sub("^(Input|List|Tuple|Dictionary|String) should", "must", error["msg"].removeprefix("Value error, "))
+    message = message.replace(" after validation", "")
     return f"{file}: {key}{shown}: {message}" if key else f"{file}: {message}"
 
 

@@ -17,7 +17,7 @@ def nees(
     filter: Filter, truth: Truth, estimates: Estimates, quantities: np.ndarray, chosen: np.ndarray | None = None
 ) -> np.ndarray:
     """Of every kept estimate; `quantities` are the true values of what is estimated where the truth's do not wander,
-    `chosen` some states of all."""
+    `chosen` some states of all. What the filter is certain of counts only if it is wrong there."""
     out = np.zeros(len(estimates.sampled))
     chosen = np.arange(filter.order) if chosen is None else chosen
     before = filter.memory.estimate.copy()
@@ -25,8 +25,10 @@ def nees(
         filter.memory.estimate[:] = sampled
         e = errors(filter, truth, k, quantities)[chosen]
         P = filter.covariance()[np.ix_(chosen, chosen)]
+        unsure = np.diag(P) > 0.0
+        e, P, wrong = e[unsure], P[np.ix_(unsure, unsure)], np.any(e[~unsure])
         scale = 1.0 / np.sqrt(np.diag(P))
-        out[k] = (e * scale) @ np.linalg.solve(P * np.outer(scale, scale), e * scale)
+        out[k] = np.inf if wrong else (e * scale) @ np.linalg.solve(P * np.outer(scale, scale), e * scale)
     filter.memory.estimate[:] = before
     return out
 

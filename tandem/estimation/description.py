@@ -187,6 +187,13 @@ class _Rows:
         getattr(self, f"_{sensor.kind}")(name, sensor)
 
     def _imu(self, name: str, s: Imu) -> None:
+        carriers = [one.removesuffix("_specific_force") for one in self.signals if one.endswith("_specific_force")]
+        if s.on not in carriers and (s.on or carriers):
+            raise ConfigError(
+                f"{self.where}: sensors.{name}.on = {s.on!r}: must be one of {', '.join(carriers)}"
+                if carriers
+                else f"{self.where}: sensors.{name}.on = {s.on!r}: this machine is one body; leave it out"
+            )
         for signal, noise, bias, walk, most, beside in (
             ("specific_force", s.force_noise, s.force_bias, s.force_bias_walk, s.force_range, s.model_force_noise),
             ("rate", s.rate_noise, s.rate_bias, s.rate_bias_walk, s.rate_range, 0.0),

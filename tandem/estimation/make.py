@@ -34,7 +34,8 @@ def read_tuning(
     names = [one.name for one in observed.estimable]
     for name in estimated:
         if name not in names:
-            raise ConfigError(f"{where}: filter.estimated: {name!r}: must be one of {', '.join(names)}")
+            right = f"must be one of {', '.join(names)}" if names else "nothing of this machine is; leave it out"
+            raise ConfigError(f"{where}: filter.estimated: {name!r}: {right}")
     parts = [spread(states, [q.name for q in observed.coordinates], f"{where}: filter.states")]
     if estimated:
         parts.append(spread(quantities, estimated, f"{where}: filter.quantities"))

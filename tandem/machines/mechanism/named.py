@@ -33,11 +33,15 @@ def parameters_of(
     named: Mapping[str, Named], content: dict[str, Any], where: str, path: str, taken: Container[str] = ()
 ) -> tuple[Parameter, ...]:
     """With the values that the mechanism's file has."""
-    found = []
+    found, places = [], dict[str, str]()
     for name, each in named.items():
-        if not name.isidentifier() or name in taken:
-            why = "is a parameter of the control" if name in taken else "must be of letters, digits and _"
+        if not (name.isascii() and name.isidentifier()) or name in taken:
+            why = "is a parameter of the control" if name in taken else "must be of letters (a to z), digits and _"
             raise ConfigError(f"{where}: named.{name}: {why}; choose another name")
+        if (other := places.setdefault(each.at, name)) != name:
+            raise ConfigError(f"{where}: named.{name}: {each.at} is named {other} already; leave one of them out")
+        if each.low >= each.high:
+            raise ConfigError(f"{where}: named.{name}: low = {each.low:g} must be less than high = {each.high:g}")
         value = at(content, each.at, f"{where}: named.{name}.at", path)
         if not each.low <= value <= each.high:
             raise ConfigError(

@@ -117,7 +117,13 @@ def test_an_identification_finds_them(file: Path) -> None:
         ('mass = { at = "bodies.crank.mass", low = 2.0 }', r"bodies\.crank\.mass is 1 in .*; must be from 2 to 1e\+12"),
         ('mass = { at = "bodies.crank.mass", low = -5.0 }\n[parameters]\nmass = -2.0', r"mass"),
         ('mass = { at = "bodies.crank.mass" }\n[parameters]\nweight = 2.0', r"parameters\.weight = 2: unknown"),
-        ('"a b" = { at = "bodies.crank.mass" }', r"named\.a b: must be of letters, digits and _"),
+        ('"a b" = { at = "bodies.crank.mass" }', r"named\.a b: must be of letters \(a to z\), digits and _"),
+        ('"é" = { at = "bodies.crank.mass" }', r"named\.é: must be of letters \(a to z\)"),
+        ('m = { at = "bodies.crank.mass", low = 3.0, high = 2.0 }', r"named\.m: low = 3 must be less than high = 2"),
+        (
+            'm = { at = "bodies.crank.mass" }\nn = { at = "bodies.crank.mass" }',
+            r"named\.n: bodies\.crank\.mass is named m already",
+        ),
         ('mass = { at = "bodies.crank.mass", high = inf }', r"named\.mass\.high"),
     ],
 )  # fmt: skip

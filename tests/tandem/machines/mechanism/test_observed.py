@@ -8,6 +8,8 @@ import pytest
 from sim_service.registry import load_machine
 from sync.errors import ConfigError
 from tandem.estimation.contract import TANGENT
+from tandem.estimation.description import read_sensors
+from tandem.estimation.make import read_tuning
 from tandem.estimation.rows import WIDTH, R
 from tandem.machines.mechanism.observed import observed
 from verify.multibody.shipped import FOLDER
@@ -147,3 +149,16 @@ def test_what_has_no_tangent_is_refused(tmp_path: Path) -> None:
         Seen(text, tmp_path)
     with pytest.raises(ConfigError, match="control"):
         observed(*load_machine(FOLDER.parent / "robot" / "arm.toml"))
+
+
+def test_an_imu_on_no_body_and_a_quantity_that_is_none_are_refused(seen: Seen) -> None:
+    imu = {"kind": "imu", "rate_hz": 100.0, "place": [0.0] * 3, "force_noise": 1.0, "rate_noise": 1.0}
+    bodies = [q.name.removesuffix("_specific_force") for q in seen.own.signals if q.unit == "m/s2"]
+    for on in ({"on": "arrm"}, {}):
+        with pytest.raises(ConfigError, match=rf"f: sensors\.a\.on = '.*': must be one of .*{bodies[-1]}$"):
+            read_sensors({"a": imu | on}, seen.own, H, "f")
+    with pytest.raises(ConfigError, match=r"f: sensors\.a: place = \[0.0\]: must have at least 3 items, not 1"):
+        read_sensors({"a": imu | {"place": [0.0]}}, seen.own, H, "f")
+    sensors = read_sensors({"a": imu | {"on": bodies[-1]}}, seen.own, H, "f")
+    with pytest.raises(ConfigError, match=r"filter\.estimated: 'mass': nothing of this machine is; leave it out"):
+        read_tuning(seen.own, sensors, ["mass"], {}, {}, "f")
