@@ -76,6 +76,7 @@ def test_a_change_of_one_act_is_found(tmp_path: Path) -> None:
         ([[1000, "let_go", []]], "acts[0]: step 1000"),
         ([[0, "push", [{"a": 1}, 2]]], "acts[0]: arguments of push"),
         ([[0, "push", ["rim", [float("nan"), 0.0, 0.0]]]], "acts[0]: arguments of push"),
+        ([[0, "push", ["rim", [10**400, 0.0, 0.0]]]], "acts[0]: arguments of push"),
         ([[0, "push", ["nowhere", [0.0, 0.0, 0.0]]]], "acts[0]: push cannot be done: nowhere: no such point"),
         ([[0, "push", []]], "acts[0]: push cannot be done"),
         ([[0, "change", [["shaft"], "weld"]]], "acts[0]: change cannot be done"),
