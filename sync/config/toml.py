@@ -31,6 +31,7 @@ _AROUND_DOT = re.compile(r"(?<![ \t])[ \t]*+\.[ \t]*+")
 _DOTTED = re.compile(r"[^\s,=\[\]{}]++")
 
 
+_TYPE = re.compile(r"(constrained-)?(str|int|float|bool)|list\[.*\]")  # as pydantic names a member of a union
 CHOICE = "kind = "  # begins the tag of a union's member: which one was meant, no key
 
 
@@ -85,10 +86,33 @@ def check(
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        found = error.errors()
+        found = _meant(error.errors(), data)
         lines = [_say(model, e, file, prefix, origins or {}) for e in found[:_MOST_FINDINGS]]
         lines += [f"{file}: ... and {len(found) - _MOST_FINDINGS} more"] * (len(found) > _MOST_FINDINGS)
         raise ConfigError("\n".join(lines)) from None
+
+
+def _meant(found: list[Any], data: Any) -> list[Any]:
+    """Findings without the types that a value might have had, as in `number or list`: of each value the deepest."""
+    plain: list[tuple[bool, Any]] = []
+    for error in found:
+        here, path = data, []
+        for part in error["loc"]:
+            held = here[part] if isinstance(here, dict) and part in here else None
+            if isinstance(here, list) and isinstance(part, int) and part < len(here):
+                held = here[part]
+            elif held is None and _TYPE.fullmatch(str(part)):
+                continue
+            here = held
+            path.append(part)
+        plain.append((len(path) < len(error["loc"]), {**error, "loc": tuple(path)}))
+    out: list[Any] = []
+    for chosen, error in plain:
+        place = error["loc"]
+        deeper = any(len(e["loc"]) > len(place) and e["loc"][: len(place)] == place for _, e in plain)
+        if not chosen or not (deeper or any(e["loc"] == place for e in out)):
+            out.append(error)
+    return out
 
 
 def with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

@@ -506,6 +506,18 @@ def test_a_stabilisation_is_the_scheme_of_its_name(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([0.0, "x"], "start.velocity.B[1] = 'x': must be a valid number"),
+        ("x", "start.velocity.B = 'x': must be a valid number"),
+        ([0.0, 1e9], "start.velocity.B[1] = 1000000000.0: must be less than or equal to 1000000"),
+    ],
+)
+def test_of_a_number_or_a_list_what_was_meant_is_one_finding(value: Any, words: str) -> None:
+    assert refused({"start": {"velocity": {"B": value}}} | bar()) == f"m.toml: {words}"
+
+
 @pytest.mark.parametrize("name", ["baumgart", ["none"], 3])
 def test_a_stabilisation_that_is_none_is_one_finding(name: Any) -> None:
     (line,) = refused(bar(run={"stabilisation": name})).splitlines()
