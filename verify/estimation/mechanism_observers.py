@@ -1,9 +1,9 @@
 """Observers of mechanisms: `python -m verify mechanism-observers`.
 
 A four-bar with an IMU on its coupler, a five-bar with IMUs on both long bars. Readings of a truth that begins elsewhere
-go to our filter and to an extended Kalman filter in plain numpy (verify/multibody/references/planar.py), which has the
-linkage by formulas of its cranks' angles. Compared are their errors against the truth, of where the last joint is, and
-the normalised errors of ours.
+and is moved at random go to our filter and to an extended Kalman filter in plain numpy
+(verify/multibody/references/planar.py), which has the linkage by formulas of its cranks' angles. Compared are their
+errors against the truth, of where the last joint is, and the normalised errors of ours.
 
     --runs N   of each, by different noise
 """
@@ -140,6 +140,13 @@ class Both:
         W = T @ np.diag(self.walk**2) @ T.T
         return np.block([[W * H**3 / 3.0, W * H**2 / 2.0], [W * H**2 / 2.0, W * H]])
 
+    def _walk(self, after: np.ndarray) -> np.ndarray:
+        """The truth, moved at random over a step as both filters expect it."""
+        n, (a, b) = self.n, self.random.standard_normal((2, self.n))
+        after[:n] += self.walk * H**1.5 * (a / 2.0 + b / np.sqrt(12.0))
+        after[n : 2 * n] += self.walk * np.sqrt(H) * a
+        return after
+
     def go(self) -> None:
         m, none = self.machine, np.zeros(0, np.int32)
         at, F, slopes = np.zeros(self.own.at_size), np.zeros(4 * self.n**2 + 2 * self.n), np.zeros(2 * self.n)
@@ -155,7 +162,7 @@ class Both:
                 readings.append(value)
         self.filter.observe(inputs.copy())
         self.other.go(np.array(readings), self._walked(), H)
-        self.truth = after
+        self.truth = self._walk(after)
         self.made += 1
 
     def place(self, state: np.ndarray) -> np.ndarray:
