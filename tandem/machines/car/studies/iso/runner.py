@@ -7,8 +7,10 @@ Promises
 A plan has a row for each step. Hands turn the wheel as the row says, with its derivatives; to hold a curvature they add
 what an integral of its error asks for; along a `Course` they steer as it says for where the car is, and against the
 errors of place and heading. Hands have mass: what course or curvature ask for passes a filter of second order, so that
-angle, speed and acceleration belong together. Feet hold a speed by the torque on the rear wheels (`gear_mode` 0, a
-proportional and integral law), or give torque, throttle and brake as the row says.
+angle, speed and acceleration belong together. With an `Arm` they give way: spring, damper and mass between what is
+wanted and the wheel, against the torque of the car, and errors are those of a reaction time before. Feet hold a speed
+by the torque on the rear wheels (`gear_mode` 0, a proportional and integral law), or give torque, throttle and brake as
+the row says.
 """
 
 from dataclasses import dataclass
@@ -31,12 +33,13 @@ ANGLE, RATE, ACCELERATION, CURVATURE, SPEED, TORQUE, THROTTLE, BRAKE, FOLLOWS = 
 COLUMNS = 9
 
 # places of the outputs the driver looks at, then what he does with them
-X, Y, YAW, VX, VY, YAW_RATE, CAPPED = range(7)
-LOOKS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "capped")
+X, Y, YAW, VX, VY, YAW_RATE, CAPPED, HELD = range(8)
+LOOKS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "capped", "steering_torque")
 STOPPED = 2.0  # of `capped`: the step found no end, the car was stopped where it was
 STOP_BELOW, TORQUE_MOST, MASS, RADIUS, HANDS, CURVATURE_GAIN, COURSE_BEGIN, COURSE_STEP, PLACE_GAIN, HEADING_GAIN = (
     range(10)
 )
+ARM_INERTIA, ARM_DAMPING, ARM_STIFFNESS, REACTION = range(10, 14)
 
 # columns of a course
 PLACE, HEADING, STEERING = range(3)
@@ -90,14 +93,29 @@ def run(step, state, inputs, params, tables, work, h, plan, settings, memory, co
                 y = course[i, PLACE] + f * (course[i + 1, PLACE] - course[i, PLACE])
                 yaw = course[i, HEADING] + f * (course[i + 1, HEADING] - course[i, HEADING])
                 wanted = course[j, STEERING] + g * (course[j + 1, STEERING] - course[j, STEERING])
-                wanted += settings[PLACE_GAIN] * (y - work[looks[Y]])
-                wanted += settings[HEADING_GAIN] * (yaw - work[looks[YAW]])
+                place, heading = work[looks[Y]], work[looks[YAW]]
+                if settings[REACTION] > 0.0 and k > 0:
+                    # he corrects what he saw a reaction time ago
+                    back = first + max(k - 1 - int(settings[REACTION] / h + 0.5), 0)
+                    now = max((log[back, looks[X]] - settings[COURSE_BEGIN]) / settings[COURSE_STEP], 0.0)
+                    i = int(min(now, most))
+                    f = min(now, most) - i
+                    y = course[i, PLACE] + f * (course[i + 1, PLACE] - course[i, PLACE])
+                    yaw = course[i, HEADING] + f * (course[i + 1, HEADING] - course[i, HEADING])
+                    place, heading = log[back, looks[Y]], log[back, looks[YAW]]
+                wanted += settings[PLACE_GAIN] * (y - place)
+                wanted += settings[HEADING_GAIN] * (yaw - heading)
             else:
                 error = row[CURVATURE] - work[looks[YAW_RATE]] / max(speed, 1.0)
                 memory[CORRECTION] += settings[CURVATURE_GAIN] * error * h
                 wanted += memory[CORRECTION]
             w = settings[HANDS]
             acceleration = (w * w * (wanted - memory[HAND_ANGLE]) - 2.0 * w * memory[HAND_RATE]) / (1.0 + w * h) ** 2
+            if settings[ARM_INERTIA] > 0.0:
+                stiffness, damping = settings[ARM_STIFFNESS], settings[ARM_DAMPING]
+                asked = stiffness * (wanted - memory[HAND_ANGLE] - h * memory[HAND_RATE]) - damping * memory[HAND_RATE]
+                whole = settings[ARM_INERTIA] + h * (damping + h * stiffness)
+                acceleration = (asked - work[looks[HELD]]) / whole
             memory[HAND_RATE] += h * acceleration
             memory[HAND_ANGLE] += h * memory[HAND_RATE]
             angle, rate = memory[HAND_ANGLE], memory[HAND_RATE]
@@ -171,10 +189,20 @@ class Course:
     heading_gain: float
 
 
+@dataclass(frozen=True)
+class Arm:
+    """Of a driver whose hands give way: at the hand wheel, kg m2, N m s/rad, N m/rad, and s until he corrects."""
+
+    inertia: float
+    damping: float
+    stiffness: float
+    reaction: float
+
+
 class Drive:
     """A car on its way, from standing: plan after plan, and the log of all of them."""
 
-    def __init__(self, vehicle: Vehicle, course: Course | None = None) -> None:
+    def __init__(self, vehicle: Vehicle, course: Course | None = None, arm: Arm | None = None) -> None:
         model = vehicle.model
         self.vehicle = vehicle
         self.params, self.state, self.work = vehicle.params.copy(), vehicle.state.copy(), vehicle.work.copy()
@@ -191,7 +219,10 @@ class Drive:
         along = [0.0, 1.0, 0.0, 0.0]
         if course is not None:
             along = [course.begin, course.step, course.place_gain, course.heading_gain]
-        self.settings = np.array([0.0, most, car.mass, rear.radius, 40.0, hold, *along])
+        hands = [0.0] * 4 if arm is None else [arm.inertia, arm.damping, arm.stiffness, arm.reaction]
+        # an arm is late by damping / stiffness, which its driver knows
+        late = 40.0 if arm is None else 2.0 * arm.stiffness / arm.damping
+        self.settings = np.array([0.0, most, car.mass, rear.radius, late, hold, *along, *hands])
         self.memory = np.zeros(MEMORY)
         self.course = np.zeros((2, 3)) if course is None else course.table
         self.rows: list[np.ndarray] = []
@@ -219,9 +250,9 @@ class Drive:
         self.steps += done
         return Log(self.names, log[:done])
 
-    def onward(self, course: Course | None = None) -> "Drive":
+    def onward(self, course: Course | None = None, arm: Arm | None = None) -> "Drive":
         """A drive that goes on from the same instant, with a log of its own."""
-        other = Drive(self.vehicle, course)
+        other = Drive(self.vehicle, course, arm)
         other.state[:], other.work[:], other.params[:] = self.state, self.work, self.params
         other.inputs[:], other.memory[:] = self.inputs, self.memory
         return other

@@ -10,6 +10,12 @@ The prediction knows hardpoints and forces, and nothing of the mechanism: the ax
     trail difference x lateral force of both front tyres / steering ratio
 
 The whole torque is predicted likewise, with the aligning moments of the tyres: (trail F_y - M_z) / ratio.
+
+That driver has his hands where he wants them. Each trail is driven once more by one whose arms give way to the torque
+(`ARM`) and who corrects what he saw a reaction time ago: so path, angle and torque differ between trails, as the source
+shows them. He wants the same of every car. Turning in, before what he sees can have changed that, arms of stiffness k
+leave a wheel that is centred with c, N m/rad, at k / (k + c) of where they want it: that is the prediction of how the
+first angles of two trails differ.
 """
 
 from dataclasses import dataclass
@@ -22,7 +28,7 @@ from sync.errors import ConfigError
 from tandem.console.terminal import Update
 from tandem.machines.car.studies.iso.lanes import Lane, course
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
-from tandem.machines.car.studies.iso.runner import Drive, H, Log, plan
+from tandem.machines.car.studies.iso.runner import Arm, Drive, H, Log, plan
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.machines.car.studies.vehicle.parameters import analysis_table, standing_corners
 from tandem.machines.car.swerve import description as swerve
@@ -32,8 +38,10 @@ from tandem.reports.html.chart import Series
 SPEED = 75.0  # km/h
 REACTION = 0.4  # s, of the driver; estimate
 BESIDE = 0.6  # m between car and obstacle that he aims at
+ARM = Arm(inertia=0.1, damping=2.0, stiffness=30.0, reaction=0.2)  # estimates: both arms, a little tense
 RETURN = 40.0  # m, over which he goes back
 CLOSE = 0.1  # how far the difference of two torques may be from its prediction
+NEAR = 0.3  # … of two first angles: the prediction knows no inertia
 _LEANING = ("UBJ", "LBJ", "TRO")
 _CLOSE = 1e-6  # m, of a trail
 _VALUES = {p.name: p.value for p in swerve.PARAMETERS}
@@ -100,7 +108,7 @@ def instant(seed: int, number: int = 0) -> float:
     return soonest + (latest - soonest) * float(obstacle.draw(float(seed), float(number)))
 
 
-def swerve_once(vehicle: Vehicle, seed: int, speed: float) -> Swerve:
+def swerve_once(vehicle: Vehicle, seed: int, speed: float, arm: Arm | None = None) -> Swerve:
     """To the speed, on until the obstacle appears, around it and back; the speed is held."""
     car = vehicle.linear
     front, rear = car.front.x - car.cg_x + car.front.radius, car.cg_x - car.rear.x + car.rear.radius
@@ -119,7 +127,7 @@ def swerve_once(vehicle: Vehicle, seed: int, speed: float) -> Swerve:
     turn_in, there, past = x + REACTION * speed, near - front, near + length + rear
     lanes = [Lane(0.0, turn_in - x, y, 0.0), Lane(there - x, past - x, y + aside, 0.0)]
     lanes.append(Lane(past - x + RETURN, past - x + RETURN + 20.0, y, 0.0))
-    drive = approach.onward(course(vehicle, lanes, (0.0, 0.0), 0.0, speed, x))
+    drive = approach.onward(course(vehicle, lanes, (0.0, 0.0), 0.0, speed, x), arm)
     log = drive.go(plan((lanes[-1].end + 20.0) / speed, follows=1.0, speed=speed))
 
     # the same obstacle that the machine `swerve` has in its step
@@ -147,20 +155,29 @@ def torque_per_angle(drive: Swerve) -> float:
     return float(np.sum(drive.log["steering_torque"] * angle) / np.sum(angle * angle))
 
 
-def caster(vehicle: Vehicle, trails: tuple[float, ...], seed: int, speed: float, update: Update) -> Result:
-    drives: list[Swerve] = []
-    for k, trail in enumerate(trails):
-        update(f"trail {1e3 * trail:.0f} mm", k / len(trails))
-        drives.append(swerve_once(vehicle.altered(lean_for(vehicle, trail)), seed, speed / 3.6))
+def furthest(drive: Swerve) -> int:
+    """The step at which the wheel is furthest to the side the driver swerves to, before he turns back."""
+    angle = drive.log["steering_angle"]
+    return int(np.argmax(angle[: int(np.argmin(angle))]))
+
+
+def first_angle(perfect: Swerve) -> float:
+    """rad: what arms leave of the angle that the driver without them has, by how that car centres its wheel there."""
+    k = furthest(perfect)
+    angle = float(perfect.log["steering_angle"][k])
+    centred = float(perfect.log["steering_torque"][k]) / angle
+    return angle * ARM.stiffness / (ARM.stiffness + centred)
+
+
+def _by_formula(drives: list[Swerve]) -> list[Row]:
     rows = []
     for drive in drives:
         name = f"trail {1e3 * drive.trail:.0f} mm"
         most = int(np.argmax(np.abs(drive.log["steering_torque"])))
         torque = abs(float(drive.log["steering_torque"][most]))
+        predicted = abs(float(drive.predicted[most]))
         rows += [
-            Row(
-                f"{name}: largest torque", "N m", abs(float(drive.predicted[most])), torque, "(trail F_y - M_z) / ratio"
-            ),
+            Row(f"{name}: largest torque", "N m", predicted, torque, "(trail F_y - M_z) / ratio"),
             Row(f"{name}: torque per angle", "N m/rad", None, torque_per_angle(drive)),
             Row(f"{name}: largest angle", "deg", None, degrees(float(np.abs(drive.log["steering_angle"]).max()))),
             Row(f"{name}: room to the obstacle", "m", None, drive.room, "counted"),
@@ -172,11 +189,63 @@ def caster(vehicle: Vehicle, trails: tuple[float, ...], seed: int, speed: float,
         rows.append(
             Row(name, "N m", predicted, torque_per_force(few, more) * force, "trail difference x force / ratio")
         )
-    per_angle = [torque_per_angle(drive) for drive in drives]
+    return rows
+
+
+def _by_arms(drives: list[Swerve], perfect: list[Swerve]) -> list[Row]:
+    """What a driver whose arms give way does with each trail, and by how much it differs."""
+    rows, angles, predicted = [], [], []
+    for drive, other in zip(drives, perfect, strict=True):
+        name = f"arms, trail {1e3 * drive.trail:.0f} mm"
+        k = furthest(drive)
+        angles.append(degrees(float(drive.log["steering_angle"][k])))
+        predicted.append(degrees(first_angle(other)))
+        y = drive.log["y"]
+        rows += [
+            Row(f"{name}: first angle", "deg", predicted[-1], angles[-1], "k / (k + c) of the wanted one"),
+            Row(f"{name}: torque there", "N m", None, float(drive.log["steering_torque"][k])),
+            Row(f"{name}: room to the obstacle", "m", None, drive.room, "counted"),
+            Row(f"{name}: swings back to", "m", None, float(y.min() - y[0]), "beyond the way he came"),
+        ]
+    for k, (few, more) in enumerate(pairwise(drives)):
+        name = f"arms, {1e3 * few.trail:.0f} to {1e3 * more.trail:.0f} mm"
+        less = Row(f"{name}: less first angle", "deg", predicted[k] - predicted[k + 1], angles[k] - angles[k + 1])
+        count = min(len(few.log), len(more.log))
+        apart = float(np.abs(few.log["y"][:count] - more.log["y"][:count]).max())
+        rows += [less, Row(f"{name}: paths apart by up to", "m", None, apart)]
+    return rows
+
+
+def caster(vehicle: Vehicle, trails: tuple[float, ...], seed: int, speed: float, update: Update) -> Result:
+    perfect: list[Swerve] = []
+    drives: list[Swerve] = []
+    for k, trail in enumerate(trails):
+        update(f"trail {1e3 * trail:.0f} mm", k / len(trails))
+        car = vehicle.altered(lean_for(vehicle, trail))
+        perfect.append(swerve_once(car, seed, speed / 3.6))
+        drives.append(swerve_once(car, seed, speed / 3.6, ARM))
+    rows = [*_by_formula(perfect), *_by_arms(drives, perfect)]
+    per_angle = [torque_per_angle(drive) for drive in perfect]
     grows = all(a < b for a, b in pairwise(per_angle))
+    return Result(
+        "caster",
+        "Swerve around an obstacle with other caster trails",
+        f"{speed:.0f} km/h, seed {seed}: the obstacle appears {instant(seed):.2f} s after the speed is reached;"
+        f" {'hit' if any(d.hit for d in (*perfect, *drives)) else 'not hit'}; a larger trail gives a larger torque:"
+        f" {'yes' if grows else 'no'}",
+        rows,
+        _pictures(perfect, drives),
+        [f"steering ratio {perfect[0].ratio:.2f} to {perfect[-1].ratio:.2f}"],
+        sum(len(d.log) for d in (*perfect, *drives)) * H,
+        sum(d.log.capped for d in (*perfect, *drives)),
+    )
+
+
+def _pictures(perfect: list[Swerve], drives: list[Swerve]) -> list[Panel]:
     t = drives[0].log.t
     x0 = float(drives[0].log["x"][0])
-    names = [f"{1e3 * drive.trail:.0f} mm" for drive in drives]
+    pairs = [(f"{1e3 * drive.trail:.0f} mm", drive) for drive in drives]
+    known = [(f"{1e3 * drive.trail:.0f} mm", drive) for drive in perfect]
     box = np.array([-0.5, 0.5, 0.5, -0.5, -0.5]), np.array([-0.5, -0.5, 0.5, 0.5, -0.5])
     where = drives[0].obstacle
     block = Series(
@@ -184,42 +253,34 @@ def caster(vehicle: Vehicle, trails: tuple[float, ...], seed: int, speed: float,
         where[0] - x0 + _VALUES["obstacle_length"] * box[0],
         where[1] + _VALUES["obstacle_width"] * box[1],
     )
-    pairs = list(zip(names, drives, strict=True))
-    return Result(
-        "caster",
-        "Swerve around an obstacle with other caster trails",
-        f"{speed:.0f} km/h, seed {seed}: the obstacle appears {instant(seed):.2f} s after the speed is reached;"
-        f" {'hit' if any(d.hit for d in drives) else 'not hit'}; a larger trail gives a larger torque:"
-        f" {'yes' if grows else 'no'}",
-        rows,
-        [
-            Panel("path, m", [*(Series(n, d.log["x"] - x0, d.log["y"]) for n, d in pairs), block], plane=True),
-            Panel("hand wheel angle, deg", [Series(n, t, np.degrees(d.log["steering_angle"])) for n, d in pairs]),
-            Panel(
-                "torque of the hand, N m",
-                [
-                    *(Series(n, t, d.log["steering_torque"]) for n, d in pairs),
-                    *(Series(f"{n} by trail and force", t, d.predicted) for n, d in pairs),
-                ],
-            ),
-            Panel(
-                "torque of the hand, N m, over hand wheel angle, deg",
-                [Series(n, np.degrees(d.log["steering_angle"]), d.log["steering_torque"]) for n, d in pairs],
-                x_label="deg",
-            ),
-        ],
-        [f"steering ratio {drives[0].ratio:.2f} to {drives[-1].ratio:.2f}"],
-        sum(len(d.log) for d in drives) * H,
-        sum(d.log.capped for d in drives),
-    )
+    return [
+        Panel("path, m, with arms", [*(Series(n, d.log["x"] - x0, d.log["y"]) for n, d in pairs), block], plane=True),
+        Panel(
+            "hand wheel angle, deg, with arms", [Series(n, t, np.degrees(d.log["steering_angle"])) for n, d in pairs]
+        ),
+        Panel("torque of the hand, N m, with arms", [Series(n, t, d.log["steering_torque"]) for n, d in pairs]),
+        Panel(
+            "torque of the hand, N m, hands where they are wanted",
+            [
+                *(Series(n, d.log.t, d.log["steering_torque"]) for n, d in known),
+                *(Series(f"{n} by trail and force", d.log.t, d.predicted) for n, d in known),
+            ],
+        ),
+        Panel(
+            "torque of the hand, N m, over hand wheel angle, deg",
+            [Series(n, np.degrees(d.log["steering_angle"]), d.log["steering_torque"]) for n, d in known],
+            x_label="deg",
+        ),
+    ]
 
 
 def complaints(result: Result) -> list[str]:
-    """What the study did not show: torque that grows with the trail, by as much as predicted."""
+    """What the study did not show: torque that grows with the trail as predicted, and arms that give way."""
     found = [
         f"{row.quantity}: {row.simulated:.3g} {row.unit}, predicted {row.predicted:.3g}"
         for row in result.rows
-        if "more torque" in row.quantity and (row.difference is None or abs(row.difference) > CLOSE)
+        for what, close in (("more torque", CLOSE), ("less first angle", NEAR))
+        if what in row.quantity and (row.difference is None or abs(row.difference) > close)
     ]
     per_angle = [row.simulated for row in result.rows if row.quantity.endswith("torque per angle")]
     if per_angle != sorted(set(per_angle)):

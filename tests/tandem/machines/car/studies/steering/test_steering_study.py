@@ -43,6 +43,10 @@ def test_a_larger_trail_gives_as_much_more_torque_as_trail_times_force_says() ->
     assert 0.0 < few < more
     assert abs(result.row("15 to 35 mm: more torque at 1325 N").difference or 1.0) < 0.1
     assert "not hit" in result.conditions and result.capped == 0
+    # arms that give way: a heavier wheel is turned less, and the car goes elsewhere
+    few, more = (result.row(f"arms, trail {trail} mm: first angle").simulated for trail in (15, 35))
+    perfect = result.row("trail 15 mm: largest angle").simulated
+    assert more < few < perfect and result.row("arms, 15 to 35 mm: paths apart by up to").simulated > 0.1
 
 
 def test_a_trail_is_made_by_leaning_the_axis_and_nothing_else() -> None:
