@@ -187,10 +187,9 @@ class _Text:
         places = [self._names.index(name) for name in names]
         parts: list[list[np.ndarray]] = [[] for _ in names]
         for first_line, rows in self._rows():
-            columns = list(zip(*rows, strict=True))
             self._progress(f"reading {self.path.name}, {first_line + len(rows)} lines", self._share)
             for part, place in zip(parts, places, strict=True):
-                part.append(self._numbers(columns[place], self._names[place], first_line))
+                part.append(self._numbers([row[place] for row in rows], self._names[place], first_line))
         return {name: _join(part) for name, part in zip(names, parts, strict=True)}
 
     def _rows(self) -> Iterator[tuple[int, list[list[str]]]]:
@@ -227,13 +226,17 @@ class _Text:
         except (UnicodeDecodeError, csv.Error) as error:
             raise ExchangeError(f"{self.path}: not a text file with columns: {error}") from None
 
-    def _numbers(self, cells: tuple[str, ...], name: str, first_line: int) -> np.ndarray:
+    def _numbers(self, cells: list[str], name: str, first_line: int) -> np.ndarray:
         try:
-            return _integers([int(cell) for cell in _plain(cells)])
+            return _integers(list(map(int, _plain(cells))))
         except ValueError:
             pass
         try:
             plain = _plain(cells, self._form.decimal_comma)
+            try:  # the usual column has a number in every cell
+                return np.array(list(map(float, plain)), np.float64)
+            except ValueError:
+                pass
             values = [float(cell) if cell and not cell.isspace() else None for cell in plain]
             if None in values:
                 self._blank.add(name)
@@ -252,16 +255,16 @@ def _are_units(cells: list[str]) -> bool:
     return numbers <= {"1"} and any(unit(cell.strip().strip("[]()")) and not _is_number(cell) for cell in cells)
 
 
-def _plain(cells: tuple[str, ...], decimal_comma: bool = False) -> tuple[str, ...]:
+def _plain(cells: list[str], decimal_comma: bool = False) -> list[str]:
     """Python reads 1_000 as a number; no other program does."""
-    if any("_" in cell for cell in cells):
+    if "_" in "".join(cells):
         raise ValueError("an underscore")
-    return tuple(cell.replace(",", ".") for cell in cells) if decimal_comma else cells
+    return [cell.replace(",", ".") for cell in cells] if decimal_comma else cells
 
 
 def _is_number(cell: str, decimal_comma: bool = True) -> bool:
     try:
-        float(_plain((cell,), decimal_comma)[0])
+        float(_plain([cell], decimal_comma)[0])
     except ValueError:
         return False
     return True
