@@ -3,11 +3,11 @@
 Sensitivities are exact where the machine has a tangent (tandem/ensembles/many_tangents.py), eight parameters a run, of
 those that are live; elsewhere differences of whole runs, scaled by the ranges of the parameters. Both are made in
 threads. The search takes them at its begin, of differences one run a parameter, and then learns from the runs that it
-makes anyhow (Broyden's rule), as long as these foretell each other; what it finds is judged by exact ones or central
-differences, and searched on from while they promise more. The covariance is that of residuals as they are, correlated
-in time (tandem/ensembles/correlated.py), of the deviation given or left over, whichever is larger. A direction in the
-space of the parameters that the data confine to no better than half of a range is named, and its parameters get no
-interval.
+makes anyhow (Broyden's rule), as long as these foretell each other; what it finds is judged by exact ones, those of
+the search if they are near, or central differences, and searched on from while they promise more. The covariance is
+that of residuals as they are, correlated in time (tandem/ensembles/correlated.py), of the deviation given or left over,
+whichever is larger. A direction in the space of the parameters that the data confine to no better than half of a range
+is named, and its parameters get no interval.
 
 Three kinds of intervals, each of 95 %: single (±1.96 deviations: each holds its value with 95 %), simultaneous (wider,
 by Bonferroni: all hold at once with at least 95 %), and the ellipsoid of all parameters, which holds them together with
@@ -43,7 +43,7 @@ _WORTH = 1e-5  # of chi-squared: a gain that is worth to search on
 _SEARCHES = 3  # at most, by what these promise
 _ROUGH = 1e-3  # tolerance of an answer that only the noise is found from
 _ENOUGH = 1e-6  # tolerance of a search: how good it is central differences, or exact ones, say
-_NEAR = 0.1  # of chi-squared: so near, the same ones hold
+_NEAR = 0.5  # of chi-squared: 0.7 deviations away, the same ones hold
 
 
 class NotEstimated(TandemError):
@@ -335,8 +335,9 @@ def estimate(
             values, message = search.from_here(values, rough)
             after = model.predict_once(values)
             search.weigh({name: sigma or _left_over(problem, after, name) for name, sigma in given.items()})
-    jacobian = model.jacobian(values)
-    for _ in range(0 if only_sensitivity else _SEARCHES):
+    near = search.near((values - problem.low) / model.range)
+    jacobian = model.jacobian(values) if near is None else near
+    for _ in range(0 if only_sensitivity or near is not None else _SEARCHES):
         if not _promises_more(jacobian, model.residual(after, values), (values - problem.low) / model.range):
             break
         begun = (values - problem.low) / model.range
@@ -369,6 +370,7 @@ class _Search:
     made: int = 0  # iterations
     # place in parts of the ranges, residual and Jacobian there
     learnt: tuple[Floats, Floats, Floats] | None = None
+    exact: tuple[Floats, Floats] | None = None  # place, and Jacobian there, as the steps have it
 
     def from_here(self, begin: Floats, tolerance: float) -> tuple[Floats, str]:
         model, problem, solver = self.model, self.model.problem, self.model.problem.study.solver
@@ -403,12 +405,21 @@ class _Search:
         model.sigmas = sigmas
         if self.learnt is None:
             return
-        x, r, J = self.learnt
+        (x, r, J), exact = self.learnt, self.exact
         counts = [len(found[n]) for found in model.problem.measured[: model.problem.fitted] for n in sigmas]
         shares = [before[n] / sigmas[n] for _ in range(model.problem.fitted) for n in sigmas]
         share = np.ones(len(r))
         share[: sum(counts)] = np.repeat(shares, counts)
         self.learnt = x, share * r, share[:, None] * J
+        self.exact = None if exact is None else (exact[0], share[:, None] * exact[1])
+
+    def near(self, x: Floats) -> Floats | None:
+        """An exact Jacobian of a place so near that a step by it, which was made since, leaves nothing worth to search
+        on for; None if there is none."""
+        if self.exact is None:
+            return None
+        place, jacobian = self.exact
+        return jacobian if 0.0 < np.sum((jacobian @ (x - place)) ** 2) < _NEAR else None
 
     def _jacobian(self, x: Floats, r: Floats) -> Floats:
         model = self.model
@@ -422,6 +433,8 @@ class _Search:
                 self.learnt = x.copy(), r, J
                 return J
         self.learnt = x.copy(), r, model.jacobian(values, r)
+        if not model.by_differences:
+            self.exact = x.copy(), self.learnt[2]
         return self.learnt[2]
 
 
