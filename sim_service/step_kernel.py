@@ -11,10 +11,15 @@ without a second of good steps between, or with "end" at once, it is over.
 from typing import Literal
 
 import numpy as np
+from numba import boolean, int64, types
 
 from sim_service.bounds import SOUND, step_within
+from sim_service.contract.machine import STEP
 from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block
+from sim_service.inputs.table import ROWS
+from sim_service.loop_data import TYPES, Buffers, Divergence, MachineData, Settings
 from sync.compile.array_copy import copy
+from sync.compile.array_types import READ_ONLY
 from sync.compile.jit import kernel
 from sync.ring.block import EPOCH
 from sync.ring.ring import read_slot
@@ -72,7 +77,13 @@ def _catch(settings, rows, machine, divergence):
         machine.work[settings.outputs :] = 0.0  # nothing that matters is stored there, but a NaN could stay
 
 
-@kernel()
+# by its types: one function, compiled here, for steps and rehearsals, so that these warm the code that those run
+@kernel(
+    boolean(
+        READ_ONLY, int64, int64, boolean, boolean, int64, TYPES[Buffers], TYPES[Settings], ROWS,
+        types.FunctionType(STEP), TYPES[MachineData], TYPES[Divergence],
+    )
+)  # fmt: skip
 def advance_step(
     ring, shown, position, restart, lapped, age_ns, buffers, settings, rows, step_machine, machine, divergence
 ):
