@@ -15,6 +15,7 @@ import io
 import logging
 import re
 import socket
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -285,6 +286,8 @@ def open_page(view: View, title: str, token: str) -> tuple[Any, PageAccess, str]
     listening = bound(view)
     port = listening.getsockname()[1]
     held = _Held(PageAccess(view.host, token, port, scripts, f"tandem: {title}"), listening)
+    # a page that closes while a frame is made: nothing that a person could do about it
+    warnings.filterwarnings("ignore", "Queued a .* on a closed connection")
     with held.made(), _quiet():
         server = viser.ViserServer(host=view.host, port=port, label=f"tandem: {title}", verbose=False)
     if not held.stands or server.get_port() != port or not hasattr(server.gui, "_gui_input_handle_from_uuid"):
