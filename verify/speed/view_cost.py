@@ -5,7 +5,10 @@ again, as many rounds as asked for. A page here is a client that speaks viser's 
 browser gets: ten real ones that draw in software would load the machine with what a laptop beside it does. `--tabs`
 adds real ones. Lateness is `started_ns - t_ns` of every step of the record.
 
-Exit code 1 if the 99.9th percentile with pages is above 1.5 times that without.
+A round's tail is the 99.9th percentile of its steps. Tails of the same phase differ twentyfold between rounds where
+others use the host, so what is compared is the median of the rounds; the percentile of all steps together is shown.
+
+Exit code 1 if the median tail with pages is above 1.5 times that without.
 """
 
 import asyncio
@@ -198,7 +201,7 @@ def _wait_for_steps(name: str, drive: subprocess.Popen[str]) -> None:
 def view_cost(
     *,
     seconds: Annotated[float, "with the view, and as long without"] = 60.0,
-    rounds: Annotated[int, "that these are divided into"] = 2,
+    rounds: Annotated[int, "that these are divided into"] = 5,
     pages: int = 10,
     tabs: Annotated[int, "of a real browser, besides"] = 0,
 ) -> Iterator[Row]:
@@ -240,19 +243,22 @@ def measure(seconds: float, rounds: int, pages: int, tabs: int, runs: Path) -> I
             drive.wait(60)
     steps = open_run(Path(result["record"]["file"])).topics["/step"].blocks
     late_us = (steps["started_ns"] - steps["t_ns"]) * 1e-3
-    tails = {}
+    tails, of_all = {}, {}
     for what, parts in spans.items():
-        inside = np.zeros(len(steps), bool)
-        for begin, end in parts:
-            inside |= (steps["t_ns"] >= begin) & (steps["t_ns"] < end)
-        late = late_us[inside]
-        tails[what] = float(np.percentile(late, 99.9))
-        yield figure(f"{what} the view: steps", int(inside.sum()))
+        inside = [(steps["t_ns"] >= begin) & (steps["t_ns"] < end) for begin, end in parts]
+        rounds_us = [float(np.percentile(late_us[each], 99.9)) for each in inside]
+        late = late_us[np.logical_or.reduce(inside)]
+        tails[what], of_all[what] = float(np.median(rounds_us)), float(np.percentile(late, 99.9))
+        yield figure(f"{what} the view: steps", len(late))
         for name, q in (("p50", 50), ("p99", 99), ("p99.9", 99.9), ("most", 100)):
             yield figure(f"{what} the view: started late, {name}", np.percentile(late, q), "us")
+        yield figure(f"{what} the view: p99.9, least of a round", min(rounds_us), "us")
+        yield figure(f"{what} the view: p99.9, most of a round", max(rounds_us), "us")
+        yield figure(f"{what} the view: p99.9, median of the rounds", tails[what], "us")
     for name in ("frames", "messages"):
         yield figure(f"{name} to {pages} pages and {tabs} tabs", got[name])
     yield at_least("charts of a page", got["charts"] / rounds, MOST_CHARTS)
     yield figure("sent to pages", got["bytes"] / 1e6, "MB")
-    yield at_most("p99.9 with the view, of that without", tails["with"] / tails["without"], LIMIT)
+    yield figure("p99.9 of all steps with the view, of that without", of_all["with"] / of_all["without"])
+    yield at_most("p99.9 with the view, of that without, medians", tails["with"] / tails["without"], LIMIT)
     yield holds("the record is whole", result["record"]["whole"])
