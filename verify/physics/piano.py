@@ -7,11 +7,12 @@ notes; the record is replayed to the bit.
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from tandem.machines.piano.studies.gestures import Stroke, drawn, motion
+from tandem.machines.piano.studies.gestures import Stroke, drawn, motion, returned
 from tandem.machines.piano.studies.study import H, Played, move
 from verify import CONFIGS
 from verify.measure import Row, at_most, equal, figure, holds, note
@@ -54,35 +55,44 @@ def octave(*, seconds: float = 60.0) -> Iterator[Row]:
 
 
 DIP = 9.5e-3  # m
-FASTEST, SLOWEST = 8e-3, 0.4  # s, of a dip
+FASTEST, SLOWEST = 8e-3, 0.3  # s, of a dip
 _REST = 0.3  # s
 
 
 def strokes(*, count: int = 1000, seed: int = 1, together: int = 50) -> Iterator[Row]:
     """Strokes at random, imposed on the grand action one after the other, so many of them in one go: how fast, how
-    deep, in which way, how long held, from which height again."""
+    deep, in which way, how long held, from which height again. Promised is one note of each that begins with the hammer
+    back, by the time in which it falls freely and hops; of the others it is counted."""
     wanted = drawn(count, seed, FASTEST, SLOWEST, DIP)
-    silent, doubled, made, most, work, slowest = 0, 0, 0.0, 0.0, 0.0, np.inf
-    fastest = 0.0
+    made, most, work, slowest, fastest = 0.0, 0.0, 0.0, np.inf, 0.0
+    notes: list[int] = []
     for first in range(0, count, together):
         note(f"stroke {first} of {count}")
         some = wanted[first : first + together]
+        if first:  # it begins at rest here, at its own speed
+            up = some[0].depth / (some[0].depth - wanted[first - 1].to)
+            some = [replace(some[0], down=some[0].down * up), *some[1:]]
         run, begins = _played(some)
         struck = np.array([t for t, _ in run.strikes])
         speeds = [v for _, v in run.strikes]
-        each = np.histogram(struck, bins=[*begins, np.inf])[0]
-        silent += int((each == 0).sum())
-        doubled += int((each > 1).sum())
+        notes += np.histogram(struck, bins=[*begins, np.inf])[0].tolist()
         error, put_in = run.of("energy_error"), np.abs(np.diff(run.of("work_done"))).sum() / 2.0
         made = max(made, float((error - np.minimum.accumulate(error)).max()) / put_in)
         work += put_in
         most = max(most, float(np.abs(run.of("tip_force")).max()))
         fastest, slowest = max([fastest, *speeds]), min([slowest, *speeds])
-    yield equal(f"strokes without a note, of {count} of {1e3 * FASTEST:g} to {1e3 * SLOWEST:g} ms", silent, 0)
-    yield equal("strokes with more than one", doubled, 0)
+    found = np.array(notes)
+    back = np.array([returned(None if k % together == 0 else wanted[k - 1], wanted[k]) for k in range(count)])
+    dips = f"of {1e3 * FASTEST:g} to {1e3 * SLOWEST:g} ms"
+    yield equal(
+        f"strokes without a note, of {back.sum()} {dips} with the hammer back", int((found[back] == 0).sum()), 0
+    )
+    yield equal("strokes with more than one", int((found[back] > 1).sum()), 0)
+    others = f"{(found[~back] == 0).sum()} without a note, {(found[~back] > 1).sum()} with more than one"
+    yield figure(f"{(~back).sum()} before it is back", others)
     yield figure("hammer, slowest and fastest", f"{slowest:.2f}, {fastest:.2f}", "m/s")
     yield figure("most at the tip", most, "N")
-    yield at_most(f"energy made, of {work:.1f} J done on the key", 100.0 * made, 0.1, "%")
+    yield at_most(f"energy made, of {work:.1f} J done on the key", 100.0 * made, 0.02, "%")
     once, again = (_played(wanted[:together])[0] for _ in range(2))
     same = once.out.tobytes() == again.out.tobytes() and once.states.tobytes() == again.states.tobytes()
     yield holds("the same strokes twice are the same bits", same)

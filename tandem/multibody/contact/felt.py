@@ -5,12 +5,12 @@ and a capsule (a segment with a radius) of another, or at the end of a joint's t
 plane is that of x and z, and an angle grows from x to z.
 
     depth  d = radius - distance,   N = k d^p (1 + c' dd/dt) >= 0,   p = 1, 1.5, 2, 2.5, 3     (Hunt and Crossley)
-    c' = c / sqrt(1 + (c dd/dt / MOST_LOSS)^2)
+    c' = c / sqrt(1 + (c dd/dt / most)^2)
     friction  T = mu N v / sqrt(v^2 + s^2);   at a pivot: a torque likewise;   springs k (q - rest) + preload + c v
 
 Depths to halves of integers need no power function, so that the bits are the same wherever there is a square root. The
 law is conservative but for c', which makes the loop of felt: wide already where it is pressed slowly, as felt's is, and
-no wider than MOST_LOSS of the force, however quick the blow. Every loss is booked.
+no wider than `most` of the force, however quick the blow. Every loss is booked.
 
 The step is linearly implicit, one solution and no iteration: what is elastic by the theta rule, at theta = 0.55 of the
 step, friction by Euler's rule at its end. With v° = (1 - theta) v + theta v', and n, t the rows of a contact,
@@ -39,9 +39,9 @@ GROUND = -1
 CAPSULE, STOP = 0, 1
 # a contact: link of the point (of a stop: the joint), link of the capsule, twice the exponent, kind
 FELT_INTS, POINT_LINK, CAPSULE_LINK, TWICE, KIND = 4, 0, 1, 2, 3
-# … point (x, z), both ends of the segment, radius, stiffness, damping, friction, slip speed
+# … point (x, z), both ends of the segment, radius, stiffness, damping, friction, slip speed, most loss
 # a stop has its angle, +1 where it holds from below and -1 from above, and the arm of its felt in the first places
-FELT_REALS, POINT, START, END, RADIUS, STIFFNESS, DAMPING, FRICTION, SLIP = 11, 0, 2, 4, 6, 7, 8, 9, 10
+FELT_REALS, POINT, START, END, RADIUS, STIFFNESS, DAMPING, FRICTION, SLIP, MOST = 12, 0, 2, 4, 6, 7, 8, 9, 10, 11
 ANGLE, SIDE, ARM = 0, 1, 2
 # a joint: stiffness, rest, preload, damping, friction and the speed below which it is rounded
 JOINT_REALS, SPRING, REST, PRELOAD, VISCOUS, LEVEL, SPEED = 6, 0, 1, 2, 3, 4, 5
@@ -51,8 +51,6 @@ REPORT, DEPTH, NORMAL, TANGENT, CLOSING = 4, 0, 1, 2, 3
 BOOKS, WORK, FELT_LOSS, FRICTION_LOSS, PIVOT_LOSS, STORED, KINETIC, POTENTIAL = 7, 0, 1, 2, 3, 4, 5, 6
 # of a contact in a step: depth, force at the start, slopes by speed, by slip, 1 while it takes part, c', then both rows
 HEAD = 6
-MOST_LOSS = 0.7  # of the force: what felt gives back is 0.18 of what was put in, and a ball would leave with 0.42
-
 THETA = 0.55  # at which part of a step elastic forces are taken
 
 
@@ -129,9 +127,9 @@ def touch(links, felt_ints, felt, q, work, room, n):
 
 
 @inner
-def loss_rate(c, speed):
+def loss_rate(c, most, speed):
     """c' at this speed."""
-    share = c * speed / MOST_LOSS
+    share = c * speed / most
     return c / sqrt(1.0 + share * share)
 
 
@@ -207,7 +205,7 @@ def advance_felt(
             across = view(room, HEAD + n, HEAD + 2 * n)
             slip = dot(across, v)
             speed = dot(view(room, HEAD, HEAD + n), v)
-            room[5] = loss_rate(own[DAMPING], speed)
+            room[5] = loss_rate(own[DAMPING], own[MOST], speed)
             load = max(elastic * (1.0 - room[5] * speed), 0.0)
             room[1] = elastic
             room[2] = elastic * room[5] + THETA * h * slope

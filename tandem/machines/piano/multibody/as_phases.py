@@ -35,6 +35,7 @@ _NUMBERS = {name: value for name, _, value, *_ in geometry.PARAMETERS}
 REGULATION = {
     "let_off_button": geometry.BUTTON,
     "knuckle_edge": _NUMBERS["knuckle_edge"],
+    "knuckle_friction": 0.2,
     "string_angle": 0.0,
     "drop_screw": 0.2,
     "back_check": 0.05,
@@ -59,6 +60,8 @@ def digest_tables() -> Tables:
         k = CONTACTS.index(name)
         ints[FELT_INTS * k + TWICE] = _LINEAR
         reals[FELT_REALS * k + STIFFNESS], reals[FELT_REALS * k + DAMPING] = stiffness, damping
+    # its jack sinks into the knuckle by more than a side would let it
+    reals[FELT_REALS * CONTACTS.index("knuckle_side") + RADIUS] = 0.0
     head = FELT_REALS * CONTACTS.index("head")
     reals[head + RADIUS] = _RADIUS
     reals[head + START + 1] = reals[head + END + 1] = _RADIUS - KNUCKLE

@@ -70,15 +70,15 @@ PARAMETERS = (
     ),
     Parameter("drop_screw", "m", 0.0832, 0.05, 0.2, "height of its tip above the key's pivot", group=port.REGULATION),
     Parameter(
-        "repetition_height", "m", 0.0060, 0.0, 0.012, "of the lever's surface above its pivot", group=port.REGULATION
+        "repetition_height", "m", 0.00605, 0.0, 0.012, "of the lever's surface above its pivot", group=port.REGULATION
     ),
-    Parameter("repetition_spring", "N m", 0.056, 0.0, 0.2, "of the lever at its stop", group=port.REGULATION),
+    Parameter("repetition_spring", "N m", 0.048, 0.0, 0.2, "of the lever at its stop", group=port.REGULATION),
     Parameter("repetition_stiffness", "N m/rad", 0.35, 0.0, 10.0, "of the lever's spring", group=port.REGULATION),
     Parameter("jack_spring", "N m", 0.006, 0.0, 0.1, "of the jack at its stop", group=port.REGULATION),
     Parameter(
         "back_check",
         "m",
-        0.0,
+        2e-4,
         -0.02,
         0.05,
         "by which the back-check is bent away from the hammer",
@@ -90,7 +90,7 @@ PARAMETERS = (
         "damper_travel", "m", 0.0045, 0.0, 0.02, "of the tip at which the key meets the damper", group=port.REGULATION
     ),
     Parameter("hammer_mass_added", "kg", 0.0, -0.006, 0.02, "a mass at the hammer's head", group=port.REGULATION),
-    Parameter("knuckle_friction", "1", 0.20, 0.0, 1.0, "of the jack's head under the knuckle"),
+    Parameter("knuckle_friction", "1", 0.10, 0.0, 1.0, "of the jack's head under the knuckle"),
     Parameter("felt_stiffness", "1", 1.0, 0.05, 20.0, "factor on all felt"),
     Parameter("felt_damping", "1", 1.0, 0.0, 10.0, "factor on the loss in felt"),
     Parameter("surface_friction", "1", 1.0, 0.0, 5.0, "factor on the friction of all surfaces"),

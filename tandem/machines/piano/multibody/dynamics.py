@@ -89,6 +89,9 @@ def regulate(params, tables, links, felt, joints):
     head = view(felt, FELT_REALS * C.head, FELT_REALS * (C.head + 1))
     head[START] = params[P.knuckle_edge]
     head[law.FRICTION] = params[P.knuckle_friction] * params[P.surface_friction]
+    side = view(felt, FELT_REALS * C.knuckle_side, FELT_REALS * (C.knuckle_side + 1))
+    side[START] = side[END] = params[P.knuckle_edge]
+    side[law.FRICTION] = params[P.knuckle_friction] * params[P.surface_friction]
     lift(felt, C.toe, params[P.let_off_button])
     lift(felt, C.drop_screw, params[P.drop_screw])
     lift(felt, C.lever_felt, params[P.repetition_height])

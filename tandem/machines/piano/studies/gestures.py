@@ -1,6 +1,7 @@
 """Strokes of a key, as they are imposed: how a dip is gone down and up, one after the other; and by a finger with mass,
 spring and damper, through the virtual device and the real path on the virtual clock."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -62,17 +63,29 @@ def motion(strokes: Sequence[Stroke], h: float, after: float = 0.0) -> tuple[np.
     return out[0], out[1], out[2]
 
 
+FALL = 0.030  # m, from where the check lets the hammer go to where it rests
+LET_GO, HOP = 0.35, 0.36  # of the key's way up; of its speed, as it lands (of a Kawai's hammer)
+
+
+def returned(before: Stroke | None, then: Stroke) -> bool:
+    """Whether the hammer has come to rest before a stroke, by free fall and all its hops: nothing of the model."""
+    if before is None:
+        return True
+    waited = before.up * (1.0 - LET_GO) + then.rest
+    return waited >= math.sqrt(2.0 * FALL / 9.81) * (1.0 + HOP) / (1.0 - HOP)
+
+
 def drawn(count: int, seed: int, fastest: float, slowest: float, dip: float) -> list[Stroke]:
     """Strokes at random: speed (as the time of a whole dip), depth, shape, hold, and how far and how long the key is up
     between them."""
     r = np.random.default_rng(seed)
     found, height = [], 0.0
     for _ in range(count):
-        depth, seconds = float(r.uniform(0.96, 1.0) * dip), float(np.exp(r.uniform(np.log(fastest), np.log(slowest))))
+        depth, seconds = float(r.uniform(0.98, 1.0) * dip), float(np.exp(r.uniform(np.log(fastest), np.log(slowest))))
         found.append(
             Stroke(
                 down=seconds * (depth - height) / dip, depth=depth, shape=str(r.choice(SHAPES)),
-                rest=float(r.uniform(0.0, 0.1)), hold=float(r.uniform(0.02, 0.3)), up=float(r.uniform(0.03, 0.15)),
+                rest=float(r.uniform(0.0, 0.2)), hold=float(r.uniform(0.02, 0.3)), up=float(r.uniform(0.03, 0.15)),
                 to=float(r.uniform(0.0, 0.35) * dip),
             )
         )  # fmt: skip

@@ -118,7 +118,11 @@ def _rebound(study: Study) -> None:
     (at, speed), last = run.strikes[0], run.of("hammer_speed")
     k = round(at / H)
     back = -last[k : k + round(0.02 / H)].min()
-    study.row("hammer meets, leaves the string with", f"{speed:.2f}, {back:.2f} m/s", "less", 0.0 < back < speed)
+    share = back / speed
+    study.row(
+        "hammer meets, leaves the string with", f"{speed:.2f}, {back:.2f} m/s", "0.6 to 0.8 of it", 0.6 < share < 0.8
+    )
+    study.row("notes", f"{len(run.strikes)}", "1", len(run.strikes) == 1)
     check = run.of("check_force")[k : round(0.6 / H)]
     study.row("the back-check catches it", f"{check.max():.1f} N", "more than 0", check.max() > 0.0)
     pilot = run.of("pilot_force")
@@ -145,7 +149,10 @@ def _speeds(study: Study) -> None:
         run = _play([*press(DIP / seconds, DIP, _REST), (0.8, DIP)], 0.8)
         found.append(run.strikes[0] if run.strikes else (np.inf, 0.0))
         text = f"{1e3 * (found[-1][0] - _REST):.1f} ms, {found[-1][1]:.2f} m/s" if run.strikes else "no strike"
-        study.row(f"dip in {1e3 * seconds:.0f} ms: strike after, hammer", text)
+        name = f"dip in {1e3 * seconds:.0f} ms"
+        study.row(
+            f"{name}: strike after, hammer; notes", f"{text}; {len(run.strikes)}", "1 note", len(run.strikes) == 1
+        )
         error, work = run.of("energy_error"), run.of("work_done").max()
         made, lost = error.max() / work, -error.min() / work
         text = f"{100.0 * made:.3f}; {100.0 * lost:.1f} % of the work"
