@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, index
+from sim_service.contract.machine import Machine, index, nothing_given
 from sim_service.registry import load_machine
-from tandem.machines.car.vehicle import PRESCRIBED_INPUTS
 from verify import CONFIGS
 
 H = 0.005  # s
@@ -44,9 +43,9 @@ class Car:
     def __init__(self, machine: Machine, params: np.ndarray):
         self.machine, self.params = machine, params
         self.state, self.work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
-        self.inputs = np.zeros(len(machine.inputs))
-        for quantity in PRESCRIBED_INPUTS:
-            self.inputs[index(machine.inputs, quantity.name)] = np.nan
+        self.inputs = nothing_given(machine)
+        driven = ("steering_angle", "steering_speed", "throttle", "brake_pressure_bar")
+        self.driven = [index(machine.inputs, name) for name in driven]
         machine.initial(self.state, params, machine.tables, self.work)
         self.names = [q.name for q in machine.outputs]
         self.hand = 0.0
@@ -58,7 +57,7 @@ class Car:
         """To this angle of the hand wheel, no faster than a person turns it."""
         rate = (hand - self.hand) / H
         self.hand = hand
-        self.inputs[:] = (hand, rate, 0.0, throttle, brake, np.nan, np.nan)
+        self.inputs[self.driven] = (hand, rate, throttle, brake)
         self.machine.step(self.state, self.inputs, self.params, self.machine.tables, self.work, H)
 
     def hold(self, speed: float) -> float:
