@@ -204,7 +204,7 @@ def test_counts_are_the_inverse_of_the_rows(calibration: list[str], hand: tuple[
     by_name = dict(zip(layout.names, layout.table, strict=True))
     for control, value in zip(hand_controls(config, PAGE).values(), hand, strict=True):
         assert not put_integer(block, by_name[control.channel], control.counts(value))
-    inputs = np.zeros(6)
+    inputs = np.zeros(len(VEHICLE_INPUTS))
     make_inputs(block, 0, 0.005, rows(given, layout, VEHICLE_INPUTS, 0.005, 0.001, 100.0), inputs)
     assert np.degrees(inputs[0]) == pytest.approx(hand[0], abs=0.5 * given["steering"].per_count + 1e-9)
     assert inputs[3] == pytest.approx(hand[1], abs=0.5 / abs(given["throttle"].full_counts) + 1e-9)
