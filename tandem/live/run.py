@@ -33,7 +33,6 @@ def refuse_early(config: "Config", file: Path) -> None:
     processes that use it, before they begin.
     """
     from daq_service import devices
-    from sim_service.registry import known_machines
     from sync.config.config import named_files
     from sync.config.toml import read_toml
 
@@ -44,11 +43,11 @@ def refuse_early(config: "Config", file: Path) -> None:
             raise ConfigError(f"{file}: {key} = {name!r}: no such file: {', nor '.join(tried)}{_beside(place)}")
         read_toml(place)
     machine = config.sim.machine
-    as_file = "/" in machine or Path(machine).suffix not in ("", ".toml")
-    if as_file and not machine.endswith(".toml") and machine not in known_machines():
+    meant = _alike(file.parent / machine) if "/" in machine and not machine.endswith(".toml") else ""
+    if meant:
         raise ConfigError(
             f"{file}: sim.machine = {machine!r}: no machine is called so, and the name of a machine's file ends in"
-            f" .toml{_alike(file.parent / machine)}"
+            f" .toml{meant}"
         )
 
 
