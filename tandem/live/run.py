@@ -43,11 +43,14 @@ def refuse_early(config: "Config", file: Path) -> None:
             raise ConfigError(f"{file}: {key} = {name!r}: no such file: {', nor '.join(tried)}{_beside(place)}")
         read_toml(place)
     machine = config.sim.machine
-    meant = _alike(file.parent / machine) if "/" in machine and not machine.endswith(".toml") else ""
-    if meant:
+    if "/" not in machine or machine.endswith(".toml"):
+        return
+    from sim_service.registry import known_machines  # a machine of another package may be called so
+
+    if machine not in known_machines():
         raise ConfigError(
             f"{file}: sim.machine = {machine!r}: no machine is called so, and the name of a machine's file ends in"
-            f" .toml{meant}"
+            f" .toml{_alike(file.parent / machine)}"
         )
 
 
