@@ -10,6 +10,9 @@
     --page FILE          a page for the site, with date, machine, commit and sources; text above the line
                          <!-- measured --> of a page that is there stays
     --title TEXT         of a new page
+    --brief              a page with one row a promise, without all that was measured
+    --parts FOLDER       each outcome is a file there, and what has a file is not measured again: a long selection
+                         can be ended and goes on, another commit's or machine's rows say so
     --limit MINUTES      ends a measurement that takes longer; that counts as missed
 
 An option applies to every chosen promise that has it. Exit code: 0 all held, 1 something was missed, 2 wrong usage.
@@ -33,7 +36,8 @@ from verify.registry import Promise
 from verify.run import Outcome, measured, signal_as_interrupt
 
 SELECTIONS = ("all", "quick", "bench", "drill")
-OWN = ("json", "page", "title", "limit")
+OWN = ("json", "page", "title", "limit", "parts")
+FLAGS = (*SELECTIONS, "brief")
 
 
 class Usage(Exception):
@@ -63,7 +67,7 @@ class Asked:
         """Of the selection, if it is one, then what was typed."""
         kind = next((kind for kind in ("quick", "bench", "drill") if kind in self.given), None)
         found: dict[str, Any] = dict(getattr(promise, kind) or {}) if kind else {}
-        typed = {name: words for name, words in self.given.items() if name not in (*SELECTIONS, *OWN)}
+        typed = {name: words for name, words in self.given.items() if name not in (*FLAGS, *OWN)}
         if typed:
             options = promise.options
             try:
@@ -84,7 +88,7 @@ def read(words: list[str]) -> Asked:
             name, equals, value = word[2:].partition("=")
             last = asked.given.setdefault(name, [])
             last += [value] if equals else []
-            if name in SELECTIONS:
+            if name in FLAGS:
                 last = None
         elif last is None:
             asked.names.append(word)
@@ -99,7 +103,7 @@ def read(words: list[str]) -> Asked:
 def unknown_options(asked: Asked, chosen: list[Promise]) -> Iterator[str]:
     known = {option.flag for promise in chosen for option in promise.options.values()}
     for name in asked.given:
-        if name not in (*SELECTIONS, *OWN) and name not in known:
+        if name not in (*FLAGS, *OWN) and name not in known:
             of = ", ".join(p.name for p in chosen)
             yield f"--{name}: no option of {of}; there are {', '.join(sorted(known)) or 'none'}"
 
@@ -114,7 +118,7 @@ def main(words: list[str]) -> int:
             return 0
         if not chosen:
             raise Usage("nothing is chosen: names, --all, --quick, --bench or --drill")
-        typed = asked.given.keys() - {*SELECTIONS, *OWN}
+        typed = asked.given.keys() - {*FLAGS, *OWN}
         for text in unknown_options(asked, chosen) if typed else ():
             raise Usage(text)
         plan = [(promise, asked.settings(promise)) for promise in chosen]
@@ -130,12 +134,27 @@ def measure_all(plan: list[tuple[Promise, dict[str, Any]]], asked: Asked, limit_
     try:
         for number, (promise, settings) in enumerate(plan, 1):
             note(f"{number} of {len(plan)}: {Outcome(promise, settings).command}: {promise.promised}")
-            found.append(measured(promise, settings, limit_s))
+            found.append(measured_once(promise, settings, limit_s, asked))
             write(found, asked)  # after each: what was measured stays if the next is interrupted
     except KeyboardInterrupt:
         note(f"interrupted; {len(plan) - len(found)} were not measured")
     show.table(found, Console())
     return int(any(one.missed for one in found) or len(found) < len(plan))
+
+
+def measured_once(promise: Promise, settings: dict[str, Any], limit_s: float | None, asked: Asked) -> Outcome:
+    """Measured, or read from its part if it was measured with these settings before."""
+    if "parts" not in asked.given:
+        return measured(promise, settings, limit_s)
+    part = Path(asked.given["parts"][0]) / f"{promise.name}.json"
+    before = show.from_json(json.loads(part.read_text()), promise, settings) if part.is_file() else None
+    if before is not None and not before.not_here:
+        note(f"{before.verdict}, measured before: {part}")
+        return before
+    found = measured(promise, settings, limit_s)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.write_text(json.dumps(show.as_json([found]), indent=1))
+    return found
 
 
 def write(found: list[Outcome], asked: Asked) -> None:
@@ -145,7 +164,7 @@ def write(found: list[Outcome], asked: Asked) -> None:
         file = Path(asked.given["page"][0])
         file.parent.mkdir(parents=True, exist_ok=True)
         title = asked.given.get("title", [""])[0]
-        file.write_text(show.page(title, found, file.read_text() if file.is_file() else ""))
+        file.write_text(show.page(title, found, file.read_text() if file.is_file() else "", "brief" in asked.given))
 
 
 if __name__ == "__main__":

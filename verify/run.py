@@ -31,7 +31,8 @@ class Outcome:
     printed: list[str] = field(default_factory=list)
     not_here: str = ""  # why it could not be measured
     seconds: float = 0.0
-    load: tuple[float, float] = (0.0, 0.0)  # of the machine, before and after
+    load: tuple[float, ...] = (0.0, 0.0)  # of the machine, before and after
+    machine: dict[str, str] = field(default_factory=dict)  # where another run measured it; else this one
 
     @property
     def missed(self) -> bool:

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from tandem.records.provenance import machine_facts
 from verify import ROOT
-from verify.registry import Promise
+from verify.measure import Row
+from verify.registry import Promise, Settings
 from verify.run import Outcome
 
 MEASURED = "<!-- measured -->"  # what stands above it in a page is written by people
@@ -84,6 +85,18 @@ def as_json(found: list[Outcome]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def from_json(made: dict[str, Any], promise: Promise, settings: Settings) -> Outcome | None:
+    """What `as_json` wrote of this promise alone; None if it was measured with other settings."""
+    (one,) = made["promises"]
+    found = Outcome(promise, settings, machine=made["machine"])
+    if one["command"] != found.command:
+        return None
+    found.rows = [Row(**{key: value for key, value in row.items() if key != "verdict"}) for row in one["rows"]]
+    found.printed, found.not_here = one["printed"], one["not_here"]
+    found.seconds, found.load = one["seconds"], tuple(one["load"])
+    return found
+
+
 def facts() -> dict[str, str]:
     known = machine_facts() | {"cores": str(os.cpu_count()), "commit": _commit()}
     return {key: known[key] for key in _SHOWN if key in known}
@@ -101,12 +114,17 @@ def _commit() -> str:
     return named.stdout.strip()
 
 
-def page(title: str, found: list[Outcome], before: str = "") -> str:
-    """Markdown, with date, machine, commit and sources; `before` is the page as it was."""
+def page(title: str, found: list[Outcome], before: str = "", brief: bool = False) -> str:
+    """Markdown, with date, machine, commit and sources; `before` is the page as it was.
+
+    A brief page has a row a promise: what it was judged by."""
     text, marked, _ = before.partition(MEASURED)
     lines = [text.rstrip(), "", MEASURED, ""] if marked else [f"# {title or 'What was measured'}", ""]
     lines += [summary(found) + ".", ""]
     lines += ["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in facts().items()), ""]
+    if brief:
+        lines += ["| promise | verdict | judged by | measured |", "|---|---|---|---|"]
+        return "\n".join([*lines, *(_brief_row(one) for one in found), ""])
     for one in found:
         took = f"{one.seconds:.0f} s, load {one.load[0]:.1f} before and {one.load[1]:.1f} after"
         lines += [f"## {one.promise.name}", "", one.promise.promised, ""]
@@ -118,6 +136,16 @@ def page(title: str, found: list[Outcome], before: str = "") -> str:
         for text in one.printed:
             lines += ["```text", text.strip().replace("```", "'''"), "```", ""]
     return "\n".join(lines)
+
+
+def _brief_row(one: Outcome) -> str:
+    """What was missed, or else the first three quantities that have a limit."""
+    judged = [row for row in one.rows if row.held is False] or [row for row in one.rows if row.held][:3]
+    texts = [[r.quantity, r.shown, r.unit, r.limit and f"({r.limit})"] for r in judged]
+    figures = "; ".join(" ".join(filter(None, words)) for words in texts)
+    machine = one.machine or facts()
+    when = f"{machine['utc'][:10]}, {machine['commit'][:12]}, {machine['cores']} cores, load {one.load[0]:.0f}"
+    return _cells(one.promise.name, one.verdict, one.not_here or figures, "" if one.not_here else when)
 
 
 def _cells(*texts: str) -> str:

@@ -170,6 +170,22 @@ def test_page_and_json_have_machine_rows_and_text(two: dict[str, Promise], tmp_p
     assert found["verdict"] == "MISSED" and found["rows"][0]["value"] == 4.0
 
 
+def test_a_selection_that_was_ended_goes_on_where_it_was(two: dict[str, Promise], tmp_path: Path) -> None:
+    page, parts = tmp_path / "page.md", tmp_path / "parts"
+    words = ["--all", "--parts", str(parts), "--brief", "--page", str(page)]
+    assert __main__.main(["sample", "--parts", str(parts)]) == 0
+    made = json.loads((parts / "sample.json").read_text())
+    made["machine"]["commit"] = "0123456789abcdef"
+    made["promises"][0]["rows"][0] |= {"value": 7.0, "held": False}  # as if it had come out otherwise
+    (parts / "sample.json").write_text(json.dumps(made))
+    assert __main__.main(words) == 1
+    text = page.read_text()
+    assert "| sample | MISSED | count 7 (&lt;= 3) |" in text and "0123456789ab, " in text
+    assert "| required | not here | needs --folder |  |" in text and "## " not in text
+    assert __main__.main([*words, "--count", "2"]) == 0  # other settings are measured
+    assert "| sample | held | count 2 (&lt;= 3) |" in page.read_text()
+
+
 def test_without_words_it_lists_all(two: dict[str, Promise], capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main([]) == 0 and __main__.main(["sample", "--help"]) == 0
     said = capsys.readouterr().out
