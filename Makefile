@@ -8,7 +8,7 @@ ARGS ?=
 # a drive and the tests start dozens of processes: none should compile Python again that another has compiled
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drive check test lint types built collected docs wheel bench drill image suite-debian13 clean
+.PHONY: drive check test lint types built tried docs wheel bench drill image suite-debian13 clean
 
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
@@ -20,13 +20,11 @@ check: $(VENV)/.dev
 	$(BIN)/python -m tests.changed
 
 # Tests that start real processes mostly wait, so that four take turns on two cores; the few that measure something
-# have the machine to themselves afterwards (tests/conftest.py shares them out).
+# have the machine to themselves afterwards (tests/processes.py). Types are looked at while tests are collected.
 test: $(VENV)/.drive
 ifeq ($(ARGS),)
 	$(MAKE) --no-print-directory --output-sync=line --jobs 2 built $(VENV)/.dev
-	$(MAKE) --no-print-directory --output-sync=line --jobs 2 collected lint types
-	$(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder -m "not alone"
-	$(BIN)/pytest -m alone tests/system
+	$(MAKE) --no-print-directory --jobs 3 lint types tried
 	$(BIN)/python -m tests.changed --green
 else
 	$(MAKE) --no-print-directory lint types
@@ -44,9 +42,8 @@ types: $(VENV)/.dev
 built: $(VENV)/.drive
 	$(BIN)/python -m sync.compile.build --all
 
-# the few kernels of the tests themselves by one process, or each would compile them all
-collected: $(VENV)/.dev
-	$(BIN)/pytest --collect-only > /dev/null
+tried: $(VENV)/.dev
+	$(BIN)/pytest --processes 4
 
 # the documentation as a site, in build/site; a warning is an error
 docs: $(VENV)/.dev
@@ -64,9 +61,7 @@ bench: $(VENV)/.dev
 
 # properties on all their examples, and what needs an hour: kills, stops, restarts, floods, CPU load, fuzzing
 drill: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full --ignore tests/system
-	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full -m "not alone" tests/system
-	$(BIN)/pytest --hypothesis-profile full -m alone tests/system
+	$(BIN)/pytest --processes 2 --hypothesis-profile full
 	$(BIN)/python -m verify --drill --page build/drill.md --title Drill
 
 # docker/Dockerfile built and driven, deploy/tandem.service under a real systemd; as root, with buildah, mmdebstrap and
@@ -84,12 +79,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.drive: $(VENV)/bin/python requirements.txt pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.drive requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	touch $@
 
 clean:

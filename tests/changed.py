@@ -80,7 +80,7 @@ def note(now: dict[str, str]) -> None:
 
 
 def _pytest(which: str, paths: list[str]) -> int:
-    command = [sys.executable, "-m", "pytest", "-n", "4", "--dist", "loadscope", "--no-loadscope-reorder", "-m", which]
+    command = [sys.executable, "-m", "pytest", "--processes", "4", "-m", which]
     code = subprocess.run([*command, *paths], cwd=ROOT, check=False).returncode
     return 0 if code == _NONE else code
 

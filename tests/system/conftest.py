@@ -107,9 +107,14 @@ def accounts() -> str:
     return "\n".join(f"---- {' '.join(p.command)}\n{p.threads()}\n{p.said}\n{p.printed}" for p in Program.running)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.getoption("--processes") and any(item.path.parent == STACKS.parent for item in session.items):
+        starter()  # one for all processes, which are forked now
+
+
 @functools.cache
 def starter() -> Starter:
-    """The one of this process; it ends with it."""
+    """The one of this process, or of the one it was forked from; it ends with that."""
     made = Starter()
     atexit.register(made.close)
     return made
@@ -278,8 +283,7 @@ class Recorded:
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Recorded]:
     """A recorded drive of 3 s over a transport, driven once for all tests that only read it, in whichever process."""
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "recorded"
+    shared = tmp_path_factory.getbasetemp() / "recorded"  # of all processes: made before they are forked
 
     def over(transport: str) -> Recorded:
         folder = shared / transport

@@ -31,10 +31,13 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from sync.files import consent
+
 ROOT = Path(__file__).resolve().parents[2]
 # what differs between two tests, and what nothing looks at before a program begins
 _LATE = {"PYTEST_CURRENT_TEST", "TANDEM_TOKEN", "NOTIFY_SOCKET", "COLUMNS", "PYTHONPATH", "OPENBLAS_NUM_THREADS"}
 _LATE |= {"NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"}  # sync.compile.jit sets them
+_LATE |= {consent.ENVIRONMENT}
 _MOST_BYTES = 1 << 17
 _PATIENCE_S = 60.0
 _ENDED = struct.Struct("qq")  # the program's pid, then (its pid, how it ended)
@@ -61,7 +64,13 @@ class Starter:
     def can(self, environment: dict[str, str]) -> bool:
         """Whether a program with this environment would import the same."""
         changed = {key for key, _ in environment.items() ^ self.environment.items()}
-        return changed <= _LATE and self._popen.poll() is None
+        return changed <= _LATE and self._runs()
+
+    def _runs(self) -> bool:
+        """Also in a process that was forked from the one that has started it."""
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{self._popen.pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return False
 
     def start(self, words: list[str], place: Path, environment: dict[str, str], fds: tuple[int, int, int]) -> int:
         """The end of a pipe from which it is told how the program is called and how it ended."""

@@ -30,7 +30,7 @@ from verify.measure import Row, holds, note
 PACKAGES = ("numba", "numpy", "pyzmq", "msgpack", "viser")
 COMPILER = "llvmlite"  # numba names its version itself
 RUN, DEVELOP = "requirements.txt", "requirements-dev.txt"
-TESTING = ("pytest", "pytest-xdist", "hypothesis", "websockets", "setuptools", "wheel", "pip")
+TESTING = ("pytest", "hypothesis", "websockets", "setuptools", "wheel", "pip")
 _PIN = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?==(\S+)")
 _PIP = ("-m", "pip", "--disable-pip-version-check")
 
@@ -159,8 +159,7 @@ def tried(side: str, packages: Sequence[str], tests: Sequence[str], workers: int
     environment["PATH"] = os.pathsep.join([str(Path(python).parent), environment.get("PATH", "")])
     say(side, "compile")  # once, not by every process of the tests for itself
     subprocess.run([python, "-m", "sync.compile.build", "--all"], cwd=ROOT, env=environment, check=False)
-    spread = ["-n", str(workers), "--dist", "loadscope"] if workers > 1 else []
-    command = [python, "-m", "pytest", *spread, *tests]
+    command = [python, "-m", "pytest", "--processes", str(workers), *tests]
     last = ""
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
