@@ -14,7 +14,7 @@ from its record alone, by the same code that made it from files.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,18 @@ class MachineFiles:
         names = {key.removeprefix(prefix): name for key, name in self.names.items() if key.startswith(prefix)}
         return MachineFiles(files, names)
 
+    def with_given(self, keys: Iterable[str], other: "MachineFiles") -> "MachineFiles":
+        """The same with the files that `other` has of these keys of [sim.files], or with none where it has none."""
+        files, names = dict(self.files), dict(self.names)
+        for key in keys:
+            inside = [name[: -len(tail)] for name, tail in of_given(key, (*self.files, *other.files))]
+            for name, _ in of_given(key, self.files):
+                del files[name]
+            for name, tail in of_given(key, other.files):
+                here = (inside[0] if inside else "") + tail
+                files[here], names[here] = other.files[name], other.name(name)
+        return MachineFiles(files, names)
+
     def with_settings(self, top: Mapping[str, str], where: str) -> "MachineFiles":
         """The same with settings in front of the machine's file; `where` they were given, for messages."""
         there = self.toml()
@@ -100,6 +112,12 @@ class MachineFiles:
         ).encode()
         names = {**self.names, FILE: f"{self.name()} (with {where})"}
         return MachineFiles({**self.files, FILE: front + self.files[FILE]}, names)
+
+
+def of_given(key: str, names: Iterable[str]) -> list[tuple[str, str]]:
+    """Those of a key of [sim.files], and what each is called by the machine that reads it, see `as_inside`."""
+    found = ((name, re.search(rf"(?:^|:)({re.escape(key)}(?:[:.].*)?)$", name)) for name in names)
+    return [(name, match[1]) for name, match in found if match is not None]
 
 
 def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> MachineFiles:
@@ -139,10 +157,15 @@ def load_machine(
     return make_machine(gather(machine, given), changed)
 
 
+def given_files(config: Config) -> dict[str, str]:
+    """What [sim.files] names; an empty name is none."""
+    return {key: name for key, name in config.sim.files.items() if name}
+
+
 def configured(config: Config, folder: Path) -> MachineFiles:
     """What the machine of a configuration is made from; paths in it are relative to `folder`."""
     machine = config.sim.machine
-    given = {key: folder / name for key, name in config.sim.files.items() if name}
+    given = {key: folder / name for key, name in given_files(config).items()}
     return gather(folder / machine if machine.endswith(".toml") else machine, given)
 
 

@@ -514,13 +514,16 @@ def named_files(data: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _find_files(data: dict[str, Any], overrides: list[str], folder: Path) -> None:
+def _find_files(data: dict[str, Any], overrides: list[str], folder: Path, carried: dict[str, str]) -> None:
     """One that --set names is looked for where the user stands, then beside the configuration, as all others are; and
-    what a copied configuration names is found among those that tandem ships, which a run says (`shipped_instead`)."""
+    what a copied configuration names is found among those that tandem ships, which a run says (`shipped_instead`).
+    What a record carries is not looked for, unless --set names it."""
     asked = {tuple(key_of(override)) for override in overrides}
     for key, name in named_files(data).items():
         place = tuple(key.split("."))
         by_hand = any(place[: len(each)] == each for each in asked)
+        if carried.get(key) == name and not by_hand:
+            continue
         places = [Path.cwd()] * by_hand + [folder] + [_SHIPPED] * (_SHIPPED is not None)
         found = next((each for each in places if each is not None and (each / name).is_file()), None)
         if found is None or found == folder:
@@ -544,12 +547,16 @@ def shipped_instead(config: Config, file: Path) -> list[str]:
     ]
 
 
-def assembled(data: dict[str, Any], include: Any, overrides: Iterable[str], folder: Path, file: str) -> Config:
+def assembled(
+    data: dict[str, Any], include: Any, overrides: Iterable[str], folder: Path, file: str, carries: bool = False
+) -> Config:
     """`data` of `file`, with the fragments over it, later ones over earlier ones, and the overrides over them all.
 
-    `include` are the fragments, unless the overrides name others; their paths count from `folder`.
+    `include` are the fragments, unless the overrides name others; their paths count from `folder`. `carries`: `data`
+    is of a record, which has the files that it names; none of them is looked for on the disk.
     """
     overrides = list(overrides)
+    carried = named_files(data) if carries else {}
     asked = [override for override in overrides if key_of(override) == ["include"]]
     included = with_overrides({"include": include}, asked)["include"]
     if not isinstance(included, list) or not all(isinstance(name, str) for name in included):
@@ -565,7 +572,7 @@ def assembled(data: dict[str, Any], include: Any, overrides: Iterable[str], fold
             raise ConfigError(f"{place}: include: a fragment cannot include others")
         lay_over(data, fragment, str(place), origins)
     with_overrides(data, overrides)
-    _find_files(data, overrides, folder)
+    _find_files(data, overrides, folder, carried)
     for override in overrides:
         key = tuple(key_of(override))
         for origin in [o for o in origins if o[: len(key)] == key[: len(o)]]:

@@ -25,7 +25,16 @@ from sim_service.contract.recorded_parameters import made_words, recorded_machin
 from sim_service.contract.start import startable
 from sim_service.contract.step_channels import STEP_CHANNELS
 from sim_service.many_steps import for_many_steps
-from sim_service.registry import FILE, check_step, configured_machine, recorded, started
+from sim_service.registry import (
+    FILE,
+    MachineFiles,
+    check_step,
+    configured,
+    given_files,
+    of_given,
+    recorded,
+    started,
+)
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import DIVERGED
@@ -40,7 +49,7 @@ from sync.record.settings import recorded_parameters
 from sync.ring.memory import refuse_too_large
 from sync.ring.ring import RingWriter, push
 from sync.ring.streams import LOOK_AHEAD
-from tandem.console.compiled import compile_machine, machine_names, recorded_names
+from tandem.console.compiled import compile_machine, recorded_names
 from tandem.records import replay_look_ahead
 from tandem.records.provenance import other_facts
 from tandem.records.replay_efforts import efforts_again, in_words
@@ -101,6 +110,7 @@ class Replayed:
     reported: np.ndarray  # what each step reported, as in sim_service/replay.py
     instants: np.ndarray  # of the steps
     figures: dict[str, Any]
+    files: dict[str, bytes]  # what the model is made from, by the names in a record
     parts: Any = None  # what `stepped` says of its steps
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -116,7 +126,7 @@ def named(model: Machine, results: np.ndarray) -> dict[str, np.ndarray]:
 
 def configuration(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     """The configuration of the record, or another file's, with what was set on the command line; the model of it."""
-    config, model, params = _made(run, asked)
+    config, _, model, params = _made(run, asked)
     check_step(config, model, str(asked.config or run.path))
     return config, *(_recorded(run, asked, model, params) or (model, params))
 
@@ -128,33 +138,43 @@ def _recorded(run: Run, asked: Asked, model: Machine, params: np.ndarray) -> tup
     return recorded_machine(model, params, run.json("parameters.json").get("made"))
 
 
-def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
+def _made(run: Run, asked: Asked) -> tuple[Config, MachineFiles, Machine, np.ndarray]:
+    config, sources = _sources(run, asked)
+    compile_machine(*recorded_names(sources))
+    return (config, sources, *started(sources, config))
+
+
+def _sources(run: Run, asked: Asked) -> tuple[Config, MachineFiles]:
+    """What it is made from: the record's own files, but for those that are asked for in their place."""
     if asked.config is not None:
         config = load(asked.config, asked.overrides)
-        compile_machine(*machine_names(config.sim.machine, asked.config.parent))
-        return (config, *configured_machine(config, asked.config.parent))
-    settings = run.json("config.json")
-    if not settings:
-        raise RunError(f"{run.path}: holds no configuration; give one after it")
+        return config, configured(config, asked.config.parent)
     where = f"{run.path} (config.json)"
+    if not (settings := run.json("config.json")):
+        raise RunError(f"{run.path}: holds no configuration; give one after it")
     was = check(Config, settings, where)
     # its fragments are in it already, whatever has become of their files; new ones go over it
-    config = assembled(settings, [], asked.overrides, Path(), where)
-    if (config.sim.machine, config.sim.files) != (was.sim.machine, was.sim.files):
-        compile_machine(*machine_names(config.sim.machine))
-        return (config, *configured_machine(config, Path()))
-    sources = recorded(run.attachments, str(run.path))
-    try:
-        names = recorded_names(sources)
-    except ConfigError:
-        raise RunError(f"{run.path}: its {FILE} is missing or damaged; give a configuration after it") from None
-    for key, file in config.sim.files.items():
-        if file and not any(
-            recorded_name == key or recorded_name.startswith(f"{key}:") for recorded_name in sources.files
-        ):
-            raise RunError(f"{run.path}: the files of its {key} {file} are missing; give a configuration after it")
-    compile_machine(*names)
-    return (config, *started(sources, config))
+    config = assembled(settings, [], asked.overrides, Path(), where, carries=True)
+    own, there, then = recorded(run.attachments, str(run.path)), given_files(config), given_files(was)
+    others = [key for key in {**then, **there} if then.get(key) != there.get(key)]
+    same = [key for key in there if key not in others]
+    for key in same:
+        if not of_given(key, own.files):
+            raise RunError(
+                f"{run.path}: the files of its {key} {there[key]} are missing; give a configuration after it"
+            )
+    if config.sim.machine == was.sim.machine:
+        try:
+            recorded_names(own)
+        except ConfigError:
+            raise RunError(f"{run.path}: its {FILE} is missing or damaged; give a configuration after it") from None
+        if not any(key in there for key in others):
+            return config, own.with_given(others, MachineFiles({}, {}))
+    # those that are asked for are read as a configuration's are, with the ones they are named by; the rest is recorded
+    today = configured(assembled(run.json("config.json"), [], asked.overrides, Path(), where), Path())
+    return config, own.with_given(others, today) if config.sim.machine == was.sim.machine else today.with_given(
+        same, own
+    )
 
 
 def _same_layout(run: Run, topic: Topic, config: Config) -> None:
@@ -234,12 +254,12 @@ def replay_run(
     run = open_run(path, progress=lambda share: progress("reading", share))
     read_ns = now_ns() - begun
     _known_steps(run)
-    config, made, made_params = _made(run, asked)
+    config, sources, made, made_params = _made(run, asked)
     if asked.moving:
         topic = run.need(run.source_topic)
         begun_ns = int(_instants(run, topic, config, asked)[0][0])
         asked = replace(asked, overrides=[*asked.overrides, _start(run, made, begun_ns)])
-        config, made, made_params = _made(run, asked)
+        config, sources, made, made_params = _made(run, asked)
     as_then = _recorded(run, asked, made, made_params)
     model, params = as_then or (made, made_params)
     if asked.mode == "exact":
@@ -269,7 +289,7 @@ def replay_run(
         instants = instants[some]
     times = {"wall_s": (now_ns() - begun) * 1e-9, "read_s": read_ns * 1e-9, "step_s": (now_ns() - begun_steps) * 1e-9}
     n = len(results)
-    done = Replayed(run, config, model, params, plan, results, reported[:n], instants[:n], {}, parts)
+    done = Replayed(run, config, model, params, plan, results, reported[:n], instants[:n], {}, sources.files, parts)
     done.figures = {
         **_figures(done, topic, asked, times, len(results) < len(instants)),
         "commands_left_out": left_out,
