@@ -8,6 +8,7 @@ from sync.ring.block import PAYLOAD, Channel, Layout
 # the tables of shape number `index`, see sim_service/shapes.py; parameter `index` is to be `value` with
 # the next of these
 PARAMETER, RESET, PAUSE, RESUME, SLOW, SHAPE, SHAPED = range(1, 8)
+LEFT_OUT = 0  # of a replay by another machine, which does not know it
 # how the loop goes, as commanded
 PAUSED, STEPS_LEFT, SLOWNESS, RESTART = range(4)
 MODE_WORDS = 4

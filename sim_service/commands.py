@@ -27,6 +27,7 @@ from sim_service.command_record import (
     AT_KIND,
     AT_VALUE,
     LAYOUT,
+    LEFT_OUT,
     MOST_SLOW,
     MOST_STEPS,
     PARAMETER,
@@ -130,7 +131,7 @@ def checked_commands(commands: np.ndarray, names: Sequence[str], model: Machine,
         if fault is not None and not other:
             raise ConfigError(f"/command {row[SEQ]}: {fault}")
         if fault is not None:
-            row[AT_KIND], row[AT_INDEX] = 0, 0
+            row[AT_KIND], row[AT_INDEX] = LEFT_OUT, 0
             left_out += 1
     return commands, left_out
 

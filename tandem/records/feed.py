@@ -59,6 +59,7 @@ def record_feed(
     from sync.config.toml import check
     from sync.record import RunError, measured, open_run
     from sync.ring.streams import LOOK_AHEAD
+    from tandem.records.provenance import not_of_the_machine
     from tandem.records.replay import Watch, configuration, replay_run
     from tandem.records.replay_save import replayed_steps
     from tandem.view.data_source import RecordData
@@ -93,5 +94,6 @@ def record_feed(
     predictions = run.topics.get(LOOK_AHEAD.topic) if asked.mode == "exact" else None
     return RecordData(
         title, done.config, done.model, done.params, steps, np.array(states.steps, np.int64), np.array(states.states),
-        breaks, run.attachments, predictions.blocks if predictions is not None else None, measured(run),
+        breaks, {**not_of_the_machine(run.attachments), **done.files},
+        predictions.blocks if predictions is not None else None, measured(run),
     )  # fmt: skip

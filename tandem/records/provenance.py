@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import platform
+import re
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -122,6 +123,12 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
     if isinstance(manoeuvre, str) and (file.parent / manoeuvre).is_file():
         found["manoeuvre.toml"] = (file.parent / manoeuvre).read_bytes()
     return {name: without_tokens(data) if name.endswith(".toml") else data for name, data in found.items()}
+
+
+def not_of_the_machine(attached: dict[str, bytes]) -> dict[str, bytes]:
+    """Attachments of the run itself, whatever its machine is made from."""
+    run = re.compile(r"(config|parameters|summary)\.json|(config|manoeuvre|include_\d+)\.toml")
+    return {name: data for name, data in attached.items() if run.fullmatch(name)}
 
 
 def model_files(config: Config, file: Path) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from sim_service import replay as replay_flags
 from sim_service import step_record
+from sim_service.command_record import AT_KIND, LEFT_OUT
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.replay import Plan
 from sim_service.step_record import output_layout
@@ -15,7 +16,7 @@ from sync.record import CompleteRun, CompleteTopic, RunError, is_measured, parts
 from sync.record.utc import derived
 from sync.ring.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from tandem.records.descriptions import describe
-from tandem.records.provenance import parameters_json
+from tandem.records.provenance import not_of_the_machine, parameters_json
 from tandem.records.replay import Replayed, resets, status_bits
 
 
@@ -39,7 +40,8 @@ def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
 
 def saved_run(done: Replayed) -> tuple[dict[str, bytes], dict[str, CompleteTopic]]:
     """Attachments and topics of the run that a replay is."""
-    attached = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
+    attached = {**not_of_the_machine(done.run.attachments), **done.files}
+    attached.pop("summary.json", None)
     attached["config.json"] = done.config.model_dump_json(indent=1).encode()
     attached["parameters.json"] = parameters_json(done.model, done.params)
     return attached, _saved_topics(done)
@@ -70,6 +72,9 @@ def _saved_topics(done: Replayed) -> dict[str, CompleteTopic]:
             layout.view(words)[name] = recorded_steps[name]
         _fill(layout.view(words), done)
         found = {name: CompleteTopic(t.layout, t.words, t.positions) for name, t in recorded.items()}
+        if "/command" in found:  # in the words of this machine
+            obeyed = done.plan.commands[:, AT_KIND] != LEFT_OUT
+            found["/command"] = CompleteTopic(COMMANDS, done.plan.commands[obeyed], found["/command"].positions[obeyed])
         return found | {"/step": CompleteTopic(layout, words, steps.positions[part])}
     source = done.run.topics[done.run.source_topic]
     blocks, words = done.plan.blocks, _step_words(done)
@@ -79,8 +84,7 @@ def _saved_topics(done: Replayed) -> dict[str, CompleteTopic]:
     }
     # their instants are on the clock of the blocks, as those of the steps are
     found |= {n: CompleteTopic(t.layout, t.words, t.positions) for n, t in done.run.topics.items() if is_measured(n)}
-    if len(done.plan.commands):
-        commands = _command_words(done)
+    if len(commands := _command_words(done)):
         found["/command"] = CompleteTopic(COMMANDS, commands, np.arange(len(commands)))
     return found
 
@@ -92,14 +96,15 @@ def _lives(plan: Plan) -> np.ndarray:
 
 
 def _command_words(done: Replayed) -> np.ndarray:
-    """The commands, numbered as in the steps of `_step_words`; each start of a simulator is an epoch."""
+    """The commands, numbered as in the steps of `_step_words`, without those that this machine does not know; each
+    start of a simulator is an epoch."""
     words = done.plan.commands.copy()
     fields = COMMANDS.view(words)
     fields["seq"], fields["epoch"] = np.arange(len(fields)), 0
     if done.plan.obeyed is not None:
         for (first, behind), life in zip(done.plan.obeyed, _lives(done.plan), strict=True):
             fields["epoch"][first:behind] = life
-    return np.ascontiguousarray(fields).view(np.int64).reshape(words.shape)
+    return np.ascontiguousarray(words[words[:, AT_KIND] != LEFT_OUT])
 
 
 def _fill(steps: np.ndarray, done: Replayed) -> None:

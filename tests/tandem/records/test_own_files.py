@@ -9,6 +9,7 @@ import pytest
 
 from sync.errors import ConfigError
 from sync.record import Run, open_run
+from tandem.records.feed import record_feed
 from tandem.records.replay import Asked, configuration, replay_run
 from tandem.records.replay_save import save
 from verify.tree.golden import GOLDEN, store
@@ -92,6 +93,17 @@ def test_another_car_is_put_on_the_road_it_carries(tmp_path: Path) -> None:
 
 def asked(*overrides: str) -> Asked:
     return Asked(mode="ideal", overrides=list(overrides), to_s=0.1)
+
+
+def test_a_replay_with_another_car_is_saved_and_shown_with_its_files(tmp_path: Path) -> None:
+    change = asked(f"sim.machine={SINGLE_TRACK}", "sim.files.road=")
+    done = replay_run(GOLDEN / "lane_change.mcap", change)
+    saved = save(done, tmp_path / "b", {})
+    again = replay_run(saved, Asked())
+    assert again.model.name == "single_track" and again.figures["identical"] is True
+    assert "tyre_front" not in open_run(saved).attachments
+    shown = record_feed(GOLDEN / "lane_change.mcap", change, lambda _: None, lambda *_: None)
+    assert shown.files["machine.toml"] == SINGLE_TRACK.read_bytes() and "road:demo_track.toml" not in shown.files
 
 
 def test_a_saved_replay_names_no_folder_of_this_computer(tmp_path: Path) -> None:
