@@ -1,6 +1,5 @@
 """The machine of a configuration, with everything in both that could be wrong tried out."""
 
-import difflib
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from sim_service.registry import check_step, configured_machine
 from sim_service.rehearsal import refuse as refuse_rehearsal
 from sim_service.step_record import output_layout
 from sync.config.config import Config
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 
 
 def effort_fault(config: Config, machine: Machine, file: str) -> str:
@@ -34,7 +33,7 @@ def check_effort_channels(config: Config, machine: Machine, file: str) -> None:
             name = effort.get(part)
             if isinstance(name, str) and name and name not in there:
                 own = [q.name for q in (*machine.inputs, *machine.outputs)]
-                near = difflib.get_close_matches(name, own, 1)
+                near = near_names(name, own, 1)
                 meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(own)}"
                 raise ConfigError(f"{file}: {key}.{part} = {name!r}: is no channel of {machine.name}; {meant}")
 

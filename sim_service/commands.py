@@ -15,6 +15,7 @@ paused, except to a malformed request.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ from sync.compile.array_copy import copy
 from sync.compile.atomics import load_acquire
 from sync.compile.jit import kernel
 from sync.config.config import Config
-from sync.errors import ConfigError, TandemError
+from sync.errors import ConfigError, TandemError, first_findings
 from sync.process.realtime import at_ease
 from sync.ring.block import EPOCH, PUSHED, SEQ, T
 from sync.ring.ring import HEAD_WORD, RingWriter, push, read_slot
@@ -270,11 +271,11 @@ class CommandServer:
         if not isinstance(asked, dict):
             return 'set: expected a map such as {"name": value}'
         can, places = self._shaping is not None, self._places
-        wrong = [fault for name, value in asked.items() if (fault := fault_of(self._model, places, name, value, can))]
+        faults = (fault_of(self._model, places, name, value, can) for name, value in asked.items())
         others, texts = self._others(request)
-        wrong += [text for kind, text in zip(others, texts, strict=True) if kind is None]
-        if wrong:
-            return "\n".join(wrong)
+        unknown = (text for kind, text in zip(others, texts, strict=True) if kind is None)
+        if wrong := first_findings(filter(None, chain(faults, unknown))):
+            return wrong
         reshapes = any(
             not self._model.parameters[at].live and value != self._wanted[at]
             for at, value in ((self._places[name], value) for name, value in asked.items())

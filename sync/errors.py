@@ -1,9 +1,32 @@
-"""The errors a user of tandem can meet and catch. Each is raised once, at the edge, and says what would be right."""
+"""The errors a user of tandem can meet and catch. Each is raised once, at the edge, and says what would be right.
+
+What is wrong with a file from elsewhere is found in bounded time, and said in some lines, however much it is.
+"""
 
 from collections.abc import Iterable
+from heapq import nsmallest
+from itertools import islice
 
-_LONG = 64  # letters that are compared
 _MOST_SHOWN = 8
+_MOST_FINDINGS = 50
+_MOST_COMPARED, _LONGEST_COMPARED = 1000, 64  # names, and letters of each
+
+
+def first_findings(found: Iterable[str]) -> str:
+    """A line each, and whether there are more: those are not even looked for. Empty if there is none."""
+    lines = list(islice(found, _MOST_FINDINGS + 1))
+    return "\n".join(lines[:_MOST_FINDINGS]) + "\n... and more" * (len(lines) > _MOST_FINDINGS)
+
+
+def near_names(name: object, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Those that a misspelt name may have meant, the nearest first. Of very many, those of about its length are
+    compared."""
+    import difflib
+
+    text = str(name)[:_LONGEST_COMPARED]
+    comparable = (each for each in known if len(each) <= _LONGEST_COMPARED)
+    some = nsmallest(_MOST_COMPARED, comparable, key=lambda each: abs(len(each) - len(text)))
+    return difflib.get_close_matches(text, some, most, cutoff)
 
 
 class TandemError(Exception):
@@ -36,10 +59,8 @@ class UnknownName(ConfigError, KeyError):
     @classmethod
     def among(cls, known: Iterable[str], name: object, what: str) -> "UnknownName":
         """`what` the name is not, such as `input of wall`."""
-        import difflib
-
         there = list(known)
-        near = difflib.get_close_matches(str(name)[:_LONG], there, 3)
+        near = near_names(name, there, 3)
         shown = near or [*there[:_MOST_SHOWN], *["…"] * (len(there) > _MOST_SHOWN)]
         asked = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(shown) or 'none'}"
         return cls(f"{name}: no {what}; {asked}")

@@ -4,7 +4,6 @@ Values are the raw integers of a frame; factor and offset are not applied here. 
 of [inputs], for comparison.
 """
 
-import difflib
 import math
 import re
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from pydantic import Field
 from sync.config.config import ChannelConfig
 from sync.config.input_rows import Affine, Encoder
 from sync.config.toml import Section
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from sync.files.limits import Budget, DecodedTooLarge
 
 
@@ -97,7 +96,7 @@ class Frame:
 
 def near_to(name: str, known: Iterable[str]) -> str:
     known = sorted(set(known))
-    near = difflib.get_close_matches(name, known, 3, 0.5)
+    near = near_names(name, known, 3, 0.5)
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; it has {', '.join(known[:12])}{', …' * (len(known) > 12)}"

@@ -4,7 +4,6 @@ A display names channels, a scene frames and channels, a push parameters: a name
 process that shows it looks for it. All errors are reported at once, a sentence each.
 """
 
-import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
@@ -17,7 +16,7 @@ from sim_service.contract.display import Display
 from sim_service.contract.machine import Machine, Parameter, Quantity, Shown
 from sim_service.contract.scene import Point, Scene
 from sim_service.contract.step_channels import STEP_CHANNELS
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from sync.ring.block import RESERVED_NAMES
 from sync.visible import on_one_line
 
@@ -149,7 +148,7 @@ def _frames(machine: Machine, shown: Shown) -> list[str]:
 def _one_of(what: str, name: str, there: list[str], kind: str) -> list[str]:
     if name in there:
         return []
-    near = difflib.get_close_matches(name, there, 1)
+    near = near_names(name, there, 1)
     meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there[:12])}{', …' * (len(there) > 12)}"
     return [f"{what}: is no {kind} of this machine; {meant}"]
 

@@ -1,7 +1,6 @@
 """Parameters as a machine's file and `sim.parameters` give them, checked against a model's description as a whole."""
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from sim_service.contract.machine import Machine, Parameter, Reshape
 from sim_service.contract.recorded_parameters import made_vector
 from sync.config.toml import Section, check
-from sync.errors import ConfigError
+from sync.errors import ConfigError, first_findings, near_names
 
 
 class PlainFile(Section):
@@ -33,24 +32,30 @@ def checked(
     model: str, parameters: tuple[Parameter, ...], given: dict[str, float], changed: dict[str, float], path: str
 ) -> np.ndarray:
     """Values in the model's order: the file must give every one of them, within its limits."""
-    known = {p.name: p for p in parameters}
     given = {p.name: p.value for p in parameters if not p.of_the_file} | given
-    wrong = []
+    if wrong := first_findings(_wrong(model, parameters, given, changed, path)):
+        raise ConfigError(wrong)
+    final = given | changed
+    return np.array([final[p.name] for p in parameters], np.float64)
+
+
+def _wrong(
+    model: str, parameters: tuple[Parameter, ...], given: dict[str, float], changed: dict[str, float], path: str
+) -> Iterator[str]:
+    known = {p.name: p for p in parameters}
     for where, values in ((f"{path}: ", given), ("sim.", changed)):
         for name, value in ((n, v) for n, v in values.items() if n not in known):
-            near = difflib.get_close_matches(name, known, 1)
+            near = near_names(name, known, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
-            wrong.append(f"{where}parameters.{name} = {value:g}: unknown to {model}{meant}")
-    wrong += [f"{path}: parameters.{n}: is missing ({p.unit}; {p.text})" for n, p in known.items() if n not in given]
+            yield f"{where}parameters.{name} = {value:g}: unknown to {model}{meant}"
+    for n, p in known.items():
+        if n not in given:
+            yield f"{path}: parameters.{n}: is missing ({p.unit}; {p.text})"
     for where, values in ((f"{path}: ", given), ("sim.", changed)):
         for name, value in values.items():
             if name in known and not known[name].low <= value <= known[name].high:
                 p = known[name]
-                wrong.append(f"{where}parameters.{name} = {value:g}: must be {p.range_text}")
-    if wrong:
-        raise ConfigError("\n".join(wrong))
-    final = given | changed
-    return np.array([final[p.name] for p in parameters], np.float64)
+                yield f"{where}parameters.{name} = {value:g}: must be {p.range_text}"
 
 
 def described(model: Machine, params: np.ndarray) -> dict[str, Any]:

@@ -4,7 +4,6 @@
 key, the value and what would be right. Unknown keys are refused: a misspelt setting must not pass as a default.
 """
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Tag, ValidationError
 
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from sync.files.given import open_given
 from sync.visible import listed, on_one_line
 
@@ -106,12 +105,13 @@ def _meant(found: list[Any], data: Any) -> list[Any]:
             here = held
             path.append(part)
         plain.append((len(path) < len(error["loc"]), {**error, "loc": tuple(path)}))
-    out: list[Any] = []
+    above = {error["loc"][:k] for _, error in plain for k in range(len(error["loc"]))}  # of a deeper finding
+    out, there = [], set()
     for chosen, error in plain:
         place = error["loc"]
-        deeper = any(len(e["loc"]) > len(place) and e["loc"][: len(place)] == place for _, e in plain)
-        if not chosen or not (deeper or any(e["loc"] == place for e in out)):
+        if not chosen or not (place in above or place in there):
             out.append(error)
+            there.add(place)
     return out
 
 
@@ -187,7 +187,7 @@ def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Or
     except ValueError:  # an integer of more digits than Python prints
         shown = ""
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(location[-1]), _known_keys(model, path[:-1]), 1)
+        near = near_names(str(location[-1]), _known_keys(model, path[:-1]), 1)
         return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
     if error["type"] == "string_pattern_mismatch":
         error = {**error, "msg": _in_words(error["ctx"]["pattern"])}

@@ -7,7 +7,6 @@ is kept by the contents of the files.
 """
 
 import dataclasses
-import difflib
 import hashlib
 import json
 import time
@@ -21,7 +20,7 @@ import numpy as np
 from sim_service.registry import configured
 from sync.compile import dependencies
 from sync.config.config import load
-from sync.errors import ConfigError, TandemError
+from sync.errors import ConfigError, TandemError, near_names
 from sync.files.consent import ConsentMissing
 from sync.files.given import open_given
 from sync.files.private import by_default
@@ -274,7 +273,7 @@ def _refuse_unknown(asked: FleetAsked, records: tuple[Path, ...]) -> None:
         raise ConfigError(f"--set: the record refuses it{others}: {refused[0]}")
     for name in asked.channels:
         if missing and all(name in of for of in missing.values()):
-            near = difflib.get_close_matches(name, names, 3) or names[:12]
+            near = near_names(name, names, 3) or names[:12]
             raise ConfigError(
                 f"--channels {name}: no channel of the records looked at; {model.name} has {', '.join(near)} …"
             )

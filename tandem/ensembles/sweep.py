@@ -18,7 +18,7 @@ from sim_service.contract.machine import Machine
 from sim_service.registry import MachineFiles
 from sync.compile import dependencies
 from sync.config.toml import check, read_toml
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from sync.files.private import by_default
 from sync.record import open_run
 from tandem.ensembles import figures, gpu_runs
@@ -119,9 +119,7 @@ def _check_values(machine: Machine, names: tuple[str, ...], values: np.ndarray, 
     known = {p.name: p for p in machine.parameters}
     for k, name in enumerate(names):
         if name not in known:
-            import difflib
-
-            near = difflib.get_close_matches(name, known, 3) or list(known)[:8]
+            near = near_names(name, known, 3) or list(known)[:8]
             raise ConfigError(f"{where}: parameters.{name}: unknown to {machine.name}; it has {', '.join(near)} …")
         p = known[name]
         for bad in values[(values[:, k] < p.low) | (values[:, k] > p.high), k][:1]:
@@ -139,9 +137,7 @@ def _check_channels(study: Study, machine: Machine, gathered: Gathered, where: s
                 f"{where}: figures, channels: manoeuvre.kind = {study.manoeuvre['kind']!r} has figures of its own"
             )
         if name not in there:
-            import difflib
-
-            near = difflib.get_close_matches(name, there, 3) or there[:12]
+            near = near_names(name, there, 3) or there[:12]
             raise ConfigError(f"{where}: {name}: no channel of {machine.name}; it has {', '.join(near)} …")
     if gathered.channels and not study.figures and not study.channels:
         raise ConfigError(f"{where}: figures: is missing; give [figures.NAME] with kind and channel")

@@ -1,14 +1,13 @@
 """One run, for every command that makes one: checked, started, its progress shown, its folder made."""
 
 import contextlib
-import difflib
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from tandem.console.compiled import machine_modules, machine_name, machine_names
 from tandem.console.terminal import new_run_folder, progress_bar, refuse_place
 
@@ -59,7 +58,7 @@ def _alike(place: Path) -> str:
     if (here := Path(place.name)).is_file():
         return f"; did you mean {here}?"
     for folder in (Path(), place.parent):
-        if alike := difflib.get_close_matches(place.stem, [each.stem for each in folder.glob("*.toml")], 1):
+        if alike := near_names(place.stem, [each.stem for each in folder.glob("*.toml")], 1):
             return f"; did you mean {folder / alike[0]}.toml?"
     return ""
 

@@ -3,12 +3,11 @@
 A change takes effect before the next step, is reported and recorded: a replay makes it before the same step.
 """
 
-import difflib
 from typing import Any
 
 from sim_service.commands import CommandClient
 from sync.config.config import Config
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from tandem.reports.report import Marked, Report, Section, Table
 
 
@@ -35,7 +34,7 @@ def tune(config: Config, changes: list[str], reset: bool) -> dict[str, Any]:
         known = answer["parameters"]
         for name in values:
             if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
+                near = near_names(name, known, 1)
                 meant = f"; did you mean {near[0]}?" if near else ""
                 raise ConfigError(f"{name}: no parameter of {answer['model']}{meant}")
         if reset:

@@ -20,6 +20,7 @@ from mcap.writer import MCAP0_MAGIC
 
 from sync.record.ros2msg import to_definition
 from sync.ring.block import Channel, Layout
+from verify import ROOT
 
 SIZE = 1_000_000
 MB = 1 << 20
@@ -353,7 +354,7 @@ def quotes_that_never_close() -> bytes:
 
 @bomb("toml")
 def unknown_keys() -> bytes:
-    return b"".join(b"sensible_%d = 1\n" % k for k in range(13_000))
+    return b"".join(b"key_%d = 1\n" % k for k in range(16_000))
 
 
 @bomb("toml")
@@ -364,6 +365,21 @@ def empty_tables() -> bytes:
 @bomb("toml")
 def a_megabyte_of_settings() -> bytes:
     return b"".join(b"k%d = [1, 2, 3]\n" % k for k in range(60_000))
+
+
+_CAR = (ROOT / "configs" / "vehicles" / "buggy.toml").read_bytes()
+
+
+@bomb("car")
+def unknown_parameters() -> bytes:
+    parameters = b"".join(b"sprung_mass_%d = 1.0\n" % k for k in range(10_000))
+    return _CAR.replace(b"[parameters]\n", b"[parameters]\n" + parameters)
+
+
+@bomb("car")
+def unknown_points() -> bytes:
+    points = b"".join(b"UBJ%d = [1, 1, 1]\n" % k for k in range(11_000))
+    return _CAR.replace(b"UBJ = ", points + b"UBJ = ", 1)
 
 
 _DBC = b'VERSION ""\n\nNS_ :\n\nBS_:\n\nBU_: A\n\n'

@@ -1,4 +1,4 @@
-"""Small files that would take gigabytes or minutes: each is refused, within two seconds and 200 MB.
+"""Small files that would take gigabytes or minutes: each is refused, within two seconds and 200 MB, in some lines.
 
 Each file is read in a process of its own, which has imported the reader and read a sound file before; time and memory
 (the largest resident set) count from there. Exit code 1 if a file is not refused, or takes more.
@@ -20,6 +20,7 @@ from verify.measure import NotHere, Row, at_most, holds
 from verify.robustness.bomb_files import BOMBS, COLUMNS, write_all
 
 MOST_S, MOST_MB = 2.0, 200.0
+MOST_LINES = 60  # of what it says
 HANGS_S = 60.0
 CONFIG = ROOT / "configs" / "drive.toml"
 
@@ -56,6 +57,14 @@ def read_toml(path: Path) -> None:
     from sync.config.config import load
 
     load(path)
+    raise NotRefused
+
+
+def read_car(path: Path) -> None:
+    from sim_service.registry import MachineFiles, make_machine
+
+    name = str(path)
+    make_machine(MachineFiles({"machine.toml": path.read_bytes()}, {"machine.toml": name}))
     raise NotRefused
 
 
@@ -100,6 +109,7 @@ def read_fmu(path: Path) -> None:
 
 READERS: dict[str, Callable[[Path], None]] = {
     "mcap": read_mcap, "parquet": read_measurement, "mf4": read_measurement, "toml": read_toml, "dbc": read_dbc,
+    "car": read_car,
     "tir": read_tir, "csv": read_rows, "crg": read_crg, "fmu": read_fmu,
 }  # fmt: skip
 
@@ -122,20 +132,23 @@ def attempt(kind: str, path: Path) -> dict[str, Any]:
         READERS[kind](path)
         message, refused = "cut short or damaged", True
     except TandemError as error:
-        message, refused = str(error).splitlines()[0], True
+        message, refused = str(error), True
     except NotRefused:
         message, refused = "was taken for a sound file", False
     except Exception as error:  # what a user would see as a traceback
         message, refused = f"{type(error).__name__}: {error}", False
     return {
-        "seconds": time.monotonic() - began, "mb": max(resident_mb("VmHWM") - before, 0.0), "message": message,
-        "refused": refused,
+        "seconds": time.monotonic() - began, "mb": max(resident_mb("VmHWM") - before, 0.0),
+        "message": message.partition("\n")[0], "lines": message.count("\n") + 1, "refused": refused,
     }  # fmt: skip
 
 
 def warm(kind: str, folder: Path) -> None:
     """What the reader imports and compiles, before anything is measured."""
-    sound = {"mcap": ROOT / "tests" / "golden" / "single_track.mcap", "toml": CONFIG}.get(kind)
+    sound = {
+        "mcap": ROOT / "tests" / "golden" / "single_track.mcap", "toml": CONFIG,
+        "car": CONFIG.parent / "vehicles" / "buggy.toml",
+    }.get(kind)  # fmt: skip
     if sound is None:
         sound = folder / f"short.{kind}"
         sound.write_bytes(b"short")
@@ -174,10 +187,16 @@ def run(kind: str, path: Path) -> dict[str, Any]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S, cwd=ROOT, check=False)
     except subprocess.TimeoutExpired:
-        return {"seconds": HANGS_S, "mb": float("nan"), "message": "never came back", "refused": False}
+        return {"seconds": HANGS_S, "mb": float("nan"), "message": "never came back", "lines": 0, "refused": False}
     if done.returncode:
         last = (done.stderr.strip() or "killed").splitlines()[-1]
-        return {"seconds": float("nan"), "mb": float("nan"), "message": f"{done.returncode}: {last}", "refused": False}
+        return {
+            "seconds": float("nan"),
+            "mb": float("nan"),
+            "message": f"{done.returncode}: {last}",
+            "lines": 0,
+            "refused": False,
+        }
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -193,6 +212,7 @@ def bombs(*, kind: Annotated[str | None, "one format"] = None) -> Iterator[Row]:
                 path = Path(folder) / each / name / f"bomb.{each}"
                 found = run(each, path)
                 sound = found["refused"] and found["seconds"] <= MOST_S and found["mb"] <= MOST_MB
+                sound = sound and found["lines"] <= MOST_LINES
                 seconds, most = max(seconds, found["seconds"]), max(most, found["mb"])
                 size = path.stat().st_size / 1000
                 text = f"{size:.0f} kB, {found['seconds']:.2f} s, {found['mb']:.0f} MB: {found['message'][:160]}"

@@ -4,7 +4,6 @@ It is read in pieces, and of it only what is named below is kept: what a file of
 of elements, attributes or names, costs no memory before it is refused.
 """
 
-import difflib
 import math
 import re
 import xml.etree.ElementTree as ET
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.parsers import expat
 
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from sync.ring.block import RESERVED_NAMES
 
 MOST_XML = 32 << 20  # bytes
@@ -205,7 +204,7 @@ def chosen(
         if channel_name(name) != name:
             raise ConfigError(f"{at}: {name!r} cannot be the name of a channel; {channel_name(name)} could")
         if variable_name not in of_kind:
-            near = difflib.get_close_matches(variable_name, of_kind, 3) or list(of_kind)[:8]
+            near = near_names(variable_name, of_kind, 3) or list(of_kind)[:8]
             raise ConfigError(f"{at}: no {causality} of this FMU; there are {', '.join(near) or 'none'}")
         if not of_kind[variable_name].scalar:
             raise ConfigError(f"{at}: is an array or no float; scalars of {_REAL[3]} ({_REAL[2]}) can be taken")

@@ -5,7 +5,6 @@ defines, then the drawing itself. Whatever is wrong is a `ConfigError` that name
 right; nothing else escapes. `residuals` returns constraint by constraint how far a drawing is from closing.
 """
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sync.config.toml import Section, check, read_toml
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from tandem.multibody.description import sections as s
 from tandem.multibody.description.sections import GROUND, MechanismFile
 from tandem.multibody.natural import motions, shapes
@@ -364,7 +363,7 @@ class _Builder:
     def _find(self, name: str, among: dict[str, Any], what: str) -> Any:
         if name in among:
             return among[name]
-        near = difflib.get_close_matches(name, among, 1, 0.5)
+        near = near_names(name, among, 1, 0.5)
         known = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(among)[:12]) or 'none'}"
         raise MechanismError(f"there is no {what} {name!r}{known}")
 

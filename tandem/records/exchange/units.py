@@ -6,7 +6,8 @@ the configuration's calibration, not by a factor.
 
 import math
 from dataclasses import dataclass
-from difflib import get_close_matches
+
+from sync.errors import near_names
 
 
 @dataclass(frozen=True)
@@ -63,5 +64,5 @@ def known(dimension: str) -> str:
 
 def suggestion(text: str) -> str:
     """What could be right instead of a unit that is not known."""
-    near = get_close_matches(text, [*_KNOWN, *_ALIASES], 1, 0.5) or [s for s in _KNOWN if s.lower() == text.lower()]
+    near = near_names(text, [*_KNOWN, *_ALIASES], 1, 0.5) or [s for s in _KNOWN if s.lower() == text.lower()]
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(_KNOWN)}"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from verify.robustness.bomb_files import BOMBS
-from verify.robustness.bombs import MOST_MB, ROOT
+from verify.robustness.bombs import MOST_LINES, MOST_MB, ROOT
 
 CHILDREN = (
     "import sys, pathlib as p; from verify.robustness.bombs import children; children(sys.argv[1], p.Path(sys.argv[2]))"
@@ -69,6 +69,7 @@ def test_a_bomb_is_refused(kind: str, name: str, folder: Path, attempts: Callabl
     found = attempts(kind, name)
     assert found["refused"], found["message"]
     assert found["mb"] < MOST_MB, found
+    assert found["lines"] <= MOST_LINES, found
     assert not (path.parent / "runs").exists()
 
 

@@ -38,7 +38,7 @@ from sim_service.contract.scene import Scene
 from sync.compile.array_types import read_only
 from sync.compile.build import ensure
 from sync.config.toml import Section, check
-from sync.errors import ConfigError
+from sync.errors import ConfigError, first_findings
 from tandem.machines.car.buggy import (
     brake_parameters,
     checks,
@@ -295,7 +295,7 @@ def _flat(points: dict[str, list[float]], axle: str, known: tuple[str, ...], pat
             right = f"must be from {limit.low:g} to {limit.high:g} m" + "; points are of the left side" * (axis == 1)
             wrong.append(f"{path}: {axle}.{name}[{axis}] = {value:g}: {right}")
     if wrong:
-        raise ConfigError("\n".join(wrong))
+        raise ConfigError(first_findings(wrong))
     return {f"{axle}_{name}_{axis}": v for name, at in points.items() for axis, v in zip("xyz", at, strict=True)}
 
 

@@ -18,7 +18,6 @@ exp(-PTX3 dfz). FITTYP decides where a file has one, else PROPERTY_FILE_FORMAT. 
 `tyre_vector` as an exponent.
 """
 
-import difflib
 import math
 import re
 import warnings
@@ -29,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from tandem.machines.car.tyres.keys import IGNORED, NEEDED, SECTIONS, SECTIONS_6, TEXT, UNUSED, T
 from tandem.machines.car.tyres.soundness import TINY, loads, sense
 from tandem.multibody.portable import arctan, cos_sin_turns
@@ -323,7 +322,7 @@ def _sections(text: str, reading: _Reading) -> dict[str, dict[str, _Entry]]:
                 sections[section] = {}
             elif len(others := others | {section}) > MOST_OTHER_SECTIONS:
                 findings.append(f"{where}: [{section[:40]}]: more than {MOST_OTHER_SECTIONS} unknown sections")
-            elif near := difflib.get_close_matches(section[:80], reading.known, 1, 0.85):
+            elif near := near_names(section, reading.known, 1, 0.85):
                 reading.odd(f"{where}: [{section[:40]}]: unknown section; did you mean [{near[0]}]?")
         elif section is None:
             reading.odd(f"{where}: {_shown(line)}: stands before the first [SECTION]")
@@ -362,7 +361,7 @@ def _entry(
     if key not in known and reading.tolerant:
         _not_used(match, section, reading)
     elif key not in known:
-        near = difflib.get_close_matches(key[:40], known, 1, 0.5)
+        near = near_names(key, known, 1, 0.5)
         elsewhere = [s for s, keys in reading.known.items() if key in keys]
         hint = f"; it belongs into [{elsewhere[0]}]" if elsewhere else f"; did you mean {near[0]}?" if near else ""
         reading.findings.append(f"{where}: {_shown(match[1])[1:-1]}: unknown key of [{section}]{hint}")

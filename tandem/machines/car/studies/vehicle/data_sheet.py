@@ -5,7 +5,6 @@ The suspension is that of the shipped buggy, moved to the car's wheelbase, track
 """
 
 import csv
-import difflib
 import math
 import re
 import tomllib
@@ -13,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sync.errors import ConfigError
+from sync.errors import ConfigError, near_names
 from tandem.console.shipped_configs import CONFIGS
 from tandem.machines.car.buggy.from_figures import tyre_dimensions
 
@@ -121,7 +120,7 @@ def from_table(file: Path) -> Answers:
     known = [SIZE, *(question.key for question in QUESTIONS)]
     for key in cells:
         if key not in known:
-            near = difflib.get_close_matches(key[:40], known, 1)
+            near = near_names(key, known, 1)
             meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise ConfigError(f"{file}: {key[:40]}: no figure of a car; {meant}")
     answers = Answers()
