@@ -23,6 +23,7 @@ import numpy as np
 
 from sim_service.contract.declared import check_declared
 from sim_service.contract.machine import Machine
+from sim_service.contract.overruns import check_overruns
 from sim_service.contract.start import check_start, moving
 from sync.config import plugins
 from sync.config.config import Config
@@ -193,10 +194,17 @@ def check_step(config: Config, machine: Machine, file: str) -> None:
 
 def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:
     data = sources.toml()
+    made = _made(data, sources, changed or {})
+    if data["machine"] not in MACHINES:  # of ours tests do it
+        check_overruns(*made, sources.name())
+    return made
+
+
+def _made(data: dict[str, Any], sources: MachineFiles, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     module = machine_module(data, sources.name())
     if (make := getattr(module, "make", None)) is not None:
         try:
-            made: tuple[Machine, np.ndarray] = make(data, sources, changed or {})
+            made: tuple[Machine, np.ndarray] = make(data, sources, changed)
         except ConfigError as error:
             missing = re.findall(rf"^{re.escape(BY_NAME)}: (\w+): is missing", str(error), re.MULTILINE)
             if missing:
@@ -214,7 +222,7 @@ def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None)
     from sim_service.contract.parameters import make_plain
 
     check_declared(machine, sources.name())  # before its parameters are compared with what is given
-    return make_plain(machine, data, sources, changed or {})
+    return make_plain(machine, data, sources, changed)
 
 
 def observed_module(machine: str, where: str) -> Any:

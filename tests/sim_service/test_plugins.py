@@ -139,6 +139,10 @@ MISTAKES = {  # text of the machine, what somebody writes instead, what is said
     "a slice": (FORCE, "    state[:] = inputs", "FILE:10: does not compile: it allocates, .*array_copy"),
     "a misspelt name": (FORCE, "    work[0] = stat[0]", "FILE:10: does not compile: name 'stat' is not defined"),
     "a parameter that is set": (FORCE, "    params[0] = 1.0", "FILE:10: does not compile: it writes into params or"),
+    "an output too many": (
+        FORCE, "    work[3] = state[0]", r"step at .*FILE:6 writes work\[3\], beyond its end; work has 1 .*work_size=4",
+    ),
+    "a state that is not declared": (FORCE, "    work[0] = state[5]", "step at .*FILE:6 reads beyond state; state has"),
     "an argument too few": ("tables, work, h", "work, h", "FILE:.* 6 argument types given, but function takes 5 arg"),
     "a module that is not there": ("from sync", "import nmpy\nfrom sync", "FILE:3: ModuleNotFoundError: .*'nmpy'"),
     "a misspelt field": ("    outputs=", "    outpts=", "FILE:.* TypeError: .*'outpts'"),

@@ -8,6 +8,7 @@ import pytest
 from numba.core.errors import TypingError
 
 from sim_service.contract.machine import STEP, Machine
+from sim_service.contract.overruns import check_overruns
 from sim_service.registry import MACHINES, gather, load_machine, make_machine
 from sync.compile.jit import kernel
 from sync.errors import ConfigError
@@ -116,3 +117,9 @@ def test_what_a_machine_does_not_read_is_refused() -> None:
         gather(FILES["buggy"], {"map": Path("x.toml")})
     with pytest.raises(ConfigError, match=r"sim\.machine = 'bugy': must be one of buggy, single_track"):
         gather("bugy")
+
+
+@pytest.mark.parametrize("name", [*FILES, "trivial"])
+def test_it_stays_within_its_arrays(name: str) -> None:
+    made, params = machine(name)
+    check_overruns(made, params, name)
