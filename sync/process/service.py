@@ -2,21 +2,26 @@
 
 Run by hand, a service talks to the terminal. Run with --supervised it waits, with everything imported and compiled, for
 a line on standard input before it begins; writes one JSON object a line on standard output (`kind`: ready, say,
-status, report); and ends when its output is no longer read, so it never outlives its supervisor.
+status, report); and ends when its output is closed, so it never outlives its supervisor. Status lines that nobody reads
+are left out: a service that waited for a supervisor that hangs would lose blocks.
 """
 
 import argparse
 import contextlib
+import fcntl
 import json
 import mmap
 import os
+import select
 import signal
+import struct
 import sys
+import termios
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from sync.config.config import Config, load
 from sync.errors import TandemError
@@ -64,7 +69,8 @@ class Reporter:
 
     def status(self, content: dict[str, Any]) -> None:
         if self.supervised:
-            self._line("status", content)
+            if not _unread(sys.stdout):
+                self._line("status", content)
         elif self._lines % _BY_HAND == 0:
             plain = [f"{k} {v}" for k, v in content.items() if not isinstance(v, dict) and not k.endswith("_ns")]
             print(_within(_COLUMNS, f"{self._role}:", plain), file=sys.stderr, flush=True)
@@ -80,6 +86,19 @@ class Reporter:
             print(json.dumps(content, indent=1))
         else:
             print(f"{self._role}: {self._words(content)}", file=sys.stderr, flush=True)
+
+
+def _unread(out: TextIO) -> bool:
+    """Whether a good part of the pipe waits for a reader that still has it open: what must be said has room behind."""
+    try:
+        reader = select.poll()
+        reader.register(out.fileno(), 0)
+        if reader.poll(0):  # it is closed, as the next line will find
+            return False
+        (waiting,) = struct.unpack("i", fcntl.ioctl(out.fileno(), termios.FIONREAD, bytes(4)))
+        return bool(waiting > fcntl.fcntl(out.fileno(), fcntl.F_GETPIPE_SZ) // 4)
+    except (OSError, ValueError):  # it is no pipe
+        return False
 
 
 Words = Callable[[dict[str, Any]], str]  # what a service did, for a person

@@ -145,6 +145,33 @@ def test_a_service_nobody_listens_to_any_more_ends_quietly(start: Callable[..., 
     assert process.stderr.read() == ""
 
 
+def test_a_service_works_on_while_its_status_is_not_read(start: Callable[..., subprocess.Popen[str]]) -> None:
+    """A full pipe would stop whoever writes: a recorder beside a supervisor that hangs loses blocks."""
+    busy = "for turn in range(5000): reporter.status({'turn': turn, 'text': 'x' * 100})"
+    service = start(busy + "\n    sys.stderr.write('through\\n'); sys.stderr.flush(); reporter.say('done')")
+    assert service.stderr is not None and service.stdout is not None
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append(service.stderr.readline()), daemon=True)
+    reader.start()
+    reader.join(PATIENCE_S)
+    assert found == ["through\n"]
+    out, _ = service.communicate(timeout=PATIENCE_S)
+    lines = [json.loads(line) for line in out.splitlines()]
+    turns = [line["turn"] for line in lines if line["kind"] == "status"]
+    assert turns == list(range(len(turns))) and 100 < len(turns) < 5000  # as long as there was room
+    assert [line.get("text") for line in lines[-2:]] == ["done", None] and lines[-1]["kind"] == "report"
+
+
+def test_a_service_whose_unread_status_is_closed_ends(start: Callable[..., subprocess.Popen[str]]) -> None:
+    service = start("while not stop.wait(0.0): reporter.status({'text': 'x' * 1000})")
+    assert service.stdout is not None
+    service.stdout.readline()
+    with pytest.raises(subprocess.TimeoutExpired):
+        service.wait(0.5)  # the pipe has more than it is given meanwhile
+    service.stdout.close()
+    assert service.wait(PATIENCE_S) == 0
+
+
 @pytest.mark.parametrize(
     "body,overrides,code,expected",
     [
