@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sync.compile import dependencies
 from tests.import_rules import breaches, drawing, read_tree
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +43,13 @@ def test_the_rules_hold_here(modules):
     assert {Path("sync/ring/ring.py"), Path("sim_service/loop.py")} <= {module.file for module in modules.values()}
     assert sum(len(module.imports) for module in modules.values()) > 500  # they were looked at
     assert breaches(modules) == []
+
+
+def test_no_program_is_imported_by_the_package_that_it_lies_in(modules):
+    """Python would run its file twice, and warn about that on the terminal."""
+    programs = [ROOT / one.file for one in modules.values() if "\nif __name__ ==" in (ROOT / one.file).read_text()]
+    assert len(programs) > 10
+    assert [file for file in programs if file in dependencies.runs(file.with_name("__init__.py"))] == []
 
 
 def test_the_arrows_of_the_page_are_those_of_the_code(modules):

@@ -3,12 +3,9 @@
 `bare_ipc` is the least a Python program can do: a msgpack map over a plain ZeroMQ PUB/SUB pair between two processes.
 `bare_lateness` is a compiled loop that only sleeps. Both run with the scheduling our services have, so that the
 comparison shows our own cost and nothing else.
-
-    python -m tandem.doctor.baseline ENDPOINT RATE_HZ SECONDS PRIORITY CORE     is the sending process of bare_ipc
 """
 
 import subprocess
-import sys
 import threading
 import time
 from typing import Any, Self
@@ -111,26 +108,6 @@ def bare_lateness(config: Config, seconds: float) -> dict[str, Any]:
     return {**summary_us(bare.hist), "deadline_misses": bare.missed, "timer_slack_ns": bare.slack_ns}
 
 
-def _send(endpoint: str, rate_hz: float, seconds: float, priority: int, core: int | None) -> None:
-    realtime.exact_sleep()
-    if priority:
-        realtime.this_thread(priority, core)
-    socket = context(priority or None, core).socket(zmq.PUB)
-    socket.set(zmq.LINGER, 0)
-    socket.bind(endpoint)
-    due, period_ns = now_ns(), round(1e9 / rate_hz)
-    end = due + round(seconds * 1e9)
-    number = 0
-    while due < end:
-        due += period_ns
-        sleep_until(due)
-        begun = now_ns()
-        message = {"version": 1, "layout": "0" * 16, "seq": number, "epoch": 1, "t_ns": begun, "pushed_ns": begun}
-        socket.send(msgpack.packb({**message, "sent_ns": begun, "a": 0, "b": 0, "c": 0}))
-        number += 1
-    socket.close()
-
-
 def bare_ipc(config: Config, seconds: float) -> dict[str, Any]:
     """From before packing in one process to after unpacking in the other, at the configured block rate."""
     path = runtime_directory() / f"{config.name}.bare.ipc"
@@ -143,7 +120,7 @@ def bare_ipc(config: Config, seconds: float) -> dict[str, Any]:
     socket.set(zmq.SUBSCRIBE, b"")
     socket.set(zmq.RCVTIMEO, 2000)
     arguments = [endpoint, str(config.daq.rate_hz), str(seconds), str(priority), str(core)]
-    sender = subprocess.Popen(python_command("-m", "tandem.doctor.baseline", *arguments), env=python_environment())
+    sender = subprocess.Popen(python_command("-m", "tandem.doctor.bare_sender", *arguments), env=python_environment())
 
     def receive() -> None:
         if priority:
@@ -167,13 +144,3 @@ def bare_ipc(config: Config, seconds: float) -> dict[str, Any]:
     zmq_context.destroy(0)
     path.unlink(missing_ok=True)
     return summary_us(hist)
-
-
-if __name__ == "__main__":
-    _send(
-        sys.argv[1],
-        float(sys.argv[2]),
-        float(sys.argv[3]),
-        int(sys.argv[4]),
-        None if sys.argv[5] == "None" else int(sys.argv[5]),
-    )

@@ -215,7 +215,7 @@ def transport(case: Case) -> Finding:
     if measured["n"] < 0.5 * seconds * config.daq.rate_hz:
         return failed(
             f"{measured['n']} of some {seconds * config.daq.rate_hz:.0f} messages arrived",
-            "run `python -m tandem.doctor.baseline ipc:///tmp/bare 1000 1 0 None`, and see what stops it",
+            "run `python -m tandem.doctor.bare_sender ipc:///tmp/bare 1000 1 0 None`, and see what stops it",
             **figures,
         )
     if measured["p99"] < period_us:
