@@ -32,6 +32,7 @@ _KERNELS = (
     "daq_service", "sim_service", "sync",
     "tandem/ensembles", "tandem/estimation", "tandem/machines", "tandem/multibody",
 )  # fmt: skip
+_OURS = {folder.partition("/")[0] for folder in _KERNELS}
 FOR_OTHERS = "--worker"  # the argument of a process that compiles ahead
 _DECORATES = "sync.compile.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
 
@@ -134,9 +135,18 @@ def module_name(file: Path) -> str:
 
 
 @functools.cache
-def _files_of(root: Path, name: str) -> tuple[Path, ...]:
-    """A module's file behind those of its packages; those that exist below this root, or ours."""
+def _is_installed(root: Path) -> bool:
+    return any(root.glob("*.dist-info"))
+
+
+@functools.cache
+def _files_of(root: Path, name: str, own: str = "") -> tuple[Path, ...]:
+    """A module's file behind those of its packages; those that exist below this root, or ours. Where packages are
+    installed, others' lie beside: there only ours count, and the package that imports (`own`)."""
+    top = name.partition(".")[0]
     for base in dict.fromkeys((root, ROOT)):
+        if _is_installed(base) and top not in _OURS and (top != own or base != root):
+            continue
         found, place = [], base
         for part in name.split("."):
             place = place / part
@@ -182,11 +192,11 @@ def _imported(file: Path) -> tuple[tuple[tuple[Path, ...], bool], ...]:
     if name == _DECORATES:
         return ()
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    root = root_of(file)
+    where = root_of(file), name.partition(".")[0]
     found = set()
     for module, taken, runs in _imports(_text(file), package):
-        files = _files_of(root, module)
-        within = _files_of(root, f"{module}.{taken}") if taken else files
+        files = _files_of(where[0], module, where[1])
+        within = _files_of(where[0], f"{module}.{taken}", where[1]) if taken else files
         found.add((within if len(within) > len(files) else files, runs))
     return tuple(found)
 
@@ -199,7 +209,7 @@ def _read(file: Path) -> frozenset[Path]:
 @functools.cache
 def _run(file: Path) -> frozenset[Path]:
     package = module_name(file).rpartition(".")[0]
-    found = set(_files_of(root_of(file), package)) if package else set()
+    found = set(_files_of(root_of(file), package, package.partition(".")[0])) if package else set()
     return frozenset(found.union(*(files for files, runs in _imported(file) if runs)))
 
 

@@ -136,6 +136,25 @@ def test_contents_count_neither_place_nor_date(copied: Path) -> None:
     assert (asked(moved, STAMPS), asked(moved, "dependencies.fingerprint()")) == before
 
 
+def test_packages_of_others_that_are_installed_beside_ours_count_for_nothing(copied: Path) -> None:
+    """Otherwise compiled code has other names in an install than where it was compiled, and is never found."""
+    before = asked(copied, STAMPS)
+    (copied / "numpy-2.0.dist-info").mkdir()
+    for name, text in (
+        ("numba", "import numpy\n"),
+        ("numpy", ""),
+        ("theirs", "import numba\nfrom theirs import part\n"),
+        ("theirs/part", "from sync.ring import ring\n"),
+    ):
+        (copied / name).mkdir()
+        (copied / name / "__init__.py").write_text(text)
+    assert asked(copied, STAMPS) == before
+    theirs = "dependencies.dependencies(dependencies.ROOT / 'theirs' / '__init__.py')"
+    found = asked(copied, f"[dependencies.module_name(each) for each in {theirs}]")
+    assert {"theirs", "theirs.part", "sync.ring.ring", "sync.compile.atomics"} <= set(found)
+    assert {"numba", "numpy"}.isdisjoint(found)
+
+
 def test_the_fingerprint_is_another_one_after_any_change_of_a_source(copied: Path) -> None:
     found = [asked(copied, "dependencies.fingerprint()")]
     atomics = copied / "sync" / "compile" / "atomics.py"
