@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # folders whose files may have kernels
 _KERNELS = (
     "daq_service", "sim_service", "sync",
-    "tandem/ensembles", "tandem/estimation", "tandem/machines", "tandem/multibody",
+    "tandem/doctor", "tandem/ensembles", "tandem/estimation", "tandem/live", "tandem/machines", "tandem/multibody",
+    "tandem/records",
 )  # fmt: skip
 _OURS = {folder.partition("/")[0] for folder in _KERNELS}
 FOR_OTHERS = "--worker"  # the argument of a process that compiles ahead

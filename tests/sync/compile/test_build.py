@@ -182,6 +182,13 @@ def test_what_is_compiled_for_a_clock_is_compiled_ahead_too() -> None:
         assert build.code.kernels_in(file) == file.read_text().count("\n@kernel") + 1
 
 
+def test_every_file_with_kernels_is_among_those_compiled_ahead() -> None:
+    packages = ("daq_service", "sim_service", "sync", "tandem")
+    files = [file for package in packages for file in (ROOT / package).rglob("*.py") if build.code.kernels_in(file)]
+    assert len(files) > 100
+    assert sorted(set(files) - set(build.code.all_sources())) == []
+
+
 def test_every_module_comes_after_those_it_needs() -> None:
     files = build.missing() or [file for file in build.code.all_sources() if build.code.kernels_in(file)]
     before = build.order(files)
