@@ -135,11 +135,11 @@ def settings() -> dict[str, str]:
 
 
 def make(folder: Path) -> int:
-    """Compile what needs no asking for the baseline processor, and put it into a folder with its list."""
+    """Compile everything for the baseline processor, and put it into a folder with its list."""
     if lacking := set(_baseline()[1].split()) - flags():
         raise ConfigError(f"this processor has no {', '.join(sorted(lacking))}: make the wheel on one that does")
     environment = python_environment(**settings(), TANDEM_CACHE=str(folder.with_name(f"{folder.name}.cache")))
-    subprocess.run(python_command("-m", "sync.compile.build"), env=environment, check=True)
+    subprocess.run(python_command("-m", "sync.compile.build", "--all"), env=environment, check=True)
     shown = "from sync.compile.dependencies import cache_directory; print(cache_directory())"
     cache = subprocess.check_output(python_command("-c", shown), env=environment, text=True).strip()
     return gather(Path(cache), folder)

@@ -5,15 +5,20 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 import zipfile
 from pathlib import Path
 
 from tests.system.conftest import ROOT, assert_all_that_was_due, leftovers
+from verify.speed.starts import lay_beside
 
 PACKAGES = ("tandem", "daq_service", "sim_service", "sync")
 BUILT_FROM = (*PACKAGES, "configs", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+
+NOTES = """
+from sync.compile import dependencies as code
+print(*sorted(code.compiled_note(file).name for file in code.all_sources() if code.kernels_in(file)))
+"""
 
 
 def run(*command: str | Path, cwd: Path, **more: str) -> str:
@@ -47,8 +52,7 @@ def install(place: Path) -> tuple[Path, Path]:
     python = place / "venv" / "bin" / "python"
     run(*PIP, "--python", python, "install", "--no-compile", "--no-deps", "--no-index", wheel, cwd=place)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=place).strip())
-    # a path in a .pth file is no more than that: .pth files over there, which would find the checkout, are not read
-    (site / "needed.pth").write_text("\n".join({sysconfig.get_path(key) for key in ("purelib", "platlib")}) + "\n")
+    lay_beside(site)
     return python.parent, site
 
 
@@ -59,12 +63,16 @@ def files(folder: Path) -> set[str]:
 
 def test_a_wheel_in_an_empty_environment_drives_outside_the_checkout(tmp_path: Path, name: str) -> None:
     programs, site = install(tmp_path)
-    assert {p.name for p in site.iterdir() if p.suffix not in (".dist-info", ".pth")} == set(PACKAGES)
+    own_files = (file for file in site.iterdir() if not file.is_symlink() and file.suffix != ".dist-info")
+    assert {file.name for file in own_files} == set(PACKAGES)
     shipped = site / "tandem" / "configs"
     assert files(shipped) == files(ROOT / "configs") and len(files(shipped)) > 30
     # what is compiled by others than numba is there too
     assert {"tandem/fmu/interface.c", "sync/include/tandem_ring.h", "tandem/py.typed"} <= files(site)
     assert run(programs / "tandem", "--version", cwd=tmp_path).startswith("tandem 0.")
+
+    # beside packages of others code has the names under which it was compiled in the checkout
+    assert run(programs / "python", "-c", NOTES, cwd=tmp_path) == run(sys.executable, "-c", NOTES, cwd=ROOT)
 
     own = ("--set", f"name={name}", "--set", "view.enabled=false", "--seconds", "1", "--json")
     shutil.copytree(shipped, tmp_path / "mine")
@@ -81,7 +89,12 @@ def test_a_platform_wheel_has_the_compiled_code_it_is_given_and_says_whom_it_is_
     """What becomes of that code: tests/sync/compile/test_shipped.py."""
     given = tmp_path / "compiled"
     given.mkdir()
-    (given / "files.json").write_text("{}")
+    (given / "files.json").write_text('{"made_with": {"numba": "0.68.1", "llvmlite": "0.48.0"}}')
     wheel = build(tmp_path, TANDEM_COMPILED=str(given))
     assert wheel.name.endswith(f"-linux_{os.uname().machine}.whl") and f"-cp3{sys.version_info.minor}-" in wheel.name
-    assert "sync/compiled/files.json" in zipfile.ZipFile(wheel).namelist()
+    opened = zipfile.ZipFile(wheel)
+    assert "sync/compiled/files.json" in opened.namelist()
+    (about,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
+    # with another compiler than made it, it would not be used
+    required = [line for line in opened.read(about).decode().splitlines() if line.startswith("Requires-Dist: ")]
+    assert {"Requires-Dist: numba==0.68.1", "Requires-Dist: llvmlite==0.48.0"} <= set(required)

@@ -6,26 +6,31 @@ is edited, every function in it (of a file of names alone: a text), and the next
 for that. The page is served, as usual. Seconds are from the start of the process to the first step, as the run itself
 reports them. `--edit` adds files, without a limit.
 
-`wheel`: a wheel for this platform, as `make wheel` makes it, installed in an empty environment with an empty cache.
+`wheel`: a wheel for this platform, as `make wheel` makes it, installed in an empty environment with an empty cache,
+beside what it needs. Then every demo runs, and what it adds to the cache was not in the wheel.
 """
 
 import ast
+import itertools
 import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+from tandem.brought import DEMOS
 from verify import ROOT
-from verify.measure import NotHere, Row, at_least, at_most, figure, holds, note
+from verify.measure import NotHere, Row, at_least, at_most, equal, figure, holds, note
 
 COLD_S, WARM_S, EDITED_S, WHEEL_S = 45.0, 2.0, 5.0, 5.0
 LEAST_STAGES = 3
@@ -42,18 +47,24 @@ EDITED = (
 )
 
 
+_SHORT = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.port=0")
+
+
 def first_step_s(tree: Path, *python: str | Path) -> tuple[float, str]:
     """Of a drive of a second, of the packages in a folder or of another Python's; and what it printed."""
-    options = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.port=0")
-    done = _obeyed(tree, *(python or (sys.executable,)), "-m", "tandem", "drive", *options, "--runs", tree / "runs")
+    done = _obeyed(tree, *(python or (sys.executable,)), "-m", "tandem", "drive", *_SHORT, "--runs", tree / "runs")
     return float(json.loads(done.stdout)["first_step_s"]), done.stderr
 
 
-def _obeyed(tree: Path, *command: str | Path) -> "subprocess.CompletedProcess[str]":
+def _environment(tree: Path) -> dict[str, str]:
     environment = {**os.environ, "TANDEM_CACHE": str(tree / "cache"), "PYTHONPATH": str(tree)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a warm start finds its modules compiled, as a user's does
+    return environment
+
+
+def _obeyed(tree: Path, *command: str | Path) -> "subprocess.CompletedProcess[str]":
     done = subprocess.run(
-        command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=600.0
+        command, cwd=tree, env=_environment(tree), capture_output=True, text=True, check=False, timeout=600.0
     )  # fmt: skip
     if done.returncode != 0:
         raise SystemExit(f"{command[-1]}: it ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
@@ -129,6 +140,37 @@ def _wheel(place: Path) -> Path:
     return found
 
 
+def lay_beside(site: Path) -> None:
+    """Links to all packages of this environment, in the folder that a wheel is installed in: as in a real install what
+    it needs lies beside it. No .pth file is read there, so the checkout is not found."""
+    for folder in {sysconfig.get_path(key) for key in ("purelib", "platlib")}:
+        for each in Path(folder).iterdir():
+            if each.suffix != ".pth" and not (site / each.name).exists():
+                (site / each.name).symlink_to(each)
+
+
+def _demonstrated(user: Path, python: Path, name: str) -> None:
+    """A demo for a second; one that has no end, until its page is there and a second has passed."""
+    command = [str(python), "-m", "tandem", "demo", name, "--runs", str(user / "runs")]
+    if DEMOS[name].words[0] != "view":
+        _obeyed(user, *command, *_SHORT)
+        return
+    with subprocess.Popen(
+        [*command, "--port", "0"], cwd=user, env=_environment(user), stderr=subprocess.PIPE, text=True
+    ) as shown:
+        assert shown.stderr is not None
+        printed = list(itertools.takewhile(lambda line: "the page: " not in line, shown.stderr))
+        time.sleep(1.0)
+        shown.send_signal(signal.SIGINT)
+        printed += shown.stderr
+    if shown.returncode != 0:
+        raise SystemExit(f"tandem demo {name}: it ended with {shown.returncode}:\n{''.join(printed)}")
+
+
+def _kernels(user: Path) -> int:
+    return len({file.parent for file in (user / "cache").rglob("*.nbc")})
+
+
 def wheel(
     *, made: Annotated[Path | None, "a wheel that `make wheel` has made; otherwise one is made"] = None
 ) -> Iterator[Row]:
@@ -144,11 +186,14 @@ def wheel(
         user.mkdir()
         asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
         site = Path(_obeyed(user, python, "-c", asked).stdout.strip())
-        # what it needs it has from this environment, whose own .pth files are not read
-        (site / "needed.pth").write_text("\n".join({sysconfig.get_path(key) for key in ("purelib", "platlib")}) + "\n")
+        lay_beside(site)
         first, printed = first_step_s(user, python)
         yield at_most("from the first command to the first step", first, WHEEL_S, "s")
         yield holds("nothing was compiled for it", "compiling" not in printed)
+        for name in DEMOS:
+            before = _kernels(user)
+            _demonstrated(user, python, name)
+            yield equal(f"kernels that `tandem demo {name}` still compiles", _kernels(user) - before, 0)
         shutil.copy(ROOT / "tests" / "golden" / _GOLDEN, user)
         figures = json.loads(_obeyed(user, python, "-m", "tandem", "replay", "--json", user / _GOLDEN).stdout)
         yield holds(f"{_GOLDEN} has the same bits", figures["identical"])
