@@ -181,8 +181,9 @@ def wheel(
         venv.create(place / "venv", with_pip=False)
         python = place / "venv" / "bin" / "python"
         subprocess.run(
-            [*_PIP, "--python", python, "install", "--no-compile", "--no-deps", "--no-index", found], check=True
-        )
+            [*_PIP, "--python", python, "install", "--no-compile", "--no-deps", "--no-index", found], check=True,
+            env={**os.environ, "PYTHONPATH": ""},  # pip would find it installed in the checkout
+        )  # fmt: skip
         user.mkdir()
         asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
         site = Path(_obeyed(user, python, "-c", asked).stdout.strip())
