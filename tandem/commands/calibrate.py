@@ -13,6 +13,7 @@ from rich.table import Table
 
 from sync.errors import ConfigError
 from tandem.console.config_argument import NeededConfig
+from tandem.console.help_text import takes_only
 from tandem.console.terminal import AsJson, Overrides, errors, output
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _STARTING = "starting the DAQ (the first time, compiling)"
 
 
 def calibrate(
+    context: typer.Context,
     config: NeededConfig,
     rows: Annotated[
         list[str] | None,
@@ -52,7 +54,9 @@ def calibrate(
         from tandem.calibrate.fragment import check_place, default_place
 
         place = out or default_place(config)
-        if not show:
+        if show:
+            takes_only(context, "--show writes nothing", "config", "show", "overrides")
+        else:
             check_place(place, force)
         done = _run(config, list(overrides or []), rows or [], place, force, show, counter_zeros, as_json)
     if not done:

@@ -30,7 +30,7 @@ from tandem.commands.runs import runs as list_runs
 from tandem.commands.view import view
 from tandem.commands.xcp import xcp
 from tandem.console.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
-from tandem.console.help_text import HERE, MACHINES, PARTS, RECORDS, RUN, Brought, Commands
+from tandem.console.help_text import HERE, MACHINES, PARTS, RECORDS, RUN, Brought, Commands, takes_only
 from tandem.console.present import give
 from tandem.console.terminal import (
     AsJson,
@@ -254,6 +254,7 @@ OtherRunPath = Annotated[Path, typer.Argument(metavar="OTHER", help="The run to 
 # long: its arguments are its options
 @app.command(rich_help_panel=RECORDS)
 def replay(
+    context: typer.Context,
     run: RunPath,
     config: OtherConfig = None,
     mode: Annotated[
@@ -301,8 +302,8 @@ def replay(
         factor = _pace(pace)
         file = find(run)  # a run that is not there is reported before anything is compiled
         if "mechanism" in (start_of(file) or {}):
-            given = [mode, delay_ms, jitter_ms, config, overrides, halved, from_s, to_s, moving, out, pace != "max"]
-            _replay_mechanism(run, any(given), as_json)
+            takes_only(context, f"{run}: a mechanism's run is replayed as it was", "run", "as_json")
+            _replay_mechanism(run, as_json)
             return
         with compiled("replay", "tandem.records.replay"):
             from tandem.records.replay import Asked, pictures, replay_run, report
@@ -323,9 +324,7 @@ def replay(
     give(report(done.figures, done.run.losses, exact, pictures(done) if out is not None else ()), as_json, out)
 
 
-def _replay_mechanism(run: Path, otherwise: bool, as_json: bool) -> None:
-    if otherwise:
-        raise ConfigError(f"{run}: a mechanism's run is replayed as it was; leave all options but --json out")
+def _replay_mechanism(run: Path, as_json: bool) -> None:
     with compiled("replay", "tandem.mechanism.again"):
         from tandem.mechanism.again import replay_mechanism
     with progress("replay") as update:

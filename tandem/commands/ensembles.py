@@ -9,6 +9,7 @@ import typer
 from sync.errors import ConfigError
 from sync.visible import on_one_line
 from tandem.console.config_argument import OtherConfig
+from tandem.console.help_text import takes_only
 from tandem.console.present import give
 from tandem.console.shipped_configs import find_config
 from tandem.console.terminal import (
@@ -58,6 +59,7 @@ def _warn(text: str) -> None:
 
 
 def sweep(
+    context: typer.Context,
     study: Annotated[
         Path,
         typer.Argument(
@@ -91,6 +93,8 @@ def sweep(
     from tandem.ensembles.study import Study
 
     with errors():
+        if gpu and not cluster:
+            takes_only(context, "--gpu runs a chunk together, on the GPU alone", "study", "out", "gpu", "as_json")
         study = find_config(study, "studies")
         _refuse_early("tandem sweep", "sweep", "pyarrow", file=study)
         check(Study, read_toml(study), str(study))

@@ -9,11 +9,13 @@ from typing import Annotated, Literal
 import typer
 
 from tandem.console.config_argument import MechanismFile
+from tandem.console.help_text import takes_only
 from tandem.console.present import give
 from tandem.console.terminal import AsJson, Runs, compiled, errors, progress, run_folder
 
 
 def mechanism(
+    context: typer.Context,
     file: MechanismFile,
     seconds: Annotated[float | None, typer.Option(min=0.001, help="Duration. Default: the file's.")] = None,
     step_ms: Annotated[float | None, typer.Option(min=0.001, max=100, help="Default: the file's.")] = None,
@@ -45,6 +47,9 @@ def mechanism(
         if equations is None and quantities is not None:
             raise ConfigError(f"--with {quantities}: is for --equations, and there is none")
         if equations is not None:
+            takes_only(
+                context, "nothing is simulated with --equations", "file", "equations", "quantities", "as_json", "runs"
+            )
             _take_away(file, equations, quantities, as_json, runs)
             return
         with compiled("mechanism", "tandem.mechanism.run"):

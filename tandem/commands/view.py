@@ -17,6 +17,7 @@ from sync.errors import ConfigError
 from sync.process.threads import set_by_signals
 from sync.visible import visible
 from tandem.console.config_argument import DEFAULT
+from tandem.console.help_text import takes_only
 from tandem.console.shipped_configs import find_config
 from tandem.console.terminal import Overrides, Runs, TokenFile, compiled, errors, progress, report, run_folder
 from tandem.records.feed import record_feed
@@ -59,6 +60,7 @@ def _say(text: str) -> None:
 
 
 def view(
+    context: typer.Context,
     what: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -95,13 +97,19 @@ def view(
     with errors():
         token = page_token(token_file)
         run, other, config = _named(what or [])
+        page = ("what", "host", "port", "token_file", "opened")
         if run is None:
             file = config or DEFAULT
             if is_mechanism(file):
+                takes_only(context, f"{file} is a mechanism, which runs as its file says", *page, "runs")
                 _mechanism(file, (host, port), token, opened, runs)
             else:
+                takes_only(context, "it is for a recorded run, and none is named", *page, "overrides")
                 _live(file, overrides, (host, port), token, opened)
             return
+        takes_only(
+            context, "a recorded run is shown, and nothing recorded", *page, "against", "mode", "delay_ms", "overrides"
+        )
         if other is not None and against:
             raise ConfigError("--against: is for one run; give either a second one or --against ideal")
         if delay_ms and mode == "exact" and not against:

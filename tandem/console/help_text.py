@@ -11,6 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from sync.errors import ConfigError
+
 RUN, PARTS, RECORDS, MACHINES, HERE = (
     "A run",
     "Its parts, each by itself",
@@ -41,6 +43,21 @@ def _shown(options: list[Any]) -> list[Any]:
     return options
 
 
+def _is_typed(context: Any, option: Any) -> bool:
+    return getattr(context.get_parameter_source(option.name), "name", "") == "COMMANDLINE"
+
+
+def takes_only(context: typer.Context, why: str, *names: str) -> None:
+    """Raises ConfigError for options and arguments on the command line that are none of these (parameters of its
+    function): beside the others they would change nothing. `why` says beside which."""
+    option: Any
+    for option in context.command.params:
+        if _is_typed(context, option) and option.name not in names:
+            off = context.params[option.name] is False and option.secondary_opts
+            word = option.metavar if option.param_type_name == "argument" else (off or option.opts)[0]
+            raise ConfigError(f"{word}: {why}; leave it out")
+
+
 class Command(TyperCommand):
     def __init__(self, *args: Any, help: str | None = None, **options: Any) -> None:  # its own name for it
         super().__init__(*args, help=flowing(help or ""), **options)
@@ -54,8 +71,7 @@ class Command(TyperCommand):
         option: Any
         for option in self.params:
             value = ctx.params.get(option.name)
-            typed = getattr(ctx.get_parameter_source(option.name), "name", "") == "COMMANDLINE"
-            if typed and isinstance(value, float) and not math.isfinite(value):
+            if _is_typed(ctx, option) and isinstance(value, float) and not math.isfinite(value):
                 raise typer.BadParameter("must be a finite number", ctx, option)
         return rest
 

@@ -11,7 +11,7 @@ from sync.errors import ConfigError
 from sync.files import consent
 from sync.files.private import by_default
 from sync.visible import on_one_line
-from tandem.console.help_text import Brought
+from tandem.console.help_text import Brought, takes_only
 from tandem.console.terminal import AsJson, Parameters, errors, output, parameters, status
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -19,6 +19,7 @@ _MOST_NAMES, _LONGEST = 20, 100  # of variables that are listed; letters of a te
 
 
 def fmu(
+    context: typer.Context,
     machine: Annotated[
         str | None,
         typer.Argument(
@@ -60,11 +61,14 @@ def fmu(
     """
     with errors():
         if listed:
+            takes_only(context, "--list makes nothing", "listed", "as_json")
             _print_consented(as_json)
             return
         if machine is None:
             raise ConfigError("fmu: a machine, or an FMU, is expected; --list has the FMUs whose code may run here")
         if allow or revoke or machine.endswith(".fmu"):
+            of_consent = ("machine", "allow", "revoke", "as_json", *["yes"] * allow)
+            takes_only(context, f"of {machine} nothing is made, and without --allow nothing asked", *of_consent)
             _consent(machine, allow, revoke, yes, as_json)
             return
         changed = parameters(settings)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tandem.console.config_argument import NeededConfig
-from tandem.console.help_text import RECORDS, RUN, Brought
+from tandem.console.help_text import RECORDS, RUN, Brought, takes_only
 from tandem.console.present import give
 from tandem.console.terminal import AsJson, Overrides, Runs, compiled, errors, output, progress, run_folder
 
@@ -49,6 +49,7 @@ def notes(
 
 
 def midi(
+    context: typer.Context,
     config: NeededConfig,
     port: Annotated[str, typer.Option(help="A MIDI port of this host, by its name.")] = "",
     virtual: Annotated[
@@ -67,6 +68,8 @@ def midi(
         from sync.ring.follower import RingFollower
         from tandem.machines.piano.midi import MidiFile, MidoPort, Port, Strikes, load_mido, play
 
+        if out is not None:
+            takes_only(context, f"{out} is in place of a port", "config", "out", "overrides", "as_json")
         checked = load(config, overrides or [])
         machine, params = configured_machine(checked, config.parent)
         if not machine.shown.display.sounds:

@@ -7,7 +7,7 @@ import typer
 
 from sync.errors import ConfigError
 from tandem.console.config_argument import WallConfig
-from tandem.console.help_text import Brought
+from tandem.console.help_text import Brought, takes_only
 from tandem.console.present import give
 from tandem.console.shipped_configs import CONFIGS
 from tandem.console.terminal import AsJson, Overrides, Runs, compiled, errors, progress, run_folder
@@ -16,6 +16,7 @@ WALL = CONFIGS / "wall.toml"
 
 
 def study_wall(
+    context: typer.Context,
     what: Annotated[
         str,
         typer.Argument(
@@ -46,6 +47,11 @@ def study_wall(
     with errors():
         if what not in ("limits", "laws", "hand"):
             raise ConfigError(f"study wall {what}: must be one of limits, laws, hand")
+        used = {
+            "limits": ("config", "overrides", "measure", "decay"), "laws": ("config", "overrides", "measure"),
+            "hand": ("run",),
+        }  # fmt: skip
+        takes_only(context, f"`study wall {what}` has no use for it", "what", *used[what], "as_json", "runs")
         if what == "hand":
             with compiled("study", "tandem.machines.wall.studies.hand"):
                 from tandem.machines.wall.studies import hand

@@ -10,6 +10,7 @@ import typer
 from sync.child_python import python_command, python_environment
 from sync.errors import ConfigError
 from tandem.console.config_argument import PadConfig
+from tandem.console.help_text import takes_only
 from tandem.console.present import give
 from tandem.console.shipped_configs import CONFIGS
 from tandem.console.terminal import (
@@ -71,6 +72,7 @@ def caster(
 
 
 def caster_trials(
+    context: typer.Context,
     person: Annotated[str, typer.Argument(metavar="PERSON", help="Name or number of the test person.")],
     config: PadConfig = DEVICE,
     trails_mm: Trails = "15,25,35",
@@ -98,6 +100,7 @@ def caster_trials(
             protocol.save(folder, session)
             _drive(folder, session, config, seconds, overrides or [])
         else:
+            takes_only(context, "--summary drives nothing", "person", "go_on", "as_json")
             folder, session = go_on, protocol.load(go_on)
         rows = protocol.summary(session, [protocol.figures(protocol.read(folder / run)) for run in session.runs])
         print(f"session: {folder}", file=sys.stderr)

@@ -8,6 +8,7 @@ import typer
 
 from sync.errors import ConfigError
 from sync.files.private import make_folder, rewrite
+from tandem.console.help_text import takes_only
 from tandem.console.present import give
 from tandem.console.terminal import AsJson, compiled, errors, parameters, progress
 
@@ -59,6 +60,7 @@ def tyre_show(
 
 
 def tyre_compare(
+    context: typer.Context,
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="Tyre property file.")],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one.")],
     rows: Annotated[
@@ -70,6 +72,8 @@ def tyre_compare(
 ) -> None:
     """Two tyres beside each other; with rows of a rig, how far each is from them by load, pressure and camber."""
     with errors():
+        if rows is None:
+            takes_only(context, "there are no ROWS", "first", "second", "strict", "as_json")
         tyres = [_read(first, strict), _read(second, strict)]
         _compiled()
         from tandem.machines.car.studies.tyre import shown
