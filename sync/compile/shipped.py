@@ -7,7 +7,7 @@ kind can stand in for (x86-64-v3; armv8.2-a), in `sync/compiled/`, with a list o
 is there is copied into the user's cache, where everything else looks for it, if
 
 - it was made of these sources, by this numba, for this version of Python, and this processor has what it uses;
-- the folder, the list and each file belong to this user or to root, and nobody else may write them;
+- nobody may write the folder, the list or a file but this user, root, and whoever may write this Python file;
 - each file has the digest that the list names. One that has not is left out with its module, and is compiled.
 
 Otherwise everything is compiled as without it, to the same bits: no product is fused with a sum for any processor.
@@ -30,7 +30,7 @@ from sync.child_python import python_command, python_environment
 from sync.compile import dependencies as code
 from sync.compile.processor import flags
 from sync.errors import ConfigError
-from sync.files.private import others_change
+from sync.files.private import OTHERS_WRITE, others_change
 
 FOLDER = code.ROOT / "sync" / "compiled"
 _LIST = "files.json"
@@ -70,7 +70,7 @@ def take(folder: Path = FOLDER) -> int:
 
 
 def _listed(folder: Path) -> dict[str, str] | None:
-    if not folder.is_dir() or any(others_change(each.stat()) for each in (folder.parent, folder)):
+    if not folder.is_dir() or any(_others_change(each.stat()) for each in (folder.parent, folder)):
         return None
     content = _read(folder / _LIST)
     try:
@@ -90,9 +90,17 @@ def _is_plain(name: str) -> bool:
 
 
 def _read(file: Path) -> bytes | None:
-    """The content of a file that nobody but this user and root could have written; no link is followed."""
+    """The content of a file that is as safe as our code; no link is followed."""
     with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as opened:
-        return None if others_change(os.fstat(opened.fileno())) else opened.read()
+        return None if _others_change(os.fstat(opened.fileno())) else opened.read()
+
+
+def _others_change(found: os.stat_result) -> bool:
+    """Whether somebody could change it who could not change this file as well: where a user has a group of his own,
+    that group may write what he installs; and a program may be installed for all by one who is not root."""
+    code_here = os.stat(__file__)
+    alike = (found.st_uid, found.st_gid) == (code_here.st_uid, code_here.st_gid)
+    return bool(others_change(found)) and not (alike and not found.st_mode & OTHERS_WRITE & ~code_here.st_mode)
 
 
 def _copy(folder: Path, listed: dict[str, str]) -> int:

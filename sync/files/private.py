@@ -20,7 +20,7 @@ from sync.errors import ConfigError
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 _UMASK = 0o077
-_OTHERS_WRITE = 0o022
+OTHERS_WRITE = 0o022
 
 
 def only_for_this_user() -> None:
@@ -33,7 +33,7 @@ def others_change(found: os.stat_result, sticky_is_enough: bool = False) -> str:
     folder others can add files, but not replace ours."""
     if found.st_uid not in (os.geteuid(), 0):
         return "belongs to another user"
-    if found.st_mode & _OTHERS_WRITE and not (sticky_is_enough and found.st_mode & stat.S_ISVTX):
+    if found.st_mode & OTHERS_WRITE and not (sticky_is_enough and found.st_mode & stat.S_ISVTX):
         return "others may write it"
     return ""
 

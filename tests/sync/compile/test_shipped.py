@@ -1,5 +1,7 @@
 """What a platform wheel brings is run where it fits and nobody could have changed it, and never otherwise."""
 
+import errno
+import hashlib
 import json
 import os
 import shutil
@@ -103,6 +105,61 @@ def test_what_does_not_fit_or_could_be_of_others_is_not_taken(brought: Path, spo
     spoil(brought)
     assert shipped.take(brought) == 0
     assert list(dependencies.cache_directory().iterdir()) == []
+
+
+def test_what_only_those_could_change_who_could_change_the_code_is_taken(
+    brought: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an installation leaves it with umask 002, which is usual where each user has a group of his own."""
+    code = tmp_path / "shipped.py"
+    code.touch()
+    monkeypatch.setattr(shipped, "__file__", str(code))
+    for each in (brought.parent, brought, *brought.rglob("*")):
+        each.chmod(each.stat().st_mode | 0o020)
+    assert shipped.take(brought) == 0
+    code.chmod(0o664)
+    (brought / "files.json").chmod(0o666)
+    assert shipped.take(brought) == 0
+    (brought / "files.json").chmod(0o664)
+    assert shipped.take(brought) >= 5
+
+
+def test_a_full_disk_leaves_nothing_half_copied(brought: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, done = Path.write_bytes, []
+
+    def full_after_three(path: Path, content: bytes) -> int:
+        done.append(path)
+        if len(done) > 3:
+            write(path, content[: len(content) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full_after_three)
+    assert shipped.take(brought) == 0
+    cache = dependencies.cache_directory()
+    listed = json.loads((brought / "files.json").read_text())["files"]
+    there = {file.relative_to(cache).as_posix(): file.read_bytes() for file in cache.rglob("*") if file.is_file()}
+    assert len(there) == 3
+    assert {name: hashlib.sha256(content).hexdigest() for name, content in there.items()}.items() <= listed.items()
+    assert not any(name.endswith(".compiled") for name in there), "what says that all is there comes last"
+    monkeypatch.undo()
+    monkeypatch.setenv("TANDEM_CACHE", str(tmp_path / "cache"))
+    assert shipped.take(brought) == len(listed) - 3  # once there is room
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make something another user's")
+def test_a_cache_of_another_user_is_refused_before_anything_is_copied_into_it(brought: Path, tmp_path: Path) -> None:
+    cache = dependencies.cache_directory()
+    os.chown(cache, 1, 1)
+    program = "from sync.compile import build; build.ensure('clock', 'sync.clock')"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env={**environment(), "TANDEM_CACHE": str(tmp_path / "cache")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (
+        done.returncode != 0 and f"{cache}: belongs to another user, and compiled code is run from there" in done.stderr
+    )
+    assert list(cache.iterdir()) == []
 
 
 def objects(folder: Path) -> list[Path]:
