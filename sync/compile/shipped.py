@@ -146,7 +146,9 @@ def make(folder: Path) -> int:
     """Compile everything for the baseline processor, and put it into a folder with its list."""
     if lacking := set(_baseline()[1].split()) - flags():
         raise ConfigError(f"this processor has no {', '.join(sorted(lacking))}: make the wheel on one that does")
-    environment = python_environment(**settings(), TANDEM_CACHE=str(folder.with_name(f"{folder.name}.cache")))
+    own = folder.with_name(f"{folder.name}.cache")
+    shutil.rmtree(own, ignore_errors=True)  # all of it is shipped: nothing of what was compiled from other sources
+    environment = python_environment(**settings(), TANDEM_CACHE=str(own))
     subprocess.run(python_command("-m", "sync.compile.build", "--all"), env=environment, check=True)
     shown = "from sync.compile.dependencies import cache_directory; print(cache_directory())"
     cache = subprocess.check_output(python_command("-c", shown), env=environment, text=True).strip()
