@@ -42,7 +42,7 @@ _FROM = re.compile(r"^([ \t]*)from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\
 _IMPORT = re.compile(r"^([ \t]*)import[ \t]+([^\n;]*)", re.MULTILINE)
 # compiled when their module is imported: by the decorator, or for the host's clock (sync/clock.py)
 _KERNEL = re.compile(r"^[ \t]*@kernel\b|^[ \t]*\w+ = for_any_clock\(", re.MULTILINE)
-_INNER = re.compile(r"^[ \t]*@inner\b", re.MULTILINE)
+_INNER = re.compile(r"^[ \t]*@(inner|merged)\b", re.MULTILINE)
 
 
 def cache_directory() -> Path:

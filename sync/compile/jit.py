@@ -125,11 +125,12 @@ def kernel(signature: object = None, **options: object) -> Callable[[Callable[P,
     return compiled
 
 
-def inner(function: Callable[..., Any]) -> Any:
+def inner(function: Callable[..., Any], **options: object) -> Any:
     """A function that only other kernels call: without wrappers for Python it compiles in two thirds of the time."""
+    options = {"cache": False, "error_model": "numpy", **options}
     if not numba_shortcuts.taken():
-        return kernel(cache=False, error_model="numpy")(function)
-    made: Any = kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+        return kernel(**options)(function)
+    made: Any = kernel(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
     def keep(compiled: Any) -> None:
         made.overloads[tuple(compiled.signature.args)] = compiled
@@ -142,6 +143,11 @@ def inner(function: Callable[..., Any]) -> Any:
     # numba would take the code for something Python can call, and end the process
     made.add_overload, made._compile_for_args = keep, refuse
     return made
+
+
+def merged(function: Callable[..., Any]) -> Any:
+    """An inner function that becomes part of each of its callers: loops over sizes that are constants there unroll."""
+    return inner(function, forceinline=True)
 
 
 def _made_of(function: Callable[..., Any]) -> str:

@@ -22,6 +22,7 @@ EXACT = {"sqrt", "floor", "ceil", "fabs", "copysign", "frexp", "isnan", "isfinit
 LIBRARY = {"sin", "cos", "atan", "atan2", "asin", "exp", "log"}
 NUMBERS = st.floats(-1e3, 1e3)
 PACKAGES = ("sim_service", "daq_service", "sync", "tandem")
+COMPILED = ("kernel", "inner", "merged")
 
 
 @cache
@@ -30,7 +31,7 @@ def _kernels() -> list[tuple[Path, ast.FunctionDef]]:
         (path, node)
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
-        if "@kernel" in (text := path.read_text()) or "@inner" in text
+        if any(f"@{each}" in (text := path.read_text()) for each in COMPILED)
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef) and any(_compiled(d) for d in node.decorator_list)
     ]
@@ -38,7 +39,7 @@ def _kernels() -> list[tuple[Path, ast.FunctionDef]]:
 
 def _compiled(decorator: ast.expr) -> bool:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return isinstance(called, ast.Name) and called.id in ("kernel", "inner")
+    return isinstance(called, ast.Name) and called.id in COMPILED
 
 
 def _functions(node: ast.FunctionDef) -> Iterator[str]:

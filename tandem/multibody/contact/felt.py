@@ -29,7 +29,7 @@ The first link follows what is given for the end of the step. What that takes is
 
 from math import sqrt
 
-from sync.compile.jit import inner
+from sync.compile.jit import inner, merged
 from tandem.multibody.contact.joint_tree import energy, momentum, place_links
 from tandem.multibody.contact.kinds import LINK_INTS, OWN, PARENT, ROOM, SUM, F, P, V
 from tandem.multibody.contact.plane_tree import plane_motion
@@ -73,18 +73,16 @@ def power(d, twice):
     return d * d * d
 
 
-@inner
-def place_point(work, link, x, z, out):
+@merged
+def placed(work, link, x, z):
     """A point of a link, or of the ground, in the world."""
     if link < 0:
-        out[0], out[1] = x, z
-    else:
-        own = view(work, ROOM * link, ROOM * (link + 1))
-        out[0] = own[P] + own[0] * x + own[2] * z
-        out[1] = own[P + 2] + own[6] * x + own[8] * z
+        return x, z
+    own = view(work, ROOM * link, ROOM * (link + 1))
+    return own[P] + own[0] * x + own[2] * z, own[P + 2] + own[6] * x + own[8] * z
 
 
-@inner
+@merged
 def add_rows(ints, work, link, x, z, nx, nz, sign, row_n, row_t):
     """How the point (x, z) of a link moves along and across n with the joints that carry it."""
     while link >= 0:
@@ -94,18 +92,16 @@ def add_rows(ints, work, link, x, z, nx, nz, sign, row_n, row_t):
         link = ints[LINK_INTS * link + PARENT]
 
 
-@inner
+@merged
 def touch(links, felt_ints, felt, q, work, room, n):
     """Depth of one contact, and its rows where it is in touch: n points out of the capsule, t = (-nz, nx)."""
     if felt_ints[KIND] == STOP:
         joint = felt_ints[POINT_LINK]
         depth = felt[ARM] * felt[SIDE] * (felt[ANGLE] - q[joint])
     else:
-        place = view(room, HEAD, HEAD + 6)  # before the rows are written
-        place_point(work, felt_ints[POINT_LINK], felt[POINT], felt[POINT + 1], view(place, 0, 2))
-        place_point(work, felt_ints[CAPSULE_LINK], felt[START], felt[START + 1], view(place, 2, 4))
-        place_point(work, felt_ints[CAPSULE_LINK], felt[END], felt[END + 1], view(place, 4, 6))
-        x, z, ax, az, bx, bz = place[0], place[1], place[2], place[3], place[4], place[5]
+        x, z = placed(work, felt_ints[POINT_LINK], felt[POINT], felt[POINT + 1])
+        ax, az = placed(work, felt_ints[CAPSULE_LINK], felt[START], felt[START + 1])
+        bx, bz = placed(work, felt_ints[CAPSULE_LINK], felt[END], felt[END + 1])
         along = ((x - ax) * (bx - ax) + (z - az) * (bz - az)) / ((bx - ax) ** 2 + (bz - az) ** 2)
         along = min(max(along, 0.0), 1.0)
         dx, dz = x - ax - along * (bx - ax), z - az - along * (bz - az)
@@ -133,7 +129,7 @@ def loss_rate(c, most, speed):
     return c / sqrt(1.0 + share * share)
 
 
-@inner
+@merged
 def dot(a, b):
     total = 0.0
     for i in range(len(a)):
@@ -141,7 +137,7 @@ def dot(a, b):
     return total
 
 
-@inner
+@merged
 def add_square(A, row, factor, n):
     """A += factor row row^T, of the lower part."""
     for i in range(n):
@@ -150,7 +146,7 @@ def add_square(A, row, factor, n):
                 A[n * i + j] += factor * row[i] * row[j]
 
 
-@inner
+@merged
 def solve_free(A, x, n):
     """x <- A^-1 x but for the first, by Cholesky's factor in place."""
     for i in range(1, n):
@@ -176,58 +172,57 @@ def stored_in(felt_ints, felt, depth):
 
 
 # long: one step of all felts, in the order of its equations; they are flat arrays
-@inner
+@merged
 def advance_felt(
     links, numbers, joints, felt_ints, felt, gravity, q, v, q_next, v_next, acceleration, h, books, report, work
 ):  # fmt: skip
     """One step; the effort of the first link. `books` go on; of `report` forces are added up (times h)."""
     n, m = len(links) // LINK_INTS, len(felt_ints) // FELT_INTS
     at = ROOM * n + 15 + 6 * n
-    c, rhs, new = view(work, at, at + n), view(work, at + n, at + 2 * n), view(work, at + 2 * n, at + 3 * n)
-    mean = view(work, at + 3 * n, at + 4 * n)
+    c, new = view(work, at, at + n), view(work, at + n, at + 2 * n)
+    mean, drag = view(work, at + 2 * n, at + 3 * n), view(work, at + 3 * n, at + 4 * n)
     at += 4 * n
     M, A, rooms = view(work, at, at + n * n), view(work, at + n * n, at + 2 * n * n), at + 2 * n * n
     wide = HEAD + 2 * n
     plane_motion(links, numbers, q, v, gravity, work, M, c)
     moved = (q_next - q[0]) / h
-    # how deep, and forces as things are
+    # how deep, all of them first: a processor then has many at once on the way; and forces as things are
     for k in range(m):
         kind, own = (
             view(felt_ints, FELT_INTS * k, FELT_INTS * (k + 1)),
             view(felt, FELT_REALS * k, FELT_REALS * (k + 1)),
         )
         room = view(work, rooms + wide * k, rooms + wide * (k + 1))
-        room[4] = 0.0
-        depth = touch(links, kind, own, q, work, room, n)
-        if depth > 0.0:
-            elastic = own[STIFFNESS] * power(depth, kind[TWICE])
-            slope = 0.5 * kind[TWICE] * elastic / depth
-            across = view(room, HEAD + n, HEAD + 2 * n)
-            slip = dot(across, v)
+        room[4] = 1.0 if touch(links, kind, own, q, work, room, n) > 0.0 else 0.0
+    for k in range(m):
+        room = view(work, rooms + wide * k, rooms + wide * (k + 1))
+        if room[4] > 0.0:
+            own, twice = view(felt, FELT_REALS * k, FELT_REALS * (k + 1)), felt_ints[FELT_INTS * k + TWICE]
+            elastic = own[STIFFNESS] * power(room[0], twice)
+            slope = 0.5 * twice * elastic / room[0]
+            slip = dot(view(room, HEAD + n, HEAD + 2 * n), v)
             speed = dot(view(room, HEAD, HEAD + n), v)
             room[5] = loss_rate(own[DAMPING], own[MOST], speed)
             load = max(elastic * (1.0 - room[5] * speed), 0.0)
             room[1] = elastic
             room[2] = elastic * room[5] + THETA * h * slope
             room[3] = own[FRICTION] * load / sqrt(slip * slip + own[SLIP] * own[SLIP])
-            room[4] = 1.0
+    for i in range(n):
+        own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
+        rub = own[LEVEL] / sqrt(v[i] * v[i] + own[SPEED] * own[SPEED]) if own[LEVEL] > 0.0 else 0.0
+        drag[i] = own[VISCOUS] + rub
     # at most twice: what would pull leaves
     for _ in range(2):
-        for i in range(n):
-            total = 0.0
-            for j in range(n):
-                mass = M[n * i + j] if j <= i else M[n * j + i]
-                total += mass * (v[j] if j > 0 else 0.0)
-            own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
-            ahead = q[i] + THETA * (1.0 - THETA) * h * v[i] - own[REST]
-            rhs[i] = total - h * (c[i] + own[SPRING] * ahead + own[PRELOAD])
         for i in range(n * n):
             A[i] = M[i]
-        for i in range(n):
+        for i in range(1, n):
+            total = 0.0
+            for j in range(1, n):
+                total += (M[n * i + j] if j <= i else M[n * j + i]) * v[j]
             own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
-            rub = own[LEVEL] / sqrt(v[i] * v[i] + own[SPEED] * own[SPEED]) if own[LEVEL] > 0.0 else 0.0
-            A[n * i + i] += h * (own[VISCOUS] + rub + THETA * THETA * h * own[SPRING])
-            new[i] = rhs[i]
+            ahead = q[i] + THETA * (1.0 - THETA) * h * v[i] - own[REST]
+            new[i] = total - h * (c[i] + own[SPRING] * ahead + own[PRELOAD])
+            A[n * i + i] += h * (drag[i] + THETA * THETA * h * own[SPRING])
         for k in range(m):
             room = view(work, rooms + wide * k, rooms + wide * (k + 1))
             if room[4] > 0.0:
@@ -259,10 +254,9 @@ def advance_felt(
         effort += M[n * i] * (new[i] - v[i]) / h
     for i in range(n):
         own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
-        rub = own[LEVEL] / sqrt(v[i] * v[i] + own[SPEED] * own[SPEED]) if own[LEVEL] > 0.0 else 0.0
-        books[PIVOT_LOSS] += h * (own[VISCOUS] + rub) * max(new[i] * mean[i], 0.0)
+        books[PIVOT_LOSS] += h * drag[i] * max(new[i] * mean[i], 0.0)
         if i == 0:
-            resisted = own[SPRING] * (q[0] - own[REST]) + own[PRELOAD] + (own[VISCOUS] + rub) * moved
+            resisted = own[SPRING] * (q[0] - own[REST]) + own[PRELOAD] + drag[0] * moved
             effort += resisted
             books[WORK] += h * resisted * moved
     for k in range(m):

@@ -11,14 +11,14 @@ where a_k is the acceleration of the centre at constant rates.
 
 from math import cos, sin
 
-from sync.compile.jit import inner
+from sync.compile.jit import merged
 from tandem.multibody.contact.kinds import AT, CENTRE, INERTIA, LINK_INTS, LINK_REALS, MASS, OWN, PARENT, ROOM, P
 from tandem.multibody.natural.views import view
 
 _RATE, _ALONG, _UP = OWN, OWN + 1, OWN + 2  # of a link: its rate, and the acceleration of its pivot
 
 
-@inner
+@merged
 def plane_motion(ints, reals, q, v, gravity, work, M, c):
     """M (the lower part) and c of a tree at q and v; places and attitudes of all links into `work`."""
     n = len(ints) // LINK_INTS

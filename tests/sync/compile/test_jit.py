@@ -305,3 +305,22 @@ def test_an_inner_function_is_called_by_kernels_and_refused_to_python() -> None:
         with pytest.raises(TypeError, match=r"_doubled has no wrapper for Python: only kernels call it"):
             _doubled(1.0)
         assert _quadrupled(1.5) == 6.0
+
+
+@jit.merged
+def _added(x: float) -> float:
+    return 2.0 + x
+
+
+@pytest.mark.parametrize(("function", "always"), [(_doubled, False), (_added, True)])
+def test_a_merged_function_becomes_part_of_its_callers_however_long_it_is(function: Any, always: bool) -> None:
+    """Others are where the compiler finds them short enough."""
+
+    @jit.kernel("float64(float64)", cache=False)
+    def called(x: float) -> float:
+        result: float = function(x)
+        return result
+
+    assert called(2.0) == 4.0
+    compiled = list(function.overloads.values())[-1]
+    assert ("alwaysinline" in compiled.library.get_llvm_str()) is always
