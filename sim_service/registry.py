@@ -42,6 +42,7 @@ MACHINES = {
     "piano_phases": "tandem.machines.piano.phases",
     "piano_octave": "tandem.machines.piano.octave",
     "piano_multibody": "tandem.machines.piano.multibody",
+    "piano_octave_multibody": "tandem.machines.piano.multibody.octave",
 }
 # how a machine is observed: modules with `observed(machine, params)`, an Observed (tandem/estimation/contract.py)
 OBSERVED = {

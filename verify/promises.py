@@ -111,6 +111,8 @@ _PHYSICS = (
             "physics.piano:strokes", 3, quick={"count": 50}),
     Promise("piano-octave", "Thirteen keys at 1 kHz lose nothing and replay exactly.",
             "physics.piano:octave", 1.3, needs=_ALONE, quick={"seconds": 5.0}),
+    Promise("piano-octave-multibody", "Thirteen grand actions of six bodies at 1 kHz on one core do the same.",
+            "physics.piano:octave", 1.3, needs=_ALONE, preset={"action": "piano_multibody"}, quick={"seconds": 5.0}),
     Promise("multibody-bench", "Every multibody formulation on mechanisms with a known answer, beside other codes.",
             "multibody.bench:multibody_bench", 10, needs=_ALONE, quick={"small": True}, bench={}),
     Promise("stabilisation", "Projection and I3AL hold a loop closed; drift and cost of every scheme, side by side.",

@@ -34,7 +34,8 @@ from tests.sim_service.conftest import CONFIGS
 STEPS, H = 200, 1e-3
 SHIPPED: dict[str, str | Path] = {
     "mass_spring": "mass_spring", "tilting": "tilting", "wall": "wall", "piano_phases": "piano_phases",
-    "piano_octave": "piano_octave", "piano_multibody": "piano_multibody",
+    "piano_octave": "piano_octave", "piano_octave_multibody": "piano_octave_multibody",
+    "piano_multibody": "piano_multibody",
     **{
         str(file.relative_to(CONFIGS)): file
         for file in (

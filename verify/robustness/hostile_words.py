@@ -57,6 +57,7 @@ MACHINES: dict[str, tuple[str, list[str]]] = {
     "piano_phases": ("piano.toml", []),
     "piano_octave": ("piano_octave.toml", []),
     "piano_multibody": ("piano_multibody.toml", []),
+    "piano_octave_multibody": ("piano_octave_multibody.toml", []),
     "tilting": ("tilting.toml", ["sim.machine=tilting"]),
     "tilting_vehicle": ("tilting.toml", []),
     "omni on a road": ("omni_square.toml", ["sim.files.road=roads/floor.toml"]),

@@ -3,30 +3,34 @@ become lighter from key to key. See docs/piano.md."""
 
 import numpy as np
 
-from sim_service.contract.display import Display, Sound, Tile
-from sim_service.contract.machine import STEP, Efforts, Machine, Parameter, Quantity, Shown, Tables, places
+from sim_service.contract.machine import STEP, Machine, Parameter, Quantity, Shown, Tables, places
 from sync.compile.jit import kernel
 from tandem.machines.piano import action, drawing, geometry, keys, port
-
-KEYS = 13
-_NAMES = [f"key{k + 1}" for k in range(KEYS)]
-
-INPUTS = tuple(Quantity(f"{name}_position", "m", "of its front, down is positive") for name in _NAMES) + tuple(
-    Quantity(f"{name}_velocity", "m/s", "not measured: the difference of two positions", optional=True)
-    for name in _NAMES
+from tandem.machines.piano.keyboard import (
+    DISPLAY,
+    EFFORTS,
+    KEYS,
+    NAMES,
+    NOTE,
+    OUTPUTS,
+    PER_KEY,
+    TAPER,
+    W,
+    of_every_key,
 )
-STATES = tuple(Quantity(f"{name}_{each}", unit, text) for name in _NAMES for each, unit, text in keys.STATE)
-_OF_KEY = (port.FORCES[0], port.PHASE, port.HAMMER, *port.STRIKES, port.ENERGY[1])
-_PER_KEY = len(_OF_KEY)
-W = places("W", _OF_KEY)  # of one key
-OUTPUTS = tuple(Quantity(f"{name}_{q.name}", q.unit, q.text) for name in _NAMES for q in _OF_KEY)
+
+INPUTS = (
+    *of_every_key(port.INPUTS[0], "of its front, down is positive"),
+    *of_every_key(port.INPUTS[1], "not measured: the difference of two positions"),
+)
+STATES = tuple(Quantity(f"{name}_{each}", unit, text) for name in NAMES for each, unit, text in keys.STATE)
 PARAMETERS = (
     *(
         Parameter("longest_step", "s", 2.5e-4, 2e-5, 5e-4, p.text) if p.name == "longest_step" else p
         for p in keys.PARAMETERS
     ),
-    Parameter("hammer_taper", "kg", 1e-4, 0.0, 1e-3, "by which a hammer is lighter than the one before"),
-    Parameter("note", "1", 60.0, 0.0, 115.0, "of the first key, as MIDI numbers it", live=False),
+    TAPER,
+    NOTE,
 )
 P = places("P", PARAMETERS)
 _ROOM = len(OUTPUTS)
@@ -37,7 +41,7 @@ def step(state, inputs, params, tables, work, h):
     room = work[_ROOM:]
     for k in range(KEYS):
         own = state[k * keys.SIZE : (k + 1) * keys.SIZE]
-        out = work[k * _PER_KEY : (k + 1) * _PER_KEY]
+        out = work[k * PER_KEY : (k + 1) * PER_KEY]
         position, velocity = keys.measured(inputs[k], inputs[KEYS + k], own[keys.S.last_position], own[keys.S.begun], h)
         inputs[KEYS + k] = velocity
         keys.advance(own, position, velocity, params, -k * params[P.hammer_taper], room, h)
@@ -71,21 +75,7 @@ MACHINE = Machine(
     initial=initial,
     work_size=_ROOM + action.ROOM,
     capabilities=(
-        Shown(
-            display=Display(
-                hands=tuple(Tile(name, f"{name}_position", "mm", 1e3, 1, full=0.01) for name in _NAMES),
-                figures=(
-                    Tile("felt, key 1", "key1_tip_force", "N", 1.0, 2),
-                    Tile("strikes", "key1_strike_count", "", 1.0, 0),
-                ),
-                sounds=tuple(
-                    Sound(f"{name}_strike_count", f"{name}_strike_speed", "note", k) for k, name in enumerate(_NAMES)
-                ),
-                plots=(("key1_tip_force", "key1_position"), ("key1_hammer", "key8_hammer")),
-            ),
-            scene=drawing.scene(KEYS),
-            frames=frames,
-        ),
-        Efforts(tuple(f"{name}_tip_force" for name in _NAMES)),
+        Shown(display=DISPLAY, scene=drawing.scene(KEYS), frames=frames),
+        EFFORTS,
     ),
 )

@@ -28,6 +28,7 @@ FILES: dict[str, str | Path] = {
     "piano_multibody": "piano_multibody",  # likewise
     "piano_phases": "piano_phases",
     "piano_octave": "piano_octave",
+    "piano_octave_multibody": "piano_octave_multibody",
     "tilting": "tilting",
     "tilting_vehicle": CONFIGS / "vehicles" / "tilting.toml",
     "driver": "driver",
@@ -39,6 +40,7 @@ FILES: dict[str, str | Path] = {
 STEPS = 10_000
 FEWER = {
     "piano_octave": 100,
+    "piano_octave_multibody": 100,
     "piano_phases": 200,
     "piano_multibody": 500,
     "omni": 1000,

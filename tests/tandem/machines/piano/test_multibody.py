@@ -6,7 +6,9 @@ import functools
 import numpy as np
 import pytest
 
-from tandem.machines.piano.multibody import MACHINE
+from tandem.machines.piano import keyboard
+from tandem.machines.piano.keyboard import KEYS
+from tandem.machines.piano.multibody import MACHINE, octave
 from tandem.machines.piano.multibody.dynamics import P, W
 from tandem.machines.piano.studies.gestures import Stroke, motion
 from tandem.machines.piano.studies.study import H as STEP
@@ -130,3 +132,30 @@ def test_any_travel_and_any_parameter_keeps_it_finite() -> None:
         MACHINE.step(state, inputs, params, MACHINE.tables, work, H)
         assert np.isfinite(state).all() and np.isfinite(work[: len(MACHINE.outputs)]).all()
     assert np.abs(work[[W.tip_force, W.pilot_force]]).max() < 1e9
+
+
+def test_an_octave_is_thirteen_such_keys() -> None:
+    """Each as the one alone to the bit, whatever the others do; lighter hammers have speeds of their own."""
+    rest = Stroke(1e-3, 0.0, rest=0.1, hold=0.0, up=1e-3)
+    x, v, _ = motion([rest, Stroke(0.05, 9.5e-3)], 1e-3)
+    params = np.array([p.value for p in octave.MACHINE.parameters])
+    for taper in (0.0, 1e-4):
+        params[octave.P.hammer_taper] = taper
+        state, work = np.zeros(len(octave.MACHINE.states)), np.zeros(octave.MACHINE.work_size)
+        octave.MACHINE.initial(state, params, octave.MACHINE.tables, work)
+        alone, room, numbers = np.zeros(len(MACHINE.states)), np.zeros(MACHINE.work_size), params[: octave.NUMBERS]
+        MACHINE.initial(alone, numbers, MACHINE.tables, room)
+        inputs, own = np.zeros(len(octave.MACHINE.inputs)), np.zeros(3)
+        for k in range(len(x)):
+            inputs[:], own[:] = 0.0, (x[k], v[k], np.nan)
+            inputs[[3, 12, KEYS + 3, KEYS + 12]] = x[k], x[k], v[k], v[k]
+            inputs[2 * KEYS :] = np.nan
+            octave.MACHINE.step(state, inputs, params, octave.MACHINE.tables, work, 1e-3)
+            MACHINE.step(alone, own, numbers, MACHINE.tables, room, 1e-3)
+        out = work[: len(octave.MACHINE.outputs)].reshape(KEYS, -1)
+        assert list(out[:, keyboard.W.strike_count]) == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+        same = [state[octave.SIZE * k : octave.SIZE * (k + 1)].tobytes() == alone.tobytes() for k in (3, 12)]
+        assert same == [taper == 0.0] * 2
+        assert inputs[2 * KEYS + 3] == own[2] or taper > 0.0
+        speeds = out[[3, 12], keyboard.W.strike_speed]
+        assert (speeds == room[W.strike_speed]).all() if taper == 0.0 else len({*speeds, room[W.strike_speed]}) == 3
