@@ -77,11 +77,21 @@ def ensure(name: str, *modules: str, report: Report | None = None) -> None:
     own_cache()
     with code.alone(code.cache_directory() / "build.lock"):
         if missing(*modules):
-            shipped.take()
+            shipped.take(shipped.FOLDER)
         if files := missing(*modules):
             build(files, report or Progress())
         with contextlib.suppress(OSError):
             code.marker(name).touch()
+
+
+def take_shipped() -> None:
+    """Once for these sources: what a wheel brings is in the cache before a command imports anything of it. Quick where
+    nothing is shipped; a cache that is wrong is reported by who needs it."""
+    if shipped.FOLDER.is_dir() and not done("shipped"):
+        with contextlib.suppress(ConfigError, OSError):
+            own_cache()
+            shipped.take(shipped.FOLDER)
+            code.marker("shipped").touch()
 
 
 def ensure_for(*modules: str) -> None:

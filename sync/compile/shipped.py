@@ -60,7 +60,7 @@ def _made_with() -> dict[str, Any]:
     }
 
 
-def take(folder: Path = FOLDER) -> int:
+def take(folder: Path) -> int:
     """Copy what a wheel brings into the cache; the number of files. None where it does not fit or is not trusted."""
     try:
         listed = _listed(folder)

@@ -85,6 +85,10 @@ def options(
         os.environ[ENVIRONMENT] = str(decode_limit_mb)  # also for the processes that a command starts
     if context.invoked_subcommand is None:
         show_first()
+    else:
+        from sync.compile.build import take_shipped
+
+        take_shipped()  # some commands import kernels without asking what is compiled
 
 
 vehicle = Commands(no_args_is_help=True, help="What a vehicle file makes.")

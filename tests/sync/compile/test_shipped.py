@@ -60,6 +60,24 @@ def test_code_for_the_baseline_processor_is_found_and_run(brought: Path, tmp_pat
     assert ask(CALL, tmp_path / "cache") == "1 0 True"
 
 
+def test_any_command_takes_it_first_and_once(brought: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from tandem.commands.cli import app
+
+    monkeypatch.setattr(shipped, "FOLDER", brought)
+    monkeypatch.chdir(tmp_path)
+    cache = dependencies.cache_directory()
+    CliRunner().invoke(app, [])
+    assert list(cache.iterdir()) == []
+    CliRunner().invoke(app, ["runs"])
+    taken = list(cache.rglob("*.nbc"))
+    assert len(taken) >= 2
+    taken[0].unlink()
+    CliRunner().invoke(app, ["runs"])
+    assert not taken[0].exists()
+
+
 def test_without_it_the_same_is_compiled(tmp_path: Path) -> None:
     assert ask(CALL, tmp_path / "cache") == "0 1 True"
 
