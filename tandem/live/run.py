@@ -46,10 +46,10 @@ def refuse_early(config: "Config", file: Path) -> None:
         return
     from sim_service.registry import known_machines  # a machine of another package may be called so
 
-    if machine not in known_machines():
+    if machine not in (known := known_machines()):
         raise ConfigError(
-            f"{file}: sim.machine = {machine!r}: no machine is called so, and the name of a machine's file ends in"
-            f" .toml{_alike(file.parent / machine)}"
+            f"{file}: sim.machine = {machine!r}: must be one of {', '.join(known)}; or a file:"
+            f" the name of a machine's file ends in .toml{_alike(file.parent / machine)}"
         )
 
 
