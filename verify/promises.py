@@ -106,8 +106,8 @@ _PHYSICS = (
             "physics.piano:one_key", 1.3, needs=_ALONE, preset={"action": "piano"}, quick={"seconds": 5.0}),
     Promise("piano-multibody", "The same with the grand action of six bodies, at most 150 us a step.",
             "physics.piano:one_key", 1.3, needs=_ALONE, preset={"action": "piano_multibody"}, quick={"seconds": 5.0}),
-    Promise("piano-strokes", "Of a thousand strokes at random each that begins with the hammer back has one note, and "
-            "no energy is made.",
+    Promise("piano-strokes", "A thousand strokes at random and trills up to 14 Hz have one note each, and no energy is "
+            "made.",
             "physics.piano:strokes", 3, quick={"count": 50}),
     Promise("piano-octave", "Thirteen keys at 1 kHz lose nothing and replay exactly.",
             "physics.piano:octave", 1.3, needs=_ALONE, quick={"seconds": 5.0}),

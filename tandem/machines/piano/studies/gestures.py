@@ -81,11 +81,11 @@ def drawn(count: int, seed: int, fastest: float, slowest: float, dip: float) -> 
     r = np.random.default_rng(seed)
     found, height = [], 0.0
     for _ in range(count):
-        depth, seconds = float(r.uniform(0.98, 1.0) * dip), float(np.exp(r.uniform(np.log(fastest), np.log(slowest))))
+        depth, seconds = float(r.uniform(0.96, 1.0) * dip), float(np.exp(r.uniform(np.log(fastest), np.log(slowest))))
         found.append(
             Stroke(
                 down=seconds * (depth - height) / dip, depth=depth, shape=str(r.choice(SHAPES)),
-                rest=float(r.uniform(0.0, 0.2)), hold=float(r.uniform(0.02, 0.3)), up=float(r.uniform(0.03, 0.15)),
+                rest=float(r.uniform(0.0, 0.1)), hold=float(r.uniform(0.02, 0.3)), up=float(r.uniform(0.03, 0.15)),
                 to=float(r.uniform(0.0, 0.35) * dip),
             )
         )  # fmt: skip

