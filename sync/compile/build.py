@@ -38,6 +38,7 @@ from sync.errors import ConfigError
 _WHEN_ASKED = re.compile(r"^COMPILED_WHEN_ASKED = True\b", re.MULTILINE)
 _WORD = re.compile(r"[a-z][\w-]*")  # of a command line, before its options and files
 _EVERY_S = 5.0  # between lines of progress where there is no terminal
+_URGENT = 0.5  # of the longest chain that waits: what may be taken before it
 _DONE = "done\n"  # what a worker answers; otherwise what is wrong, a line
 Report = Callable[[int, int], None]  # kernels compiled, of how many
 
@@ -164,6 +165,18 @@ def _urgency(before: dict[tuple[Path, ...], set[tuple[Path, ...]]]) -> dict[tupl
     return longest
 
 
+def chosen(
+    ready: list[tuple[Path, ...]], urgency: dict[tuple[Path, ...], int], compiled: set[Path]
+) -> tuple[Path, ...]:
+    """Of the most urgent jobs the one that shares most with what this worker has compiled."""
+    most = max(urgency[job] for job in ready)
+
+    def shared(job: tuple[Path, ...]) -> tuple[int, int]:
+        return sum(each.stat().st_size for each in _compiled_in(job) & compiled), urgency[job]
+
+    return max((job for job in ready if urgency[job] >= _URGENT * most), key=shared)
+
+
 def _compiled_in(job: tuple[Path, ...]) -> set[Path]:
     return {*job} | {each for file in job for each in code.dependencies(file) if code.has_inner(each)}
 
@@ -175,9 +188,11 @@ class _Worker:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=python_environment()
         )
         self.job: tuple[Path, ...] = ()
+        self.compiled: set[Path] = set()  # inner functions of these need not be compiled again here
 
     def give(self, job: tuple[Path, ...]) -> None:
         self.job = job
+        self.compiled |= _compiled_in(job)
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended: the reader of its answer will see it
             self.process.stdin.write(" ".join(code.module_name(file) for file in job) + "\n")
@@ -215,9 +230,9 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
             start_worker()
         while len(done) < len(before):
             for worker in pool:
-                if not worker.job and (job := next((j for j in waiting if before[j] <= done), None)):
-                    waiting.remove(job)
-                    worker.give(job)
+                if not worker.job and (can := [job for job in waiting if before[job] <= done]):
+                    worker.give(chosen(can, urgency, worker.compiled))
+                    waiting.remove(worker.job)
             for key, _ in ready.select():
                 worker = key.data
                 assert worker.process.stdout is not None

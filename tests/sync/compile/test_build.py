@@ -189,6 +189,15 @@ def test_every_file_with_kernels_is_among_those_compiled_ahead() -> None:
     assert sorted(set(files) - set(build.code.all_sources())) == []
 
 
+def test_a_worker_takes_what_shares_most_with_what_it_has_compiled_unless_more_waits_for_another() -> None:
+    tyres, piano = (build.code.file_of(f"tandem.machines.{name}") for name in ("car.tyres.transient", "piano.action"))
+    done = {each for each in build.code.dependencies(tyres) if build.code.has_inner(each)}
+    jobs = [(piano,), (tyres,)]
+    assert build.chosen(jobs, {(piano,): 100, (tyres,): 60}, done) == (tyres,)
+    assert build.chosen(jobs, {(piano,): 100, (tyres,): 60}, set()) == (piano,)
+    assert build.chosen(jobs, {(piano,): 100, (tyres,): 40}, done) == (piano,)
+
+
 def test_every_module_comes_after_those_it_needs() -> None:
     files = build.missing() or [file for file in build.code.all_sources() if build.code.kernels_in(file)]
     before = build.order(files)
