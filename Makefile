@@ -19,7 +19,7 @@ check: $(VENV)/.dev
 	$(MAKE) --no-print-directory --output-sync=line --jobs 2 built lint types
 	$(BIN)/python -m tests.changed
 
-# Tests that start real processes mostly wait, so that four take turns on two cores; the few that measure something
+# Tests that start real processes mostly wait, so that six take turns on two cores; the few that measure something
 # have the machine to themselves afterwards (tests/processes.py). Types are looked at while tests are collected.
 test: $(VENV)/.drive
 ifeq ($(ARGS),)
@@ -43,7 +43,7 @@ built: $(VENV)/.drive
 	$(BIN)/python -m sync.compile.build --all
 
 tried: $(VENV)/.dev
-	$(BIN)/pytest --processes 4
+	$(BIN)/pytest --processes 6
 
 # the documentation as a site, in build/site; a warning is an error
 docs: $(VENV)/.dev

@@ -1,6 +1,6 @@
 """How the tests are shared out, and how many examples a property is tried on.
 
-Processes (`pytest --processes 4`, tests/processes.py) take files as they are, but tests/system test by test: those
+Processes (`pytest --processes 6`, tests/processes.py) take files as they are, but tests/system test by test: those
 mostly wait, so they are spread between the others. What needs the machine for itself is marked `alone` and comes last.
 `drill` marks what takes long and fails only where something else fails too: it is left to `make drill`, whose
 `--hypothesis-profile full` tries every property on all the examples it asks for, drawn at random each time; otherwise

@@ -1,4 +1,4 @@
-"""Tests in several processes, forked from one that has collected: `pytest --processes 4`.
+"""Tests in several processes, forked from one that has collected: `pytest --processes 6`.
 
 Collecting imports everything and loads compiled code, which takes most of a minute of a processor: once is enough. Each
 process then takes the next unit of tests until there is none: a file, or one test that starts processes. The process

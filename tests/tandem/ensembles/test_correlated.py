@@ -79,6 +79,7 @@ def necessary(found: Estimate) -> np.ndarray:
     return np.asarray(np.sqrt(np.diag(inverse @ inside @ inverse)))
 
 
+@pytest.mark.drill
 def test_intervals_hold_in_coloured_noise_as_often_as_they_say_and_are_no_wider_than_twice_what_it_needs(
     tmp_path: Path,
 ) -> None:
