@@ -109,6 +109,14 @@ def _of_site(name: str) -> Any:
         sys.path.pop(0)
 
 
+def test_a_meaning_that_begins_with_a_unit_keeps_its_small_letter() -> None:
+    from daq_service.devices.haptic_settings import Axis, Motion
+
+    keys = _of_site("keys")
+    assert keys.meaning(Axis, "source", "lever").startswith("m from the pivot")
+    assert keys.meaning(Motion, "source.hand.motion", "period").startswith("s, after which")
+
+
 def test_every_key_of_a_configuration_has_a_meaning_in_the_reference(site: Path) -> None:
     from daq_service.effort_settings import EffortSettings
 

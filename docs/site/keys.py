@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 _KEY = re.compile(r"^(\w+) = (?:.*?)(?:  # (.*))?$")
-_AS_THEY_ARE = ("tcp", "shm", "ppm")
+_AS_THEY_ARE = ("tcp", "shm", "ppm", "m", "s", "rad")  # names and units: M is another unit than m
 _TABLE = re.compile(r"^\[+([\w.]+)\]+")
 
 
@@ -77,7 +77,7 @@ def meaning(section: type[Any], table: str, key: str) -> str:
     text = of_drive().get((table, key)) or of_class(section).get(key, "")
     if text.lower().startswith(("noqa", "type: ignore")):
         return ""
-    return text if text.split(" ")[0].strip(":") in _AS_THEY_ARE else text[:1].upper() + text[1:]
+    return text if text.split(" ")[0].strip(":,") in _AS_THEY_ARE else text[:1].upper() + text[1:]
 
 
 def source_settings() -> dict[str, type[Any]]:
