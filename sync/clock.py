@@ -1,14 +1,14 @@
-"""Monotonic time: int64 nanoseconds of CLOCK_MONOTONIC, and sleeping until an instant of it; or time of our choice.
+"""Monotonic time: int64 nanoseconds of CLOCK_MONOTONIC, and sleeping until an instant of it; or virtual time.
 
 `now_ns` and `sleep_until` are nopython, hold no GIL and allocate nothing (the timespec lives on the stack), so a loop
 may call them without ever meeting the interpreter. The C library is called by symbol name, which numba can cache; a
 ctypes function object would defeat the cache.
 
-Code that waits takes its clock as an argument, and asks it with `now(clock)`, `sleep(clock, instant)` and, where it
-keeps the core meanwhile, `spin(clock, instant)` when compiled, `clock.now_ns()` and `clock.sleep_until(instant)` in
-Python. The *type* of the clock chooses the code when the caller is
-compiled: with a RealClock, which has no fields, these are the two functions above and nothing else. With a
-VirtualClock every call goes to `advance`, which moves time and lets a world act meanwhile (sync/virtual_clock.py).
+Code that waits takes its clock as an argument. Compiled code calls `now(clock)`, `sleep(clock, instant)` and, to keep
+the core while it waits, `spin(clock, instant)`; Python calls `clock.now_ns()` and `clock.sleep_until(instant)`. The
+*type* of the clock chooses the code when the caller is compiled: with a RealClock, which has no fields, these are the
+two functions above and nothing else. With a VirtualClock every call goes to `advance`, which moves time and lets a
+world act meanwhile (sync/virtual_clock.py).
 """
 
 import functools
@@ -35,9 +35,9 @@ EINTR = 4
 
 _VECTOR = types.Array(int64, 1, "C")
 _TABLE = types.Array(int64, 2, "C")
-# moves time to an instant, at least, or by what a look at the clock costs if that has passed; returns the time reached.
-# The clock's words, the script, the rings of blocks, the ring of commands, the loop's control words, what the model
-# says its step takes
+# moves time at least to an instant, or by the cost of reading the clock if that instant has passed; returns the time
+# reached. Arguments: the clock's words, the script, the rings of blocks, the ring of commands, the loop's control
+# words, how long the model says its step takes, the instant
 ADVANCE = int64(_VECTOR, _TABLE, _TABLE, _VECTOR, _VECTOR, types.Array(types.float64, 1, "C"), int64)
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -98,7 +98,7 @@ class RealClock(NamedTuple):
         sleep_until(instant_ns)
 
     def wall_ns(self) -> int:
-        """The time of day, in which others stamp what they send. It steps: compare it at once, never keep it."""
+        """The time of day, with which other programs stamp messages. It steps: compare it at once, never keep it."""
         return time.time_ns()
 
 
@@ -138,13 +138,13 @@ def sleep(clock: Any, instant_ns: Any) -> None:
 
 
 def spin(clock: Any, instant_ns: Any) -> None:
-    """Look at the clock until this instant, in compiled code: more exact than sleep, at the cost of a core."""
+    """Read the clock until this instant, in compiled code: more exact than sleep, at the cost of a core."""
     raise NotImplementedError("for compiled code")
 
 
 def for_any_clock(function: Any, *arguments: types.Type, returns: types.Type = int64) -> Callable[[Any], Any]:
-    """A function whose first argument is its clock, compiled for each kind of clock: for the real one at once, for a
-    virtual one when first asked for. The other arguments, and what it returns, have these types."""
+    """Compile a function whose first argument is its clock for each kind of clock: for the real one now, for a virtual
+    one at its first use. `arguments` and `returns` are the types of the other arguments and of the result."""
     real = kernel(returns(typeof(REAL), *arguments))(function)
 
     @functools.cache
@@ -191,7 +191,7 @@ def _spin_of(clock, instant_ns):
                 pass
 
         return look
-    if _is(clock, VirtualClock):  # where no core is kept from anybody
+    if _is(clock, VirtualClock):  # virtual time needs no core while it waits
         return lambda clock, instant_ns: sleep(clock, instant_ns)  # noqa: PLW0108  (numba inlines a function of its own)
     return None
 

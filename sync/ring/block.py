@@ -11,8 +11,8 @@ A block is a row of 8-byte little-endian words, so that nopython code handles bl
           6… payload           the raw channels, packed as a C compiler would: in order, each aligned to its size
 
 A channel's own sample instant is `t_ns + skew_ns`. Skews are zero or negative: a block carries the instant at which its
-last channel was sampled, and its older channels say by how much they are older. Where that changes from block to block
-(values off a bus) a channel `<name>_age_us` beside it says so in every block.
+last channel was sampled, and its older channels say by how much they are older. Where a channel's age changes from
+block to block (values from a bus), a channel `<name>_age_us` beside it holds that age in every block.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ PAYLOAD = len(HEADER)
 _HEADER_FORMAT = "QQqqqq"
 
 TYPES = {"i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d"}
-AGE = "_age_us"  # ending of a channel that holds the age of another, against t_ns
+AGE = "_age_us"  # ending of a channel's name that holds the age of another channel at t_ns
 RESERVED_NAMES = (*HEADER, "version", "layout")
 
 

@@ -17,7 +17,7 @@ def get_integer(block, row):
 
 @kernel()
 def put_integer(block, row, value):
-    """Write one channel of at most 32 bits into a zeroed payload, limited to its range; returns whether it was."""
+    """Write one channel of at most 32 bits into a zeroed payload; returns whether it had to be limited to its range."""
     signed = row[3] == 0
     span = np.int64(1) << row[2]
     low = -(span >> 1) if signed else np.int64(0)

@@ -1,17 +1,17 @@
-"""A reader of a ring that may be replaced by another of its name.
+"""A reader of a ring that may be replaced by another ring of the same name.
 
-A ring outlives a writer that crashed: the next one adopts it, and positions go on. It does not outlive a writer that
-closed it, nor a next one of another layout or capacity: then another ring appears under the same name. A reader that is
-to go on through all of this promises:
+A ring outlives a writer that crashed: the next writer adopts it, and positions continue. It does not outlive a writer
+that closes it, nor a next writer with another layout or capacity: then another ring appears under the same name. The
+follower reads on through all of this. It promises:
 
  1. It never waits, neither for a ring nor for a writer.
  2. `blocks` returns every block in order, each once: the rest of one ring before the first block of the next.
- 3. What it could not return is counted in `lost`: overwritten before it was read, or left behind in a ring that it had
-    to leave by `attached`.
+ 3. Blocks that it could not return are counted in `lost`: they were overwritten before they were read, or they were
+    still unread when `attached` moved on to the next ring.
  4. The last ring is held until another is there, so that its newest block can still be read.
 
-What it cannot see is a ring that was made and closed between two calls. One thread calls it; other threads may read
-from `ring`, because a reader that was closed here keeps its memory mapped.
+It cannot see a ring that was made and closed between two calls. One thread calls it; other threads may read from
+`ring`, because a reader that was closed here keeps its memory mapped.
 """
 
 import os
@@ -29,8 +29,8 @@ from sync.ring.ring import SHM, RingReader, since
 class Change(Enum):
     NONE = auto()
     OPENED = auto()  # a ring that was not read before
-    ADOPTED = auto()  # another writer goes on in the same ring, even a closed one that was not removed
-    DIED = auto()  # the writer has gone without closing it; it may be adopted
+    ADOPTED = auto()  # another writer continues in the same ring, even in a closed one that was not removed
+    DIED = auto()  # the writer ended without closing the ring; another may adopt it
     CLOSED = auto()  # by its writer, or replaced: nothing more will come (but see ADOPTED)
 
 
@@ -44,14 +44,14 @@ class RingFollower:
         from_now: bool = False,
         retry_ns: int = 0,
     ):
-        """`layout`: a ring that cannot be read as such raises a RingError; without one it counts as not there.
+        """`layout`: a ring without this layout raises a RingError; if None, a ring that is unreadable counts as absent.
 
-        `living`: opens only a ring whose writer lives. `from_now`: of the first ring only what comes after it was
-        opened. `retry_ns`: between two attempts to open one.
+        `living`: opens only a ring whose writer runs. `from_now`: skips the blocks that the first ring already holds
+        when it is opened. `retry_ns`: least time between two attempts to open a ring.
         """
         self.name = name
         self.ring: RingReader | None = None
-        self.alive = False  # its writer, at the last look
+        self.alive = False  # whether its writer ran when last checked
         self.pid = 0  # of its writer
         self.position = 0  # of the next block
         self.read = self.lost = 0
@@ -64,7 +64,7 @@ class RingFollower:
         """What has happened to the ring or its writer since the last call: one thing at a time."""
         ring = self.ring
         if ring is not None:
-            epoch = ring.epoch  # before the look at the lock: that of a crashed writer is then not its successor's
+            epoch = ring.epoch  # before the lock is checked: if the writer has crashed, this is not its successor's
             if ring.writer_alive:
                 return self._adopted(ring, epoch)
             closed = ring.closed
@@ -79,8 +79,8 @@ class RingFollower:
         if self.alive and pid == self.pid:
             return Change.NONE
         if not self.alive and epoch == self._epoch:
-            return Change.NONE  # it has the lock, and has not yet begun
-        # also after it was closed, by a writer that was killed before it could remove it
+            return Change.NONE  # a successor holds the lock, but has not begun to write
+        # also in a closed ring, whose writer was killed before it could remove it
         self.alive, self.pid, self._closed = True, pid, False
         return Change.ADOPTED
 
@@ -120,7 +120,7 @@ class RingFollower:
             return None
 
     def attached(self) -> RingReader | None:
-        """The ring that there is now: None before the first, and from its close to the next one's opening."""
+        """The ring to read now; None before the first one, and between the close of one and the opening of the next."""
         while self.poll() in (Change.CLOSED, Change.DIED):
             pass
         return None if self._closed else self.ring
@@ -128,7 +128,7 @@ class RingFollower:
     def blocks(self, most: int = 4096) -> np.ndarray | None:
         """The next blocks, as records with named fields; None if there is nothing new."""
         while True:
-            # before the look at the blocks: of a writer that has gone, none can come behind the last one seen
+            # checked before the blocks are read: if the writer has ended by then, no block can follow those read below
             goes_on = self.ring is not None and self.ring.writer_alive
             if self.ring is not None:
                 words = np.empty((most, self.ring.layout.words), np.int64)
@@ -146,12 +146,12 @@ class RingFollower:
         return int(count)
 
     def batches(self) -> Iterator[np.ndarray]:
-        """All that is new, in several pieces if it is much."""
+        """All new blocks, in several batches if there are many."""
         while (found := self.blocks()) is not None:
             yield found
 
     def close(self) -> None:
-        """Let go of the ring; a later call would open it again."""
+        """Close the ring; a later call opens it again."""
         if self.ring is not None:
             self.ring.close()
             self.ring = None

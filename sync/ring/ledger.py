@@ -55,7 +55,7 @@ def record(hist, value_ns):
     hist[_MAX] = max(hist[_MAX], value_ns)
 
 
-@kernel(int64(int64))  # called from Python too, beside the loop: loaded before
+@kernel(int64(int64))  # Python calls it too while the loop runs, so it is loaded at import
 def middle(index):
     """The value (ns) a bucket stands for."""
     if index < _EXACT:
@@ -74,7 +74,7 @@ def quantiles(hist: np.ndarray, fractions: tuple[float, ...]) -> list[float]:
 
 
 def summary_us(hist: np.ndarray) -> dict[str, Any]:
-    """What every report says of a histogram, in microseconds."""
+    """What every report shows of a histogram, in microseconds."""
     n = int(hist[:BUCKETS].sum())
     p50, p90, p99, p999 = (round(v / 1e3, 3) for v in quantiles(hist, (0.5, 0.9, 0.99, 0.999)))
     mean = round(int(hist[_SUM]) / n / 1e3, 3) if n else 0.0

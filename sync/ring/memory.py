@@ -1,5 +1,5 @@
-"""What something large costs, before it is made. The pages of a ring are taken at once, and /dev/shm may promise more
-than there is; so may the system, of an array that is filled later."""
+"""Refuse what does not fit into memory before it is made. The pages of a ring are allocated at once, and /dev/shm may
+promise more than there is; so may the system for an array that is filled later."""
 
 import contextlib
 import re
@@ -9,14 +9,14 @@ from sync.errors import ConfigError
 from sync.ring.block import Layout
 from sync.ring.ring import SHM, _geometry
 
-# bytes of a ring: over an hour of steps of 5 ms; to touch more before the first step takes many seconds
+# bytes of a ring: over an hour of steps of 5 ms; touching more before the first step takes many seconds
 _MOST = 1 << 30
 _SHARE = 4  # and at most this part of the memory that is available
 _MEMORY = Path("/proc/meminfo")
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping, where the system says so."""
+    """Memory that is available without swapping; None if the system does not say."""
     try:
         found = re.search(r"^MemAvailable:\s+(\d+) kB", _MEMORY.read_text(), re.MULTILINE)
     except OSError:
@@ -25,7 +25,7 @@ def available_bytes() -> int | None:
 
 
 def refuse_too_many(what: str, count: int, each_bytes: int) -> None:
-    """Raises ConfigError where so many take more memory than is available."""
+    """Raises ConfigError if `count` pieces of `each_bytes` take more memory than is available."""
     free = available_bytes()
     if free is not None and count * each_bytes > free:
         raise ConfigError(
@@ -35,8 +35,8 @@ def refuse_too_many(what: str, count: int, each_bytes: int) -> None:
 
 
 def refuse_too_large(file: object, key: str, ring: str, layout: Layout, blocks: int) -> None:
-    """Raises ConfigError for a ring of more than a gigabyte, or a quarter of the memory available. One that is there,
-    which a process that takes the place of a crashed one adopts, has its memory."""
+    """Raises ConfigError for a ring of more than a gigabyte, or a quarter of the memory available. A ring that
+    exists already, left by a crashed process for the next one to adopt, has its memory."""
     block = 8 * _geometry(layout)[0]
     with contextlib.suppress(OSError):
         if (SHM / ring).stat().st_size >= blocks * block:

@@ -1,8 +1,9 @@
 """Ring: lock-free, one writer, any number of readers, in POSIX shared memory.
 
 `newest` never returns a torn block and never an older one than before. `since` returns every block in order and says
-how many were overwritten before it came. Neither ever waits for the writer, not even for one that crashed in the middle
-of a push; the writer never waits for anyone. This text is the specification; a C program can read a ring from it.
+how many were overwritten before it read them. Neither ever waits for the writer, not even for one that crashed in
+the middle of a push; the writer never waits for anyone. This text is the specification; a C program can read a ring
+from it.
 
 Storage
 -------
@@ -15,11 +16,11 @@ A segment `/NAME` (on Linux the file `/dev/shm/NAME`, mode 0600), seen as 8-byte
           4  block_words  words of a block
           5  slot_words   distance between slots: 1 + block_words rounded up to a multiple of 8 (a cache line)
           6  first_slot   word at which slot 0 begins, a multiple of 512 (a page)
-          7  pid          of the writer, for people; whether it runs is shown by the lock below
+          7  pid          of the writer, for people; the lock described below shows whether it runs
           8  epoch        bumped by a restarted writer and at every gap
           9  state        1 live, 2 closed by its writer, 3 replaced by a segment of another shape
-         10  heartbeat    monotonic ns of the writer's last sign of life
-         11  bound        by how many ns the instants of its blocks may be off, as its writer knows; 0 exact
+         10  heartbeat    monotonic ns at which the writer last showed that it works
+         11  bound        by how many ns the instants of its blocks may be wrong, as far as its writer knows; 0: exact
          16  head         number of blocks pushed so far (a cache line of its own)
          24  text_bytes   length of the layout's text, which stands from word 25 on as UTF-8 JSON
     first_slot + k * slot_words:
@@ -27,9 +28,10 @@ A segment `/NAME` (on Linux the file `/dev/shm/NAME`, mode 0600), seen as 8-byte
           1… block        block_words words
 
 The writer holds an exclusive open-file-description lock (F_OFD_SETLK) on the whole segment as long as it runs. The
-kernel drops the lock with the process, so a stale segment is known for certain, whatever pids have been reused. A new
-writer of the same shape adopts a stale segment: positions go on, the epoch is bumped, attached readers just read on.
-A stale segment of another shape is marked replaced, unlinked and made again. Readers map read-only and never unlink.
+kernel drops the lock when the process ends, so a stale segment is recognised for certain, even if its pid was reused. A
+new writer of the same shape adopts a stale segment: positions continue, the epoch is bumped, attached readers just read
+on. A stale segment of another shape is marked replaced and unlinked, and the writer makes a new one. Readers map
+read-only and never unlink.
 
 Writing block n (one thread)
 ----------------------------
@@ -45,7 +47,7 @@ Reading block n (any thread, any process)
  1. `newest`: n = head - 1                    acquire. `since`: n from the reader's cursor, n < head
  2. s = stamp of slot n                       acquire. s != 2n+2: overwritten, see below
  3. words of the block                        relaxed, 8 bytes each
- 4. fence                                     acquire: no word may be read after the second look at the stamp
+ 4. fence                                     acquire: no word may be read after the stamp is read again
  5. stamp of slot n, again                    relaxed. Still 2n+2: the block is whole. Else: overwritten
 
 Overwritten means that the writer has gone around the whole ring meanwhile: `newest` starts again at 1, `since` counts
@@ -53,7 +55,8 @@ block n as lost and goes on with n+1. As head only grows and every read begins w
 The writer is never inside the slot of the newest block unless it has lapped the reader, so a reader retries only then.
 
 Every read begins with the head: a slot that a crashed writer had filled, but not yet counted, is filled again under the
-same stamp by the next one, and stamps alone cannot tell the two. verify/path/ring_check.py goes through all executions.
+same stamp by the next one, and stamps alone cannot tell the two apart. verify/path/ring_check.py goes through all
+executions.
 """
 
 import contextlib
@@ -83,7 +86,7 @@ HEAD_WORD = 16
 _TEXT_BYTES, _TEXT = 24, 25
 LIVE, CLOSED, REPLACED = 1, 2, 3
 
-EMPTY, LAPPED = -1, -2  # what `newest` answers instead of a position
+EMPTY, LAPPED = -1, -2  # what `newest` returns instead of a position
 _MOST_RETRIES = 1000
 
 SHM = Path("/dev/shm")
@@ -108,7 +111,7 @@ def push(ring, block):
 
 @kernel()
 def read_slot(ring, n, block):
-    """Copy block n out of its slot; False if the writer has been there since."""
+    """Copy block n out of its slot; False if the writer has overwritten it."""
     slot = ring[_FIRST_SLOT] + (n & (ring[_CAPACITY] - 1)) * ring[_SLOT_WORDS]
     stamp = load_acquire(ring, slot)
     if stamp != 2 * n + 2:
@@ -133,7 +136,7 @@ def newest(ring, block):
 
 @kernel(types.UniTuple(int64, 3)(READ_ONLY, int64, WORDS_2D))
 def since(ring, position, blocks):
-    """Copy the blocks from `position` on, oldest first; returns (how many, next position, lost before we came)."""
+    """Copy the blocks from `position` on, oldest first; returns (how many, next position, how many overwritten)."""
     head = load_acquire(ring, HEAD_WORD)
     lost = max(head - ring[_CAPACITY] - position, 0)
     position += lost
@@ -149,13 +152,13 @@ def since(ring, position, blocks):
 
 @kernel(types.void(WORDS, int64))
 def beat_at(ring, instant_ns):
-    """A sign of life of the writer, given at this instant."""
+    """Set the writer's heartbeat to this instant."""
     store_relaxed(ring, HEARTBEAT_WORD, instant_ns)
 
 
 @kernel(types.void(WORDS))
 def beat(ring):
-    """A sign of life of the writer, now."""
+    """Set the writer's heartbeat to now."""
     beat_at(ring, now_ns())
 
 
@@ -206,7 +209,7 @@ def _still_named(fd: int, path: Path) -> bool:
 
 
 def _not_ours(fd: int) -> str | None:
-    """Why a file is not to be trusted: its owner may change or shorten it under us."""
+    """Why a file is not trusted, None if it is: another owner could change or shorten it while we use it."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         return "is no ordinary file"
@@ -214,7 +217,7 @@ def _not_ours(fd: int) -> str | None:
 
 
 def _open_owned(name: str) -> int:
-    """A descriptor of the segment with the writer's lock on it; again if it was unlinked between open and lock."""
+    """Open the segment and take the writer's lock on it; tries again if it was unlinked between open and lock."""
     path = SHM / name
     while True:
         try:
@@ -247,7 +250,7 @@ def _map(fd: int, access: int = mmap.ACCESS_WRITE) -> np.ndarray:
 
 
 def _layout_in_header(words: np.ndarray) -> Layout | None:
-    """The layout in a header; None if header and segment do not fit, for the kernels would follow it blindly."""
+    """The layout in a header; None if the header does not fit the segment: kernels use its words unchecked."""
     capacity, block_words, slot_words, first_slot = words[_CAPACITY : _FIRST_SLOT + 1].tolist()
     text_bytes = int(words[_TEXT_BYTES])
     if not (
@@ -266,7 +269,7 @@ def _layout_in_header(words: np.ndarray) -> Layout | None:
 
 
 def private_ring(layout: Layout, capacity: int) -> np.ndarray:
-    """The words of a ring in this process's own memory: for code that reads rings, fed from elsewhere."""
+    """The words of a ring in this process's own memory: for code that reads rings, with blocks from elsewhere."""
     slot_words, first_slot = _geometry(layout)
     words = np.zeros(first_slot + capacity * slot_words, np.int64)
     shape = [MAGIC, VERSION, layout.hash, capacity, layout.words, slot_words, first_slot]
@@ -317,7 +320,7 @@ class RingWriter:
             self.words[_TEXT_BYTES] = len(text)
             self.words[_TEXT:first_slot].view(np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
             self.words[_VERSION : len(shape)] = shape[1:]
-            # a new ring must not repeat its predecessor's epoch, not even at once or after a reboot
+            # a new ring must not repeat its predecessor's epoch, even if it follows at once or after a reboot
             self.words[EPOCH_WORD] = int.from_bytes(os.urandom(4), "little")
         beat(self.words)
         poke(self.words, STATE_WORD, LIVE)
@@ -336,7 +339,7 @@ class RingWriter:
         self._fd = _open_owned(self.name)
 
     def _allocate(self, size: int) -> None:
-        """The pages at once: with ftruncate alone a full /dev/shm would end the first pushes with SIGBUS."""
+        """Allocate all pages now: with ftruncate alone a full /dev/shm would end the first pushes with SIGBUS."""
         try:
             os.posix_fallocate(self._fd, 0, size)
         except OSError as error:
@@ -426,7 +429,7 @@ class RingReader:
 
     @property
     def epoch(self) -> int:
-        """Of the writer's life: differs from the one seen before if the writer was reborn."""
+        """The writer's epoch: it differs from the one seen before after a restart of the writer, or a gap."""
         return int(peek(self.words, EPOCH_WORD))
 
     @property
@@ -444,7 +447,7 @@ class RingReader:
 
     @property
     def closed(self) -> bool:
-        """The writer has closed the ring, or another segment has taken its name: attach again."""
+        """The writer has closed the ring, or another segment has taken its name: the reader must attach again."""
         return bool(peek(self.words, STATE_WORD) != LIVE)
 
     @property
@@ -463,7 +466,7 @@ class RingReader:
         return record
 
     def since(self, position: int, most: int = 4096) -> tuple[np.ndarray, int, int]:
-        """(records from `position` on, next position, blocks overwritten before we came)."""
+        """(records from `position` on, next position, how many blocks were overwritten before they were read)."""
         blocks = np.empty((most, self.layout.words), np.int64)
         count, position, lost = since(self.words, position, blocks)
         return self.layout.view(blocks[:count]), position, lost

@@ -4,8 +4,9 @@ Services, recorder, supervisor, view and doctor take their lists of rings from t
 a test compares the two (`python -m sync.ring.streams` prints it). A new stream is a new row, and the process that
 writes it.
 
-The rows stand against the flow, results before what they were made from. The recorder reads them in this order, so that
-in a record, too, no step stands without the block it used. Compiles nothing, for the configuration imports it.
+The rows are in the order opposite to the flow: results before what they were made from. The recorder reads the rings in
+this order, so that a record never holds a step without the block it used. This module compiles nothing, because the
+configuration imports it.
 """
 
 import os
@@ -44,7 +45,7 @@ EFFORT = Stream(
     "effort", "daq", "every effort handed over to the device: the step it comes from, what was wanted, what was given",
     "at every step, source.effort.rate_hz between", "daq_service/effort_record.py", 8192, topic="/effort",
 )  # fmt: skip
-# of the device's further axes (`source.axes`), in the order of their names; as many as a device may have
+# one for each further axis of the device (`source.axes`), in the order of their names; a device has at most these
 AXIS_EFFORTS = tuple(
     Stream(
         f"effort_{n}", "daq", f"the same of the device's axis {n}, by name in order",
@@ -93,13 +94,13 @@ SOCKETS = {stream.socket: stream for stream in STREAMS.values() if stream.socket
 
 
 def ring_name(run: str, stream: str) -> str:
-    """The segment's name. The user is in it: names in shared memory belong to the first user, and two users may run
-    the same configuration."""
+    """The segment's name. It contains the user's id: a name in shared memory belongs to its first user, and two users
+    may run the same configuration."""
     return f"tandem.{run}.{STREAMS[stream].name}.{os.getuid()}"
 
 
 def truth_name(run: str) -> str:
-    """Of the run that is started beside this one as the "real" machine (`source.truth`)."""
+    """Name of the run that is started beside this one as the "real" machine (`source.truth`)."""
     return f"{run}_truth"
 
 

@@ -1,4 +1,4 @@
-"""Watching from outside: a spinning reader that measures, and the fate of another service's ring."""
+"""Watch rings from outside: a spinning reader that measures transfer times; whether another service runs."""
 
 import numpy as np
 from numba import int64
@@ -17,10 +17,10 @@ SEEN_POSITION, SEEN_NS = range(2)
 
 @kernel(int64(READ_ONLY, WORDS, WORDS, WORDS, int64, WORDS_2D))
 def watch(ring, stop, block, transfer, rest_ns, log):
-    """Spin until the next push is seen, record how long after its push it could be read, rest, and again.
+    """Spin until a push is seen, record how long after it the block could be read, rest for `rest_ns`, repeat.
 
-    Ends with `stop[0]`, or when the ring is closed. With `rest_ns` 0 every push is waited for. Rows of `log`, as far as
-    they go, get (position, when it could be read). Returns how many were seen.
+    Ends when `stop[0]` is set or the ring is closed. With `rest_ns` 0 it waits for every push. Each block seen fills a
+    row of `log` with (position, when it could be read), as long as there are rows. Returns how many were seen.
     """
     seen = 0
     position = load_acquire(ring, HEAD_WORD)
@@ -72,7 +72,7 @@ class Peer:
         return None
 
     def ended_at(self) -> int | None:
-        """How many blocks its ring was given in all, once its writer has gone; None while there is one."""
+        """How many blocks were pushed into its ring in all, once its writer has ended; None while it runs."""
         self.poll()
         ring = self._follower.ring
         return None if self._pid else ring.head if ring is not None else 0

@@ -16,8 +16,9 @@ _HALVINGS = 45
 
 @kernel()
 def _value(what, beta, lower, upper, slack):
-    """Of the lines alpha + beta t: the least alpha above all lower walls, the negative of the most below all upper
-    walls, or the least minus the most, which is not above 0 where a line fits. All three are convex in beta."""
+    """For lines alpha + beta t of this beta: the least alpha above all lower walls (_LOW), the negative of the
+    greatest alpha below all upper walls (_HIGH), or their sum (_GAP), which is at most 0 if a line fits. All three are
+    convex in beta."""
     low, high = -np.inf, np.inf
     for i in range(lower.shape[0]):
         low = max(low, lower[i, 1] - beta * lower[i, 0])

@@ -6,10 +6,10 @@ theta = theirs - ours, nothing arrives before it was sent, so
     b2 - a3  <=  theta  <=  b1 - a0
 
 whatever the network did. Every exchange thus gives two walls. Over some seconds theta is a straight line in time
-(offset and drift); the lines that pass between all walls are all that is possible. The estimate is the middle of what
-they allow for now, the bound half their spread, plus an allowance for a drift that is not quite constant. Exchanges
-that were held up on their way give walls far off and change nothing, so the quick ones count by themselves; of each
-second the quickest few are kept. If no line passes, the clock was stepped: the older half is forgotten, and that is
+(offset and drift), one of the lines that pass between all walls. The estimate is the middle of what these lines allow
+for now, the bound half their spread, plus an allowance for a drift that is not quite constant. Exchanges that were
+delayed on their way give walls far off, which change nothing, so that only the quick ones matter; the quickest few of
+each second are kept. If no line passes, the clock was stepped: the older half of the exchanges is dropped, and that is
 counted.
 
 Clocks disciplined by PTP or NTP need no walls: each host knows its own difference between the disciplined clock and the
@@ -33,7 +33,7 @@ from sync.transport.wire import POLL_MS, UNKNOWN_CLOCK, Context, bind
 VERSION = 1
 Fit = Callable[[np.ndarray, np.ndarray, float, float], tuple[float, float, float, float]]
 _SPAN_NS = 20 * SECOND  # how far back walls are remembered
-_PER_SECOND = 3  # exchanges a second
+_PER_SECOND = 3  # exchanges kept of each second
 _DRIFT_LIMIT = 1e-3  # no clock is further off
 _WANDER = 2e-8  # by how much the drift may change within the span
 _QUICK_S, _SLOW_S = 0.02, 0.2  # between exchanges, at first and later
@@ -71,7 +71,7 @@ class Walls:
 
     def add(self, a0: int, b1: int, b2: int, a3: int) -> None:
         self.exchanges += 1
-        # the newest always, however slow it was: it alone shows a clock that has jumped just now
+        # the newest is always kept, however slow it was: it alone shows that the clock has just jumped
         self._exchanges = [*_quickest(self._exchanges, a3), (a0, b1, b2, a3)]
 
     def estimate(self, now: int) -> Estimate | None:
@@ -80,13 +80,13 @@ class Walls:
             found = _between(self._fit, np.column_stack([a3, b2 - a3]), np.column_stack([a0, b1 - a0]), now)
             if found is not None:
                 return found
-            self.steps += 1  # the clock was stepped (or ours was): what is older cannot be true any more
+            self.steps += 1  # their clock or ours was stepped: older exchanges are no longer true
             self._exchanges = self._exchanges[len(self._exchanges) // 2 + 1 :]
         return None
 
 
 def _quickest(exchanges: list[tuple[int, int, int, int]], now: int) -> list[tuple[int, int, int, int]]:
-    """Of each second the few that were quickest on their way, of the last span only, in order of time."""
+    """The exchanges of the last span that were the quickest few of their second, in order of time."""
     seconds: dict[int, list[tuple[int, int, int, int]]] = {}
     for exchange in exchanges:
         if now - exchange[3] < _SPAN_NS:
@@ -96,13 +96,13 @@ def _quickest(exchanges: list[tuple[int, int, int, int]], now: int) -> list[tupl
 
 
 def _between(fit: Fit, lower: np.ndarray, upper: np.ndarray, now: int) -> Estimate | None:
-    """What the walls allow for now."""
+    """The estimate that the walls allow at `now`; None if no line fits between them."""
     base = np.array([now, upper[-1, 1]])  # keeps the floats small
     slack = _WANDER * float(now - min(lower[0, 0], upper[0, 0]))
     least, most, left, right = fit((lower - base).astype(float), (upper - base).astype(float), _DRIFT_LIMIT, slack)
     if math.isnan(least):
         return None
-    # the ends belong to different lines; together they are all that is possible
+    # the ends may belong to different lines; between them lies everything that is possible
     return Estimate(
         at_ns=now,
         offset_ns=int(base[1]) + round((least + most) / 2),
@@ -251,10 +251,10 @@ class ClockClient:
         return self.estimate
 
     def reading(self) -> np.ndarray:
-        """How a receiver reads the other host's instants by now (sync.transport.wire.Receiver.clock).
+        """How a receiver now converts the other host's instants (sync.transport.wire.Receiver.clock).
 
-        Not at all before the clock is settled, after a jump of it, and without an answer for a while: that host
-        may come back with another clock, and no bound holds across that.
+        UNKNOWN_CLOCK before the clock is settled, after it has jumped, and when no answer has come for a while: that
+        host may come back with another clock, and no bound holds across that.
         """
         estimate = self.estimate
         if estimate is None or not self.settled or self.silent >= _UNANSWERED:
@@ -263,7 +263,7 @@ class ClockClient:
 
     @property
     def settled(self) -> bool:
-        """Enough has been asked for the drift, and so the bound of the near future, to be known."""
+        """There were enough exchanges to know the drift, and so the bound in the near future."""
         return self._declared is not None or self.walls.exchanges >= _QUICK
 
     def pause_s(self) -> float:

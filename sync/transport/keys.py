@@ -2,11 +2,11 @@
 
 Each host has a key pair: `NAME.key` is public, `NAME.key_secret` stays where it was made and is readable by its owner
 alone. A folder of keys holds the host's own pair and the public keys of all its peers. A bound socket admits only
-peers whose public key is in the folder; a connecting one presents its own key and demands the one that the other side
-is known by. What travels is encrypted and cannot be changed or replayed on the way.
+peers whose public key is in the folder; a connecting socket presents its own key and accepts only a peer that proves to
+have the other side's. Messages are encrypted and cannot be changed or replayed on the way.
 
-The folder is looked into at every connection: a key copied there counts from then on. Connections are checked
-against these keys in sync/transport/socket_guard.py.
+The folder is read at every connection: a key copied there is admitted from then on. Connections are checked against
+these keys in sync/transport/socket_guard.py.
 """
 
 import os
@@ -71,7 +71,7 @@ def read_keys(folder: Path, own: str, their: str) -> Keys:
 
 
 def _need_owner(path: Path) -> None:
-    """Its owner may change it, whatever its mode is now."""
+    """Raises ConfigError if another user owns it (root may): an owner may change it, whatever its mode is now."""
     if path.stat().st_uid not in (os.geteuid(), 0):
         raise ConfigError(f"{path}: belongs to another user, who may change it; chown it to the one who runs tandem")
 
@@ -96,7 +96,7 @@ def _read(file: Path, right: str) -> tuple[bytes, bytes | None]:
         public, secret = load_certificate(file) if file.stat().st_size <= _MOST_BYTES or file.is_dir() else (b"", None)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, IndexError):  # no public key; a line of one that lacks its `=`
+    except (ValueError, IndexError):  # no public key, or a line without its `=`
         public, secret = b"", None
     for key in (public, secret):
         if key is not None and not _sound(key):
@@ -114,7 +114,7 @@ def _sound(key: bytes) -> bool:
 
 
 def transport_keys(config: "Config", file: Path, role: str) -> Keys | None:
-    """Of the `daq` or the `sim` service; None where the configuration has no keys."""
+    """Keys of the `daq` or the `sim` service; None where the configuration has no keys."""
     to = config.transport
     if not to.keys:
         return None
@@ -162,7 +162,7 @@ _known: dict[Path, tuple[_Signature, set[bytes]]] = {}
 def admitted(folder: Path) -> tuple[set[bytes], dict[str, str]]:
     """(public keys of all peers that may connect, names of files that are not used, and why).
 
-    Files are read again only when one of them has changed: every connection makes us look.
+    This is called at every connection, so the files are read again only when one of them has changed.
     """
     from zmq.auth import load_certificate  # brings asyncio with it
 

@@ -3,7 +3,7 @@
 A map of `version`, `layout` (the layout's id), `seq`, `epoch`, `t_ns`, `pushed_ns`, `sent_ns`, and the raw
 channels by name, nothing else. A few lines in any language, or PlotJuggler, can read it.
 Our own messages all have one form, fixed bytes with numbers in fixed places, so that nopython code writes and reads
-them (sync/transport/message_form.py); whatever says the same in another form is understood too, here.
+them (sync/transport/message_form.py); `decode` also reads maps that say the same in another form.
 """
 
 import struct
@@ -16,13 +16,13 @@ from sync.ring.block import HEADER, RECEIVED, Layout
 
 VERSION = 1
 MOST_BYTES = 16 * 1024  # a longer message is none of ours
-HEADER_KEYS = HEADER[:RECEIVED]  # what a message has of a block's header; a record has all of it
+HEADER_KEYS = HEADER[:RECEIVED]  # the part of a block's header that a message holds; a record holds all of it
 
 
 def decode(layout: Layout, data: bytes, block: np.ndarray, any_layout: bool = False) -> bool:
     """Fill `block` from any msgpack map that says the same; False (block unchanged) if of another version or layout.
 
-    Raises one of MALFORMED if it is no message of ours at all. With `any_layout` the named channels suffice.
+    Raises one of MALFORMED if it is no message of ours at all. With `any_layout` it only must have these channels.
     """
     if len(data) > MOST_BYTES:
         raise ValueError("oversized")

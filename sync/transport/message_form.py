@@ -15,7 +15,7 @@ _HEADER_TYPES = ("u8", "u8", "i8", "i8", "i8")
 class Form:
     """The form of a layout's messages: the bytes that never change, and where the numbers go.
 
-    Our own messages are all of this form, so that writing and reading one is a nopython affair of a microsecond.
+    Our own messages are all of this form, so that nopython code writes or reads one in a microsecond.
     """
 
     def __init__(self, layout: Layout):
@@ -40,7 +40,7 @@ class Form:
 
 @kernel()
 def write_message(block, fields, message):
-    """The numbers of a block into a message that has the form's text already."""
+    """Write the numbers of a block into a message that has the form's text already."""
     for at, size, word, shift in fields:
         bits = block[word] >> shift
         for k in range(size - 1, -1, -1):

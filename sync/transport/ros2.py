@@ -1,15 +1,15 @@
-"""How ROS 2 speaks over Zenoh, as rmw_zenoh documents it: keys of topics, tokens of what is alive, attachments.
+"""How ROS 2 speaks over Zenoh, as rmw_zenoh documents it: keys of topics, liveliness tokens, attachments.
 
     <domain>/<topic>/<type>/<type hash>
     @ros2_lv/<domain>/<session>/<node>/<number>/<kind>/<enclave>/<namespace>/<name>[/<topic>/<type>/<hash>/<qos>]
 
 The first is a topic's messages in CDR, the second a token of a node (NN), publisher (MP) or subscription (MS). A slash
 within a part of a token is a `%`. With every message come its number, the time in UTC and 16 bytes that name
-its publisher. (rmw_zenoh makes these of the token by XXH3; ours are of its SHA-256: they are compared for equality
+its publisher. (rmw_zenoh computes these bytes from the token by XXH3, we by SHA-256: they are compared for equality
 only.) Quality of service is stated where it differs from rmw_zenoh's default: reliable, volatile, the last 42.
 
 Closed by default: no multicast, no gossip, no listening; a session is a client of routers or peers that are named.
-Beyond the loopback these are `tls/`, with certificates on both sides.
+Beyond the loopback these must be `tls/` endpoints, with certificates on both sides.
 """
 
 import hashlib
@@ -26,8 +26,8 @@ from sync.config.extras import install_extra
 from sync.errors import ConfigError, TandemError
 
 ROUTER = "tcp/127.0.0.1:7447"
-MOST_BYTES = 1 << 16  # of a message that is taken
-_LARGEST = 1 << 22  # of one that Zenoh puts together
+MOST_BYTES = 1 << 16  # of a message that is accepted
+_LARGEST = 1 << 22  # of a message that Zenoh reassembles
 _ENDPOINT = re.compile(r"(tcp|tls)/(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]{1,253}):(\d{1,5})")
 _NAME = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 _DEPTH = 10
@@ -52,7 +52,7 @@ def load_zenoh() -> Any:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of a type: both ends must have the same of all."""
+    """A topic and its type: both ends must have the same name, kind and hash."""
 
     name: str  # with its slash: /joint_states
     kind: str  # sensor_msgs/msg/JointState
@@ -114,7 +114,7 @@ def attached(data: bytes) -> tuple[int, int, bytes]:
 
 
 def check_endpoint(endpoint: str, where: str, certificates: Path | None) -> None:
-    """Raises ConfigError for what is no endpoint, or is beyond the loopback without TLS."""
+    """Raises ConfigError for an invalid endpoint, or one beyond the loopback without TLS."""
     match = _ENDPOINT.fullmatch(endpoint)
     if match is None:
         raise ConfigError(f"{where} = {endpoint!r}: must be tcp/HOST:PORT or tls/HOST:PORT, such as {ROUTER}")
@@ -141,7 +141,7 @@ def settings(
         "mode": mode, "connect/endpoints": list(connect), "listen/endpoints": list(listen),
         "scouting/multicast/enabled": False, "scouting/gossip/enabled": False,
         "transport/link/rx/max_message_size": _LARGEST,
-        # an opening that fails says so at once; a session that is open finds its router again by itself
+        # opening a session fails at once without a router; an open session finds its router again by itself
         "connect/timeout_ms": 0, "connect/exit_on_failure": True,
     }  # fmt: skip
     if certificates is not None:
@@ -162,7 +162,7 @@ def settings(
 
 
 def open_session(chosen: dict[str, Any]) -> Any:
-    """Raises Ros2Error where nobody is there."""
+    """Raises Ros2Error if no router or peer answers."""
     zenoh = load_zenoh()
     zenoh.init_log_from_env_or("off")
     config = zenoh.Config()

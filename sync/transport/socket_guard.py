@@ -1,23 +1,24 @@
-"""The socket guard: which peers connect to the sockets of a service; the others are refused, and floods are cut off.
+"""The socket guard: it decides which peers may connect to the sockets of a service, and cuts off floods.
 
-With keys (sync/transport/keys.py) only those get in whose public key is in the folder. With or without, a
-connection is held to what a peer of ours does:
+With keys (sync/transport/keys.py) only peers whose public key is in the folder are admitted. With keys or without, a
+connection must behave as one of our own peers does:
 
 - a subscriber sends next to nothing: libzmq would store every topic it asks for, and that costs the publisher memory
   and time. One that sends more than a few kilobytes is cut off;
-- what a peer sends must be read before it may send much more: parts of a message that never ends would be kept too.
-  libzmq does not report whose message was read, so what came over all connections of a socket is held against what
-  was read from it, and the peer that has sent most since that was last even is cut off;
-- there are `_MOST` places at a socket. Beyond that the oldest of those that have not finished their handshake is cut
-  off, or else the newest. A connection without a handshake within seconds is ended, and so is one whose peer is gone
-  without closing it: the kernel probes the silent ones;
+- what a peer sends must be read before it may send much more: libzmq would also store all parts of a message that
+  never ends. It does not report whose message was read, so the bytes received over all connections of a socket are
+  compared with the bytes read from it; where too many are unread, the peer that has sent most since the two were last
+  even is cut off;
+- there are `_MOST` places at a socket. Beyond that the oldest connection that has not finished its handshake is cut
+  off; if all have, the newest. A connection without a handshake within seconds is ended, and so is one whose peer has
+  gone without closing it: the kernel probes the silent ones;
 - a peer that sends invalid messages, which have to be read and counted, is read slowly: it then waits, not we;
 - a thread of the wire that has a core for itself is flooded, and loses its real-time priority until that is over
   (sync/process/realtime.py): a flood then has the time that is left over, and neither sampling nor steps notice.
 
-Connections refused and cut off are counted. pyzmq's own authenticator would let in and refuse as well, but never
-sees peers that do not get as far as showing a key; hence the few lines of ZAP here, beside libzmq's monitors that see
-them all. A monitor that is not read stops libzmq's own thread, so they are read whatever happens.
+Connections refused and cut off are counted. pyzmq's own authenticator could admit and refuse peers too, but it never
+sees those that fail before they show a key; hence the few lines of ZAP here, beside libzmq's monitors, which see all
+peers. A monitor that is not read stops libzmq's own thread, so monitors are read whatever happens.
 """
 
 import contextlib
@@ -39,18 +40,18 @@ SUBSCRIBERS = 128 * 1024  # bytes that one may send in all: a greeting, a subscr
 ASKERS = 1024 * 1024  # bytes that may be unread
 _MOST = 32  # connections at a socket
 _GREETING_MS = 10_000
-_SILENT_S, _ASK_AGAIN_S, _ASKED = 10, 5, 3  # until the kernel asks a peer for a sign of life, and how often
-_KERNEL_BYTES = 64 * 1024  # that wait in the kernel for us
-_KERNEL_BYTES_OURS = 256 * 1024  # of a peer that we connect to: with them it is never above its limit if it is right
+_SILENT_S, _ASK_AGAIN_S, _ASKED = 10, 5, 3  # silence until the kernel probes a peer; between probes; probes
+_KERNEL_BYTES = 64 * 1024  # of a peer's messages that may wait in the kernel
+_KERNEL_BYTES_OURS = 256 * 1024  # the same where we connect to the peer: a correct peer is then never above its limit
 _SHORT = 256  # bytes, from where a part's length takes eight bytes more
 _BOX = 33  # bytes that keys add to a part
-_EVEN = 16  # below this part of the limit nothing is unread to speak of
+_EVEN = 16  # with fewer unread bytes than the limit over this, received and read count as even
 _LEFT_BEHIND = 4  # times the limit: more than ended connections can have left to be read
 _AT_ONCE = 64  # events of a socket
 _LOOK_S = 0.025
 _SURE = 3  # handshakes broken off without a reason: once may be chance
 _INVALID_AT_ONCE, _INVALID_NAP_S = 32, 0.001
-_BYTES_ACKED = 120  # where the kernel's tcp_info has them, and those received after them
+_BYTES_ACKED = 120  # offset of bytes_acked in the kernel's tcp_info; bytes_received follows
 _LEAST, _LEAST_WITH_KEYS = 90, 400  # bytes of a greeting that was completed
 _SENT_WITH_KEYS = 64 + 170  # bytes: a greeting and a welcome, which everyone gets
 _RESET = struct.pack("ii", 1, 0)
@@ -69,8 +70,8 @@ _WATCHED = sum((*_CAME, *_FAILED, zmq.EVENT_DISCONNECTED, zmq.EVENT_MONITOR_STOP
 @dataclass
 class _Connection:
     handle: socket.socket  # our own
-    counted: int  # bytes; the greeting is never read, so it begins with that
-    even: int  # bytes when nothing was unread to speak of
+    counted: int  # bytes received; begins with the greeting's, which is never read
+    even: int  # `counted` when received and read were last even
 
     @property
     def since(self) -> int:
@@ -85,12 +86,12 @@ class Connections:
     ):
         self.bound, self._keyed = bound, keyed
         self.invalid = 0
-        self._limit, self._each = limit, each  # of unread bytes in all, or of what each says in all
+        self._limit, self._each = limit, each  # of unread bytes of all peers, or (`each`) of all that one sends
         self._asks = asks  # an empty part goes before each message
         self._read = self._read_before = 0
         self._unread = 0
         self._connections: dict[int, _Connection] = {}  # by libzmq's number, oldest first
-        self._unseen: set[int] = set()  # gone again before there was a handle
+        self._unseen: set[int] = set()  # those that were gone before we had a handle
         self._left: list[tuple[int, _Connection]] = []
         self._failing = False
 
@@ -103,7 +104,7 @@ class Connections:
         return size + (2 if size < _SHORT else 9)
 
     def count_invalid(self) -> None:
-        """It was invalid: after some of these their sender has to wait."""
+        """That message was invalid. After every _INVALID_AT_ONCE of these we nap, so that their sender has to wait."""
         self.invalid += 1
         if self.invalid % _INVALID_AT_ONCE == 0:
             time.sleep(_INVALID_NAP_S)
@@ -111,12 +112,12 @@ class Connections:
     def leave(self) -> None:
         """The owner has disconnected. libzmq reports nothing, and our handles would keep those connections open.
 
-        Only noted here: all else is done by the guard's own thread.
+        This only takes note: the guard's own thread does the rest.
         """
         self._left = list(self._connections.items())
 
     def came(self, number: int) -> int:
-        """A connection; returns how many had to be cut off for it."""
+        """A new connection; returns how many had to be cut off for it."""
         self._forget(number)
         try:
             copy = os.dup(number)
@@ -125,7 +126,7 @@ class Connections:
             return 0
         try:
             handle = socket.socket(fileno=copy)
-        except OSError:  # the number is that of something else by now
+        except OSError:  # the descriptor is no socket any more: its number was reused
             os.close(copy)
             self._miss(number)
             return 0
@@ -137,7 +138,7 @@ class Connections:
 
     def _miss(self, number: int) -> None:
         self._unseen.add(number)
-        self._unread += (self._limit or 0) // _EVEN  # what it sent can still be read, and is no other connection's
+        self._unread += (self._limit or 0) // _EVEN  # what it sent may still be read; that is not credited to others
 
     def _greeted(self, connection: _Connection) -> bool:
         """libzmq reports a handshake, but not whose. With keys only an admitted peer is sent more than a welcome."""
@@ -151,9 +152,9 @@ class Connections:
         self._failing = True
 
     def ended(self, number: int) -> tuple[int, int]:
-        """A connection ended; (1 if it never got in, 1 if libzmq has ended it and not the peer: it broke the protocol).
+        """A connection ended; (1 if it was never admitted, 1 if libzmq ended it because the peer broke the protocol).
 
-        Of one that was gone before it could be looked at the worse is assumed.
+        Where a connection was gone before it could be examined, the worse case is assumed.
         """
         failing, self._failing = self._failing, False
         there = self._connections.get(number)
@@ -204,8 +205,8 @@ class Connections:
         if connection is None:
             return 0
         with contextlib.suppress(OSError):
-            # libzmq's closing then resets the connection: a peer that waits for room to send hears of it at once, and
-            # not from a probe of its own, ever more seldom (seen: after 107 s)
+            # libzmq's close then resets the connection: a peer that is blocked while sending learns of it at once; by
+            # its own probes, which come ever more rarely, it took 107 s
             connection.handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             connection.handle.shutdown(socket.SHUT_RDWR)
         self._forget(number)
@@ -238,7 +239,7 @@ def _received(connection: socket.socket) -> int:
 
 
 def _passed(connection: socket.socket) -> tuple[int, int]:
-    """Bytes sent and received over this connection; 0 of a local one, whose other end is this user's."""
+    """Bytes sent and received over this connection; 0 for a local connection, whose other end is this user's."""
     if connection.family == socket.AF_UNIX:
         return 0, 0
     try:
@@ -282,12 +283,12 @@ class SocketGuard:
             made.set(zmq.CURVE_PUBLICKEY, self.keys.public)
             made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
             made.set(zmq.ZAP_DOMAIN, _DOMAIN)
-            made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a guard no peer gets in, instead of every one
+            made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a guard no peer is admitted, instead of every one
         each = made.get(zmq.TYPE) in (zmq.PUB, zmq.XPUB)  # libzmq itself reads what they are sent
         return self._watch(made, True, unread, each)
 
     def present(self, made: "zmq.Socket[bytes]", unread: int | None = None) -> Connections:
-        """For a socket that will connect; of one that keeps the newest message only, any number may be unread."""
+        """For a socket that will connect; without `unread` (it keeps the newest message only) there is no limit."""
         if unread is not None:
             made.set(zmq.RCVBUF, _KERNEL_BYTES_OURS)
         if self.keys is not None:
@@ -405,7 +406,7 @@ class SocketGuard:
             self._answer(zap)
         except zmq.ContextTerminated:
             raise
-        except Exception as error:  # no peer gets in any more; those that are in go on
+        except Exception as error:  # no peer is admitted any more; those connected stay
             self._failed = f"{type(error).__name__}: {error}"
 
     def _answer(self, zap: "zmq.Socket[bytes]") -> None:

@@ -2,17 +2,18 @@
 
 A message is one single-part msgpack map, nothing else: see sync/transport/message.py.
 
-What ZeroMQ does decides the sockets. CONFLATE must be set before bind and connect, allows one subscription (the empty
-one) and single-part messages. It stands on both ends: a subscriber that sleeps then costs its publisher one message,
-not an ever longer queue. The price is that a message may be dropped in passing, also the last one; so the publisher's
-owner repeats the newest block while nothing new comes, and the receiver drops what it knows already. Nothing is
-dropped without a number.
+The options of the sockets follow from what ZeroMQ does. CONFLATE must be set before bind and connect; it allows one
+subscription (the empty one) and single-part messages. It is set on both ends: a subscriber that sleeps then costs its
+publisher one message, not an ever longer queue. The price is that any message may be dropped on its way, also the last
+one; so the publisher's owner repeats the newest block while nothing new comes, and the receiver drops blocks that it
+has already. Nothing is dropped without being counted.
 
-With `waiting` both ends carry every block instead, up to so many of them in a queue; what is dropped beyond leaves a
-gap in the numbers. A socket guard (sync/transport/socket_guard.py) checks keys, and holds peers to what peers do.
+With `waiting` both ends carry every block instead, in a queue of at most so many; a block dropped beyond that leaves a
+gap in the numbers. A socket guard (sync/transport/socket_guard.py) checks keys, and cuts off peers that misbehave.
 
-What is not ours is counted: with `waiting` one by one; of newest-only sockets those that were looked at, for one that
-another has replaced in passing was never here. A message that is too long ends its connection, and that is counted.
+Messages that are not ours are counted: with `waiting` every one; on newest-only sockets only those that were read,
+because one that a newer message replaced never arrived. A message that is too long ends its connection, and that is
+counted.
 """
 
 import os
@@ -37,7 +38,7 @@ from sync.transport.message_form import Form, read_message, write_message
 from sync.transport.socket_guard import ASKERS, SUBSCRIBERS, Connections, SocketGuard
 
 _REFUSE_BYTES = 64 * 1024  # libzmq itself cuts the connection of a peer that sends more
-_SUBSCRIPTION_BYTES = 1024  # and of a subscriber; a greeting with keys takes half of it
+_SUBSCRIPTION_BYTES = 1024  # the same for a subscriber; a greeting with keys takes half of it
 POLL_MS = 50
 _SILENT_POLLS = 40  # two seconds: longer than any publisher of ours is silent
 
@@ -48,12 +49,12 @@ Context = zmq.Context[zmq.Socket[bytes]]
 
 
 def context(priority: int | None = None, core: int | None = None) -> Context:
-    """A ZeroMQ context whose own thread has this real-time priority and this core, as far as it may.
+    """A ZeroMQ context whose own thread has this real-time priority and this core, as far as permitted.
 
-    libzmq aborts the process where it is refused, so it is only asked for what is permitted.
+    libzmq aborts the process if the system refuses one of them, so only what is permitted is set.
     """
     made: Context = zmq.Context()
-    made.set(zmq.IPV6, 1)  # for hosts that have such an address; the others are as before
+    made.set(zmq.IPV6, 1)  # for hosts that have an IPv6 address; nothing changes for the others
     if priority is not None and permitted(priority):
         made.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
         made.set(zmq.THREAD_PRIORITY, priority)
@@ -63,7 +64,7 @@ def context(priority: int | None = None, core: int | None = None) -> Context:
 
 
 def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Bind or raise with the reason; a local socket is this user's only."""
+    """Bind, or raise a WireError with the reason; a local socket is accessible to this user only."""
     try:
         socket.bind(endpoint)
     except zmq.ZMQError as error:
@@ -129,7 +130,7 @@ class Publisher:
         self._socket = zmq_context.socket(zmq.PUB)
         self._socket.set(*((zmq.SNDHWM, waiting) if waiting else (zmq.CONFLATE, 1)))
         self._socket.set(zmq.LINGER, 0)
-        self._socket.set(zmq.RCVHWM, 8)  # subscriptions are obeyed by the publisher: a few at a time
+        self._socket.set(zmq.RCVHWM, 8)  # subscriptions that wait until the publisher processes them: a few at a time
         self._socket.set(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
         if guard is not None:
             guard.serve(self._socket, SUBSCRIBERS)
@@ -186,10 +187,10 @@ def _to_ours(theirs, clock):
 
 @kernel(types.boolean(WORDS, WORDS, WORDS, WORDS, _VECTOR))
 def _accept(ring, block, counts, transfer, clock):
-    """A block off the wire into the ring, unless it is known already. The transfer ends when it can be read there.
+    """Push a block off the wire into the ring, unless it is there already. Its transfer ends when it can be read there.
 
-    A number far ahead, from a sender of false blocks, must not make all that follow old: once so many in a row are
-    older than it, yet each newer than the one before, they are the stream, and it goes on with them.
+    A false block with a number far ahead must not make all later blocks count as old: once _CONVINCED blocks in a row
+    are older than it, but each is newer than the one before, they are taken as the stream, which goes on with them.
     """
     epoch, seq = block[EPOCH], block[SEQ]
     if epoch < 0 or epoch > 0xFFFFFFFF or seq < 0 or seq > _MOST_SEQ:
@@ -303,7 +304,7 @@ class Receiver:
         return bool(done == 1) if done >= 0 else self._receive_other(data)
 
     def _receive_other(self, data: bytes) -> bool:
-        """A message from another program, which may mean the same, or nothing."""
+        """A message that is not in our own form: a block all the same, or one to be counted as foreign or malformed."""
         try:
             if decode(self.ring.layout, data, self._block, self._any_layout):
                 return bool(_accept(self.ring.words, self._block, self.counts, self.transfer, self.clock))
@@ -315,7 +316,7 @@ class Receiver:
 
     @property
     def last_seq(self) -> int:
-        """Of the newest block it has taken; -1: none."""
+        """Number of the newest block it has taken; -1: none."""
         return int(self.counts[_SEQ_SEEN])
 
     def count(self) -> dict[str, int]:
@@ -327,8 +328,8 @@ class Receiver:
 
 @kernel(types.boolean(READ_ONLY, int64, int64, int64, int64))
 def wait_beyond(ring, position, until_ns, nap_ns, due_ns):
-    """Nap until the ring has a newer block than `position`, which is due then, if that is known; False if there is none
-    at `until_ns`."""
+    """Nap until the ring has a newer block than `position`; False if there is none by `until_ns`. The naps are shorter
+    around `due_ns`, when the block is expected."""
     while load_acquire(ring, HEAD_WORD) <= position + 1:
         now = now_ns()
         if now >= until_ns:
