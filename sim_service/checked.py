@@ -1,4 +1,4 @@
-"""The machine of a configuration, with everything in both that could be wrong tried out."""
+"""The machine of a configuration, after every check of the two against each other."""
 
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from sync.errors import ConfigError, near_names
 
 
 def effort_fault(config: Config, machine: Machine, file: str) -> str:
-    """Only what a machine declares as an effort goes back to a device, but to one that takes any to try it."""
+    """What is wrong with the channels of efforts; "" if nothing. Only outputs that the machine declares as efforts may
+    go back to a device, but to one that takes any, for a trial."""
     for key, effort in config.efforts.values():
         if effort.get("channel") not in (None, *machine.efforts):
             units = {q.name: q.unit for q in machine.outputs}
@@ -26,7 +27,7 @@ def effort_fault(config: Config, machine: Machine, file: str) -> str:
 
 
 def check_effort_channels(config: Config, machine: Machine, file: str) -> None:
-    """What goes back to a device, and where its port is, are channels of a step."""
+    """Raises ConfigError unless efforts that go back to a device, and the displacements of its port, are channels."""
     there = output_layout(machine).names
     for key, effort in config.efforts.values():
         for part in ("channel", "displacement"):
@@ -39,7 +40,7 @@ def check_effort_channels(config: Config, machine: Machine, file: str) -> None:
 
 
 def checked_machine(config: Config, file: Path) -> tuple[Machine, np.ndarray]:
-    """It and its parameters; raises ConfigError."""
+    """The machine and its parameters; raises ConfigError."""
     model, params = configured_machine(config, file.parent)
     check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
     check_effort_channels(config, model, str(file))

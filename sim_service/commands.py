@@ -1,17 +1,17 @@
 """Commands: what a person changes while the simulation runs, obeyed between two steps, and part of the record.
 
 The simulator owns a ring of commands. One thread beside the loop takes requests off a local socket, checks them against
-the model's description and pushes what is right; the loop obeys, before a step, every command there is by then, and
-every step records how many it has obeyed. Commands are recorded like blocks, so a replay obeys the same ones before the
-same steps.
+the model's description and pushes valid ones; before each step the loop obeys every command that is in the ring by
+then, and the step records how many have been obeyed. Commands are recorded like blocks, so a replay obeys the same ones
+before the same steps.
 
 A request is a msgpack map of `set` (parameters by name) and of what else can be done to a simulation:
 
     {"set": {name: value, …}}    {"pause": true|false}    {"steps": n}, that many and then pause again
     {"slow": factor}, 1 is real time, 10 ten times slower    {"reset": true}, the model as it stood at its start
 
-or {} to ask only. All of it is applied or nothing; the answer always has all parameters and whether the model is
-paused, except to a malformed request.
+or {} to ask only. A request is applied whole or not at all; the answer always has all parameters and whether the model
+is paused, except to a malformed request.
 """
 
 from collections.abc import Callable, Sequence
@@ -108,10 +108,10 @@ def obey_all(ring, cursor, block, fit, machine):
 
 
 def checked_commands(commands: np.ndarray, names: Sequence[str], model: Machine, other: bool) -> tuple[np.ndarray, int]:
-    """Recorded commands, rows of words, as this machine obeys them; and how many it leaves out.
+    """(recorded commands, rows of words, with the places of this machine's parameters; how many were left out).
 
-    `names`: the parameters of the machine that was recorded, by which their places are known. `other`: this may be
-    another machine, which does not obey what it does not know. Raises ConfigError for what could not be commanded.
+    `names`: the parameters of the recorded machine, in the order of their recorded places. `other`: this may be another
+    machine, and commands that it cannot obey are left out; otherwise such a command raises ConfigError.
     """
     commands, left_out = commands.copy(), 0
     here = {p.name: place for place, p in enumerate(model.parameters)}
@@ -168,8 +168,9 @@ class CommandClient:
         self._socket.connect(self._endpoint)
 
     def ask(self, values: dict[str, float] | None = None, **others: Any) -> dict[str, Any]:
-        """Set these parameters, if any, and whatever else; what the simulator answers. Raises NoSimulator if it does
-        not. Once it has acknowledged, parameters may take it ten times as long: some shape the machine."""
+        """Set these parameters, if any, and do what `others` ask; returns the simulator's answer, or raises
+        NoSimulator if there is none. Once it has shown that it runs, setting parameters may take it ten times as long:
+        some shape the machine."""
         if values:
             self._ask({})
             self._socket.set(zmq.RCVTIMEO, round(1e4 * self._timeout_s))
@@ -206,19 +207,19 @@ class CommandServer:
         self, zmq_context: Context, endpoint: str, ring: RingWriter, model: Machine, params: np.ndarray,
         obeyed: Callable[[], int], say: Callable[[str], None], shapes: np.ndarray | None = None,
     ):  # fmt: skip
-        """`shapes`: room for rows that the loop takes (sim_service/shapes.py); None: the machine keeps its shape."""
+        """`shapes`: the rows that the loop takes (sim_service/shapes.py); None: the machine keeps its shape."""
         self._ring, self._model, self._params = ring, model, params
         self._obeyed, self._say = obeyed, say
         self._first = params[: len(model.parameters)].copy()
         self._wanted = self._first.copy()  # as commanded, obeyed or not yet
-        self._shapes, self._shape_at = shapes, [0] * SLOTS  # where in the ring the command for each row stands
+        self._shapes, self._shape_at = shapes, [0] * SLOTS  # position in the ring of the command for each row
         reshape = model.of(Reshape)
         self._shaping = None if shapes is None or reshape is None else Shaping(model, reshape)
         self._places = {p.name: i for i, p in enumerate(model.parameters)}
         self._block = np.zeros(LAYOUT.words, np.int64)
         self.requests = self.refused = self._made = 0
         self._paused, self._slow = False, 1.0
-        self._moved: dict[str, str] = {}  # reported when it has come to rest: every command is recorded anyway
+        self._moved: dict[str, str] = {}  # reported after a while without a change: every command is recorded anyway
         self._moved_ns = 0
         self._zmq_context = zmq_context
         self._endpoint = endpoint
@@ -266,7 +267,7 @@ class CommandServer:
         return {"requests": self.requests, "refused": self.refused}
 
     def _take(self, request: dict[Any, Any]) -> str | None:
-        """Push what is asked for; or nothing at all, and why."""
+        """Push all commands of a request and return None; or push nothing and return why."""
         asked = request.get("set", {})
         if not isinstance(asked, dict):
             return 'set: expected a map such as {"name": value}'
@@ -303,7 +304,7 @@ class CommandServer:
         return None
 
     def _make_shape(self, asked: dict[str, float]) -> str | None:
-        """The row of the shape that is asked for; or why there is none."""
+        """Make the row of the shape that is asked for; returns why there is none, or None."""
         assert self._shapes is not None and self._shaping is not None
         slot = self._made % SLOTS
         if self._made >= SLOTS and self._shape_at[slot] >= self._obeyed():
@@ -316,12 +317,12 @@ class CommandServer:
                 self._shapes[slot] = self._shaping.row(values)
         except TandemError as error:
             return str(error)
-        except Exception as error:  # whatever is wrong with it, the machine goes on as it is
+        except Exception as error:  # whatever is wrong with the shape, the machine goes on as it is
             return f"this shape cannot be made: {error!r}"
         return None
 
     def _others(self, request: dict[Any, Any]) -> tuple[list[tuple[int, float] | None], list[str]]:
-        """(kind and value, or None where it is wrong) of what is asked besides parameters; notice or error of each."""
+        """For each request besides parameters: (kind, value), or None if it is invalid; and its notice or error."""
         found: list[tuple[int, float] | None] = []
         texts = []
         for key, value in request.items():

@@ -3,13 +3,13 @@
 `around(inner, own)` declares everything of the machine inside completely, and what the one around it adds:
 
     inputs, states, outputs, parameters    those inside, then its own
-    work                                   all outputs, the work of the machine inside, its own room
+    work                                   all outputs, the work of the machine inside, its own scratch
     tables                                 integers: `Head`, its own, those inside; numbers: its own, those inside
 
 Its step finds what belongs to the machine inside by `inside(...)`. Display, scene, efforts, bounds, what tables may
 hold, changes of shape, unrolled code, a start in motion and the look ahead of the machine inside become those of the
-whole. What belongs to the very step of the machine inside (`OF_ITS_STEP`, and whatever class of capability another
-package has) does not: the step of the whole is another one, and brings its own.
+whole. Capabilities of the inner machine's step itself (`OF_ITS_STEP`, and every class of another package) do not: the
+whole has another step, which brings its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ OF_ITS_STEP = (ShapeSlopes, Tangent, Rates, DeviceCode)
 
 
 def _no_more(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
-    """Nothing begins but the machine inside."""
+    """Only the machine inside has a start."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Own:
     ints: Any = ()
     floats: Any = ()
     addresses: tuple[int, ...] = ()  # of `floats`
-    room: int = 0  # of work
+    room: int = 0  # size of its own scratch in work
     layout: str = ""  # what stands where in `ints` and `floats`
-    # (state, params, tables, work) of the whole, where the machine inside has begun: puts the rest
+    # (state, params, tables, work) of the whole, after the machine inside has its start: writes the rest
     begin: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray], None] = _no_more
     step_ms: float = 0.0  # the length of step it was made for; 0: any
     efforts: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Own:
     # (state, params, out) of the whole, out: of its own solids' frames
     frames: Callable[[np.ndarray, np.ndarray, np.ndarray], None] | None = None
     without: tuple[type, ...] = ()  # capabilities inside that do not hold for the whole
-    capabilities: tuple[Any, ...] = ()  # in the place of those inside
+    capabilities: tuple[Any, ...] = ()  # instead of those inside
 
 
 @inline
@@ -95,7 +95,7 @@ def inside(state, params, tables, work):
 
 @inline
 def pass_outputs(tables, own_work, work):
-    """The outputs of the machine inside, to where those of the whole are."""
+    """Copy the outputs of the machine inside to where those of the whole are."""
     for i in range(tables.ints[Head.OUTPUTS]):
         work[i] = own_work[i]
 
@@ -127,7 +127,7 @@ def around(inner: Machine, own: Own) -> Machine:
 
 
 def own_room_at(inner: Machine, own_outputs: int) -> int:
-    """Where a composite's own room in its work begins."""
+    """Where a composite's own scratch begins in its work."""
     return len(inner.outputs) + own_outputs + inner.work_size
 
 
@@ -147,7 +147,7 @@ def _initial(inner: Machine, own: Own) -> Begin:
 
 
 def _capabilities(inner: Machine, own: Own, floats_at: int) -> list[Any]:
-    """Of the whole, each once."""
+    """The capabilities of the whole, each once."""
     made: list[Any] = [
         _shown(inner, own), Efforts((*inner.efforts, *own.efforts)), _placed(inner.placed, own, floats_at),
         _stepping(inner, own),
@@ -241,7 +241,7 @@ def _prediction(inner: Machine, own: Own, prediction: Prediction) -> Prediction:
 
 
 def _unrolling(inner: Machine, own: Own, unrolling: Unrolling) -> Unrolling:
-    """The machine inside has it in the tables of the whole, which may be others than those it was made with."""
+    """The machine inside gets its unrolled code in the whole's tables, which may differ from those it was made with."""
 
     def make(whole: Machine, wait: bool) -> Machine:
         ints, floats = whole.tables

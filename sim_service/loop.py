@@ -1,28 +1,28 @@
 """The loop: one nopython function that holds no GIL, from the newest block to the pushed result.
 
-Every step: sleep until its instant, take the newest block, obey what was commanded, turn the block into inputs, step
-the model, push the result, write the ledger. It is compiled once for all models (a model's step arrives as a function
-pointer), allocates nothing, raises nothing and meets no Python object. What goes wrong is a bit of the status word and
-a counter.
+Every step: sleep until its instant, obey the commands, take the newest block, turn it into inputs, step the model,
+push the result, write the ledger. The loop is compiled once for all models (a model's step arrives as a function
+pointer), allocates nothing, raises nothing and meets no Python object. Whatever goes wrong sets a bit of the status
+word and is counted.
 
-What time it is, and sleeping, it asks of a clock it is given: the host's, or a virtual one (sync/clock.py).
+It reads the time, and sleeps, by a clock that it is given: the host's, or a virtual one (sync/clock.py).
 
-Locked, the instants follow the block stream (sim_service/phase.py); free, they follow the timer. Every new block is
-looked at once, in order, for its arrival; only the newest is used. A block that is late for its step is waited for a
-little: an input out of rhythm hurts more than a step that starts a fraction later.
+Locked, the instants follow the block stream (sim_service/phase.py); free, they follow the timer. The arrival of every
+new block is timed once, in order; only the newest block is used. If a block is late for its step, the step waits for it
+a little: an input out of rhythm hurts more than a step that starts a fraction later.
 
-A step that ends after the next is due is a deadline miss; the next starts at once, but no more than `catch_up` of them
-in a row. If that does not bring the loop back, or if it is further behind than that, it gives up every step whose
-instant has passed, counted as skipped, and sleeps until the next: it never chases a clock it cannot reach, and never
-keeps a core from everybody else.
+A step that ends after the next is due is a deadline miss; the next then starts at once, but at most `catch_up` steps in
+a row do so. If the loop is still late after these, or is further behind, it gives up every step whose instant has
+passed, counts these as skipped, and sleeps until the next: it never chases a clock it cannot reach, and never keeps
+its core from everything else.
 
 Input that has been stale for too long stops the model: no step is made until it is fresh again, or the loop ends.
 
-Where it is asked for, the next step is rehearsed shortly before its instant (sim_service/rehearsal.py), and the last
-part of the wait is spun, as is the first part of that for a late block: each a twentieth of a period at most.
+If configured, the next step is rehearsed shortly before its instant (sim_service/rehearsal.py), and the loop spins for
+the last part of its wait, and for the first part of a wait for a late block: each a twentieth of a period at most.
 
-A run of so many seconds has an end instant: no step that is due from then on is made, or counted as given up, however
-late the loop is ended.
+A run of a given length has an end instant: steps that are due from then on are neither made nor counted as given up,
+however late the loop is ended.
 """
 
 from typing import Any
@@ -51,10 +51,10 @@ from sync.ring.ledger import record
 from sync.ring.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat_at, newest, push, read_slot
 
 _PATIENCE_NS = 250_000_000  # for the first arrivals
-_NAP_NS = 20_000  # between two looks for a late block
+_NAP_NS = 20_000  # between two polls for a late block
 _GLANCE_NS = 2_000  # the same, where the wait is spun
-_SHORT_NS = 1_000_000  # between two looks for the first block
-_MAKE_STEP, _NO_STEP = -1, -2  # what a look at the newest block comes to; else how the loop ends
+_SHORT_NS = 1_000_000  # between two polls for the first block
+_MAKE_STEP, _NO_STEP = -1, -2  # results of `_judge_block`; any other says how the loop ends
 
 
 # All of these are parts of one function: inlined before they are typed, which takes a quarter less time than compiling
@@ -65,7 +65,7 @@ _MAKE_STEP, _NO_STEP = -1, -2  # what a look at the newest block comes to; else 
 
 @kernel(inline="always")
 def _wait_for_first_block(clock, rings, buffers, settings, control, at):
-    """Those before `begin` were received by an earlier simulator. False: asked to end before it came."""
+    """Blocks before `begin` were received by an earlier simulator. False: asked to end before the first block came."""
     begin = control[rec.BEGIN]
     at.used = at.shown = at.looked = begin - 1
     at.position = newest(rings.blocks, buffers.block)
@@ -75,7 +75,7 @@ def _wait_for_first_block(clock, rings, buffers, settings, control, at):
         beat_at(rings.steps, now(clock))
         sleep(clock, now(clock) + min(settings.h_ns, _SHORT_NS))
         at.position = newest(rings.blocks, buffers.block)
-    at.obeyed = control[rec.OBEYED]  # commands before it are of a life before this one
+    at.obeyed = control[rec.OBEYED]  # commands before it were for an earlier simulator
     at.epoch = at.seen = -1
     at.seen_ns = at.in_rhythm = at.late = at.status = at.made = 0
     return True
@@ -83,7 +83,7 @@ def _wait_for_first_block(clock, rings, buffers, settings, control, at):
 
 @kernel(inline="always")
 def _time_arrivals(rings, buffers, settings, lock, at):
-    """How long after its sampling each new block came: of those that were not looked at yet, at most so many."""
+    """Record how long after its sampling each new block came, for the last `most_blocks` of them."""
     passing = buffers.passing
     for n in range(max(at.looked + 1, at.position + 1 - settings.most_blocks), at.position + 1):
         if read_slot(rings.blocks, n, passing):
@@ -94,7 +94,7 @@ def _time_arrivals(rings, buffers, settings, lock, at):
 
 @kernel(inline="always")
 def _choose_first_instant(clock, rings, buffers, settings, control, lock, at):
-    """A step from now; locked, some blocks are watched as they arrive, and the first step begins in phase with them."""
+    """A step from now. If locked: some arrivals are timed, and the first step begins in phase with the blocks."""
     at.planned = now(clock) + settings.h_ns
     if lock.state[UNIT] > 0.0:
         patience = at.planned + _PATIENCE_NS
@@ -142,7 +142,7 @@ def _wait_for_instant(clock, rings, settings, books, rows, step_machine, machine
 
 @kernel(inline="always")
 def _has_ended(control, at):
-    """All steps of the run have been made or given up; the loop itself ends when it is asked to."""
+    """Whether all steps of the run have been made or given up; the loop itself ends when it is asked to."""
     if control[rec.END_NS] == 0 or at.planned < control[rec.END_NS]:
         return False
     store_release(control, rec.AT_END, 1)
@@ -156,14 +156,14 @@ def _obey(rings, buffers, control, fit_machine, machine, at):
         rings.commands, at.obeyed, buffers.command, fit_machine, machine,
     )  # fmt: skip
     store_release(control, rec.OBEYED, at.obeyed)
-    if machine.mode[RESTART] > 0.0:  # until a step has recorded it, be it on another ring
+    if machine.mode[RESTART] > 0.0:  # set until a step has recorded it, even a step on another ring
         at.status |= rec.RESTARTED
     return machine.mode[PAUSED] > 0.0 and machine.mode[STEPS_LEFT] <= 0.0
 
 
 @kernel(inline="always")
 def _give_up_blocks(buffers, books, at):
-    """The loop ends: what came since the last step was for steps that were not made."""
+    """The loop ends: count the blocks that came since the last step as superseded, for no step used them."""
     if at.position > at.used:
         books.counters[rec.SUPERSEDED] += at.position - at.used
         books.control[rec.LAST_SEQ] = buffers.block[SEQ]
@@ -172,7 +172,7 @@ def _give_up_blocks(buffers, books, at):
 
 @kernel(inline="always")
 def _is_drained(clock, rings, buffers, settings, books, at):
-    """Asked to end where no step is made: whatever is still on its way is waited for, and given up."""
+    """Asked to end while no steps are made: give up blocks that still arrive. Returns whether all have arrived."""
     at.position = newest(rings.blocks, buffers.block)
     if at.position < 0:
         return False
@@ -184,7 +184,7 @@ def _is_drained(clock, rings, buffers, settings, books, at):
 
 @kernel(inline="always")
 def _stand_still(clock, rings, settings, at):
-    """To an instant that is not long gone. Returns how many without a step that makes."""
+    """Go to an instant that is not long past, without a step. Returns how many instants that passes over."""
     at.status |= rec.RESTARTED
     beat_at(rings.steps, now(clock))
     planned = max(at.planned, at.started - settings.h_ns) + settings.h_ns
@@ -195,7 +195,7 @@ def _stand_still(clock, rings, settings, at):
 
 @kernel(inline="always")
 def _take_newest(clock, rings, buffers, settings, counters, lock, at):
-    """The newest block there is; one that is a little late is waited for."""
+    """Take the newest block there is; if a block is a little late, wait for it."""
     at.there = load_acquire(rings.blocks, HEAD_WORD)
     at.position = newest(rings.blocks, buffers.block)
     if at.in_rhythm and at.stop == 0 and overdue(lock.state, buffers.block[T], at.planned):
@@ -218,7 +218,7 @@ def _take_newest(clock, rings, buffers, settings, counters, lock, at):
 
 @kernel(inline="always")
 def _judge_block(clock, rings, buffers, settings, books, rows, at):
-    """Whether a step is made with it: _MAKE_STEP, _NO_STEP, or how the loop ends."""
+    """Whether a step is made with this block: _MAKE_STEP, _NO_STEP, or how the loop ends."""
     block, control, counters = buffers.block, books.control, books.counters
     if at.position < 0:
         # a writer that laps a whole ring again and again while one block is copied: give this step up
@@ -226,27 +226,27 @@ def _judge_block(clock, rings, buffers, settings, books, rows, at):
         at.status |= rec.SKIPPED
         at.planned += settings.h_ns
         return _NO_STEP
-    # the state first: of a ring that is closed the head is the last there will be
+    # read the state before the head: the head of a closed ring is final
     closed = load_acquire(rings.blocks, STATE_WORD) != LIVE
     more = load_acquire(rings.blocks, HEAD_WORD) > at.position + 1  # came while we looked at the clock
     if at.position == at.used and closed and not more and at.stop == 0:
         return rec.RING_CLOSED  # its writer has ended; the caller looks for a new one
     if at.stop == rec.DRAIN and at.position == at.used:
-        # asked to end: whatever is still on its way is waited for, but no step is made without a new block
+        # asked to end: wait for blocks that are still on their way, but make no step without a new one
         if at.taken - block[T] > settings.drain_ns and not more:
             return rec.STOPPED
         at.planned += settings.h_ns
         return _NO_STEP
     at.age = at.taken - block[T]
     if at.position == at.seen:
-        at.age = max(at.age, at.taken - at.seen_ns)  # it gets older, whatever instant it claims
+        at.age = max(at.age, at.taken - at.seen_ns)  # the block gets older, whatever instant it claims
     else:
         at.seen, at.seen_ns = at.position, at.taken
     row, older = oldest(block, rows)
     if 0 < settings.most_age_ns < at.age + older:
-        # the real input is not known: a model that goes on would go anywhere
+        # the real input is unknown: a model that went on would drift away from the machine
         control[rec.LOST_ROW], control[rec.LOST_NS] = row if older > 0 else -1, at.age + older
-        # what was old at our start is no loss of ours: after a crash of the simulator the DAQ may have crashed, too
+        # input that was old when this loop began does not end it: the DAQ may have crashed with an earlier simulator
         ends = settings.lost_ends != 0 and at.taken - at.begun > settings.most_age_ns
         if more or (at.stop == 0 and not ends and not closed):
             at.in_rhythm = 0
@@ -322,7 +322,7 @@ def _choose_next_instant(buffers, settings, counters, lock, mode, at):
 
 @kernel(inline="always")
 def _publish(clock, rings, buffers, settings, books, lock, machine, divergence, at):
-    """The step's block and the state after it, each into its ring."""
+    """Push the step's block and the state after it, each into its ring."""
     out, block, control = buffers.step, buffers.block, books.control
     values, step, n = out.view(np.float64), books.counters[rec.STEPS], machine.inputs.size
     for i in range(n):
@@ -352,7 +352,7 @@ def _publish(clock, rings, buffers, settings, books, lock, machine, divergence, 
 
 @kernel(inline="always")
 def _close_step(clock, buffers, books, machine, at):
-    """The step is made: commands that held for it are done, and the ledger's hops add up to the age."""
+    """The step is made: end the commands that held for it, record its times; the ledger's hops add up to the age."""
     block, control, ledger = buffers.block, books.control, books.ledger
     control[rec.LAST_SEQ] = block[SEQ]
     if books.counters[rec.STEPS] == 0:
@@ -379,7 +379,7 @@ def _close_step(clock, buffers, books, machine, at):
 
 @kernel(inline="always")
 def _go_on(settings, control, counters, at):
-    """To the next instant. One that has passed is caught up with; too far behind, all that have passed are given up."""
+    """Go to the next instant. If it has passed, the step is late; if too many have, all passed ones are given up."""
     at.status = 0
     at.planned = at.following
     end = control[rec.END_NS]
@@ -391,7 +391,7 @@ def _go_on(settings, control, counters, at):
     at.late += 1
     passed = (at.done - at.planned) // settings.h_ns + 1
     if max(at.late, passed - 1) > settings.catch_up:
-        if end > 0:  # those after it are none
+        if end > 0:  # instants from the end on do not count
             passed = min(passed, (end - at.planned + settings.h_ns - 1) // settings.h_ns)
         counters[rec.SKIPS] += passed
         at.planned += passed * settings.h_ns

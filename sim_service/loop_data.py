@@ -1,8 +1,8 @@
 """What the loop works on, in groups: a few named tuples instead of thirty arguments.
 
 A named tuple costs compiled code nothing: its fields are registers, as arguments were. What changes while the loop runs
-is in arrays, which the tuples only name; `Settings` are plain integers and stay as they are. `TYPES` says as what each
-group is compiled; `Simulation` (sim_service/simulation.py) makes them from a configuration.
+is in arrays, which the tuples only name; `Settings` are plain integers and do not change. `TYPES` has the compiled type
+of each group; `Simulation` (sim_service/simulation.py) makes them from a configuration.
 """
 
 from typing import NamedTuple
@@ -27,8 +27,8 @@ class Rings(NamedTuple):
 class Buffers(NamedTuple):
     """One block each, of its ring's layout."""
 
-    block: Words  # that the step uses
-    passing: Words  # that is only looked at
+    block: Words  # the one that the step uses
+    passing: Words  # one that is only shown to estimators, or timed
     step: Words
     command: Words
     state: Words
@@ -36,18 +36,18 @@ class Buffers(NamedTuple):
 
 class Settings(NamedTuple):
     h_ns: int  # the step
-    most_age_ns: int  # of input that is still simulated with; 0: any
-    lost_ends: int  # whether the loop ends with input that is older, else it waits
+    most_age_ns: int  # of input that steps are still made with; 0: any
+    lost_ends: int  # whether older input ends the loop; otherwise it waits for fresh input
     catch_up: int  # steps in a row that may begin late
     most_steps: int  # -1: without end
     outputs: int  # of the machine
     capped_output: int  # which of them says that a step ended at its limit of iterations; -1: none
-    drain_ns: int  # without a new block until a loop that was asked to end does
-    most_blocks: int  # that a step looks back
+    drain_ns: int  # without a new block, after which a loop that was asked to end does so
+    most_blocks: int  # how many blocks a step looks back at
     rhythm_ns: int  # age beyond which a block is out of rhythm
-    wait_ns: int  # for a late block
+    wait_ns: int  # longest wait for a late block
     rehearses: int  # whether steps are rehearsed (sim_service/rehearsal.py)
-    spin_ns: int  # that is not slept before an instant, and as much for a late block
+    spin_ns: int  # how long it spins before an instant, and while it waits for a late block
 
 
 class Books(NamedTuple):

@@ -1,10 +1,10 @@
 """Many steps of a machine in one call: a whole run, or one step of many copies; no GIL is held in between.
 
-A run has a row of inputs for each step and keeps the outputs and inputs that are asked for. Copies share parameters'
-places, tables and the room to work in: what the next step depends on is in the state (contract/machine.py). The steps
-are those of the loop, to the bit.
+A run has a row of inputs for each step and logs the outputs and inputs that are asked for. Copies share the places of
+parameters, the tables and the scratch: what the next step depends on is in the state (contract/machine.py). The steps
+are bit-identical to those of the loop.
 
-Where steps are many, `for_many_steps` gives a machine straight code, if it has an `Unrolling`: nothing else changes.
+For many steps `for_many_steps` gives a machine unrolled code, if it has an `Unrolling`: nothing else changes.
 """
 
 from numba import float64, int64, types
@@ -15,13 +15,13 @@ from sync.compile.array_types import MATRIX, VECTOR, WORDS
 from sync.compile.jit import kernel
 from sync.errors import ConfigError
 
-MANY = 10_000  # steps that are worth straight code, compiled beside them where it is not there
-WORTH_WAITING = 200_000  # steps that are made sooner with it, its compilation included
+MANY = 10_000  # from so many steps on unrolled code pays if it is compiled meanwhile, by another process
+WORTH_WAITING = 200_000  # from so many on it pays to wait until it is compiled
 
 
 def for_many_steps(machine: Machine, steps: int, code: str = "auto") -> Machine:
-    """The machine for so many steps; `code` as `sim.code` has it. Raises ConfigError where there is no straight code
-    and it was asked for."""
+    """The machine for so many steps; `code` as `sim.code` has it. Raises ConfigError if unrolled code is asked for and
+    the machine has none."""
     own = machine.of(Unrolling)
     if code == "unrolled" and own is None:
         raise ConfigError(f"sim.code = 'unrolled': {machine.name} has no index tables; 'auto' or 'tables'")
@@ -39,7 +39,7 @@ def for_many_steps(machine: Machine, steps: int, code: str = "auto") -> Machine:
 def run_steps(step, state, inputs, params, tables, work, h, rows, logged, log, outputs, bound):
     """A step for each row of inputs; how many were made. One that diverged is the last, and counts as not made.
 
-    `logged` are places among the outputs and, behind them, the inputs.
+    `logged`: places in the outputs followed by the inputs.
     """
     for k in range(rows.shape[0]):
         for i in range(inputs.size):

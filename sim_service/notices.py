@@ -1,7 +1,7 @@
 """Notices of the simulator: when input gets stale or is clipped, when it cannot keep up, when it diverges.
 
-Each is given once when it begins, once when it gets worse, once when it is over; what comes and goes many times a
-second is one. How often it really was is in the counters and, step by step, in the record.
+Each is given once when it begins, once when it gets worse, once when it is over; a condition that comes and goes many
+times a second gives one. The counters and, step by step, the record say how often it really occurred.
 """
 
 import math
@@ -20,14 +20,14 @@ from sync.config.input_rows import MOST_ROWS, Row
 from sync.ring.follower import RingFollower
 from sync.ring.ring import RingReader
 
-CALM_NS = 500_000_000  # input that is fresh for so long is fresh again
+CALM_NS = 500_000_000  # input that has been fresh for so long counts as fresh again
 WINDOW_NS = 3_000_000_000
-_LEAST_NS = 1_000_000_000  # looked at before a share means something
+_LEAST_NS = 1_000_000_000  # a share over less time than this means nothing
 TOO_MANY, FEW = 0.05, 0.01  # shares of the steps of a window: it cannot keep up; it can again
 
 
 def _worse(stages: int, reported: int) -> int:
-    """Of every row the later stage."""
+    """The later of two stages, for every row."""
     return sum(
         max(stages >> shift & MASK, reported >> shift & MASK) << shift for shift in range(0, MOST_ROWS * BITS, BITS)
     )
@@ -39,7 +39,7 @@ class StaleInput:
     def __init__(self, config: Config, blocks: RingFollower, steps: RingReader, control: np.ndarray):
         self._limit_ns = round(config.sim.stale_after_ms * 1e6)
         self._blocks, self._steps, self._control = blocks, steps, control
-        self._ends = config.sim.stale.stop == "end"  # reported by the end itself
+        self._ends = config.sim.stale.stop == "end"  # the end of the run reports it then
         self._rows = list(config.inputs)
         self._stale = self._lost = False
         self._reported = 0
@@ -57,7 +57,7 @@ class StaleInput:
         return self.judge(now, stages, age_ns)
 
     def judge(self, now: int, stages: int, age_ns: int) -> list[str]:
-        """With the stages of the newest step, and the age of the newest block."""
+        """The notices for the stages of the newest step and the age of the newest block."""
         found = []
         if stages or age_ns > self._limit_ns:
             self._fresh_since = 0
@@ -97,7 +97,7 @@ class ClippedInput:
         self._reported: set[str] = set()
 
     def poll(self) -> list[str]:
-        """With the last value of each row that had to be clipped."""
+        """The notices, with the last value of each row that had to be clipped."""
         found = []
         for (name, row), value in zip(self._rows.items(), self._clipped.tolist(), strict=True):
             if math.isnan(value) or name in self._reported:
@@ -125,7 +125,7 @@ class Overload:
         )
 
     def judge(self, now: int, steps: int, misses: int, skips: int) -> list[str]:
-        """With the counters as they stand."""
+        """The notices for these values of the counters."""
         self._seen.append((now, steps, misses, skips))
         while len(self._seen) > 1 and now - self._seen[1][0] >= WINDOW_NS:
             self._seen.popleft()

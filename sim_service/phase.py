@@ -1,13 +1,14 @@
 """Phase lock: the step's instants follow the block stream instead of the local timer.
 
 Sampling and stepping are both periodic. With a timer of its own a step finds a block of any age up to a sampling
-period, the same for minutes, sliding through all of them as the two crystals drift apart. Locked, a step starts just
-after a block has arrived: at its sample instant plus a delay D. A larger D costs age in every step; with a smaller one
-more blocks are late for their step. A late one is waited for a little (sim_service/loop.py), which costs that step what
-it waits, so D is a quantile of the measured arrivals: q is what costs least if the wait counts 1 / (1 - q) times what
-age does. Where blocks come more seldom than steps none can be waited for, and a late one is used a step later. There D
-is what costs least over the arrivals with LATE_COSTS times the period for each late one. The age at use is then the
-transfer time and a margin, and the model's time runs on the DAQ's crystal.
+period; the age stays nearly the same for minutes, and slides through all values as the two crystals drift apart.
+Locked, a step starts just after a block has arrived: at its sample instant plus a delay D. A larger D costs age in
+every step; with a smaller one more blocks are late for their step. The step waits a little for a late block
+(sim_service/loop.py) and is delayed by that wait, so D is a quantile of the measured arrivals: the quantile q costs
+least if the wait counts 1 / (1 - q) times what age does. Where blocks are rarer than steps, a step cannot wait for
+them, and a late block is used a step later. There D is the delay that costs least over the arrivals, with LATE_COSTS
+times the period for each late block. The age at use is then the transfer time and a margin, and the model's time runs
+on the DAQ's crystal.
 
 A proportional-integral loop on the sample instants, which are free of transport jitter:
 
@@ -15,8 +16,8 @@ A proportional-integral loop on the sample instants, which are free of transport
                                                         if shorter
     planned += h + limited(kp e + f),   f += ki e       f the frequency, in ns a step; |correction| <= slew * h
 
-D itself changes with the arrivals. The step follows it with what the correction leaves of the slew, outside the loop: a
-new choice of D shows nothing of the crystals and must not pass for their drift.
+D itself changes with the arrivals. The step follows it outside the loop, with the part of the slew that the correction
+leaves: a new D says nothing about the crystals and must not be taken for their drift.
 
 Without a new block the frequency alone carries on (holdover). After a gap the loop pulls in again at the slew limit.
 """
@@ -50,7 +51,7 @@ def phase_unit_ns(step_ns: int, period_ns: int) -> int:
 
 
 def phase_state(mode: str, step_ns: int, period_ns: int, slew: float, quantile: float = 0.0) -> np.ndarray:
-    """State of the lock; a unit of 0. `quantile`: of arrivals, where late ones are waited for."""
+    """State of the lock; a unit of 0: steps run free. `quantile`: of arrivals, where steps wait for late blocks."""
     state = np.zeros(STATE)
     state[UNIT] = phase_unit_ns(step_ns, period_ns) if mode == "locked" else 0
     state[SLEW_NS] = slew * step_ns
@@ -101,7 +102,7 @@ def arrived(phase, arrivals, delay_ns):
 
 @kernel()
 def usual_delay(arrivals, quantile, unit_ns):
-    """The delay within which this share of the blocks arrived, within a unit of the earliest, as below."""
+    """The delay within which this share of the blocks arrived; at most a unit after the earliest, as below."""
     total = np.int64(0)
     for i in range(BUCKETS):
         total += arrivals[0, i] + arrivals[1, i]
@@ -180,5 +181,5 @@ def advance(phase, t_ns, fresh, planned_ns, h_ns):
 
 @kernel()
 def overdue(phase, t_ns, planned_ns):
-    """Whether the block that a step planned at planned_ns is meant for is newer than the one sampled at t_ns."""
+    """Whether the step planned at planned_ns should use a newer block than the one sampled at t_ns."""
     return t_ns < planned_ns - phase[APPLIED] - 0.5 * phase[UNIT]

@@ -53,7 +53,7 @@ OBSERVED = {
     "tilting_vehicle": "tandem.machines.tilting.vehicle.observed",
 }
 FILE = "machine.toml"  # its name in a record
-BY_NAME = "sim.machine"  # what a machine is called in messages that has no file
+BY_NAME = "sim.machine"  # what messages call a machine that has no file
 
 
 def known_machines() -> list[str]:
@@ -62,7 +62,7 @@ def known_machines() -> list[str]:
 
 
 def is_machine(word: object) -> bool:
-    """Whether a machine is called so; quick for ours, and for what is a path."""
+    """Whether a machine has this name; quick for ours, and for a path."""
     return isinstance(word, str) and (word in MACHINES or (not Path(word).suffix and word in known_machines()))
 
 
@@ -80,7 +80,7 @@ class MachineFiles:
         return parse_toml(self.files[key], self.name(key))
 
     def as_inside(self, prefix: str) -> dict[str, tuple[bytes, str]]:
-        """These as files of a machine around this one, under names that begin so."""
+        """These as files of a machine around this one, with this prefix before their names."""
         return {prefix + key: (content, self.name(key)) for key, content in self.files.items()}
 
     def inside(self, prefix: str) -> "MachineFiles":
@@ -90,7 +90,7 @@ class MachineFiles:
         return MachineFiles(files, names)
 
     def with_given(self, keys: Iterable[str], other: "MachineFiles") -> "MachineFiles":
-        """The same with the files that `other` has of these keys of [sim.files], or with none where it has none."""
+        """The same, but the files for these keys of [sim.files] are those that `other` has, or none if it has none."""
         files, names = dict(self.files), dict(self.names)
         for key in keys:
             inside = [name[: -len(tail)] for name, tail in of_given(key, (*self.files, *other.files))]
@@ -102,7 +102,7 @@ class MachineFiles:
         return MachineFiles(files, names)
 
     def with_settings(self, top: Mapping[str, str], where: str) -> "MachineFiles":
-        """The same with settings in front of the machine's file; `where` they were given, for messages."""
+        """The same with settings in front of the machine's file; `where` these were given, for messages."""
         there = self.toml()
         for key, value in top.items():
             if key in there:
@@ -117,7 +117,7 @@ class MachineFiles:
 
 
 def of_given(key: str, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Those of a key of [sim.files], and what each is called by the machine that reads it, see `as_inside`."""
+    """The names for a key of [sim.files], each with what the machine that reads it calls it, see `as_inside`."""
     found = ((name, re.search(rf"(?:^|:)({re.escape(key)}(?:[:.].*)?)$", name)) for name in names)
     return [(name, match[1]) for name, match in found if match is not None]
 
@@ -176,7 +176,7 @@ def configured_machine(config: Config, folder: Path) -> tuple[Machine, np.ndarra
 
 
 def started(sources: MachineFiles, config: Config) -> tuple[Machine, np.ndarray]:
-    """The machine made from these, with the parameters of the configuration, beginning as it has it."""
+    """The machine made from these, with the parameters and the start of the configuration."""
     machine, params = make_machine(sources, config.sim.parameters)
     if not config.sim.start:
         return machine, params
@@ -185,7 +185,7 @@ def started(sources: MachineFiles, config: Config) -> tuple[Machine, np.ndarray]
 
 
 def check_step(config: Config, machine: Machine, file: str) -> None:
-    """A machine that counts time in steps is wrong in a loop with others than it was made for."""
+    """Raises ConfigError if the machine is made for another step: one that counts time in steps would be wrong."""
     if machine.stepping.step_ms not in (0.0, config.sim.step_ms):
         raise ConfigError(
             f"{file}: sim.step_ms = {config.sim.step_ms:g}: must be {machine.stepping.step_ms:g}, which"
@@ -196,7 +196,7 @@ def check_step(config: Config, machine: Machine, file: str) -> None:
 def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:
     data = sources.toml()
     made = _made(data, sources, changed or {})
-    if data["machine"] not in MACHINES:  # of ours tests do it
+    if data["machine"] not in MACHINES:  # tests check ours
         check_overruns(*made, sources.name())
     return made
 
@@ -227,12 +227,12 @@ def _made(data: dict[str, Any], sources: MachineFiles, changed: dict[str, float]
 
 
 def observed_module(machine: str, where: str) -> Any:
-    """How a machine is observed; `where` it is said to be, for messages."""
+    """The module that has how a machine is observed; `where` the machine is named, for messages."""
     return plugins.load(plugins.OBSERVED, OBSERVED, machine, where, ("observed",))
 
 
 def machine_module(data: dict[str, Any], path: str) -> Any:
-    """Where the machine that a file names is made; `path` of the file, for messages."""
+    """The module of the machine that a file names; `path` of the file, for messages."""
     if "machine" not in data:
         raise ConfigError(f"{path}: machine: is missing")
     return plugins.load(plugins.MACHINES, MACHINES, data["machine"], f"{path}: machine")

@@ -2,14 +2,14 @@
 
 A loop sleeps for most of its time, and meanwhile its code and data leave the caches. Shortly before a step's instant
 the loop makes that step with the newest block there is; what it needs is then in the caches and branch predictors when
-the real step comes. All that a step writes is of a twin: state, work, inputs, the memory of estimators, buffers, the
-guard against divergence. What it only reads is shared. So a rehearsal changes no bit and is not recorded; its time and
-number are in the ledger and the counters.
+the real step comes. All that it writes belongs to a twin: state, work, inputs, the memory of estimators, buffers, the
+guard against divergence. What it only reads is shared. So a rehearsal changes no bit and is not recorded; its time
+and number are in the ledger and the counters.
 
-It must not make the real step late. It begins so early that one half as long again as the longest of late would end in
-time, and is left out where that is not possible: after a step that ended late, after a late wake-up, or where it would
-need more than half the period. It cannot be ended in the middle: a step that suddenly takes longer than that is late by
-the difference, and counted.
+It must not make the real step late. It begins so early that it would end in time even if it took half as long again as
+the longest recent step, and is left out where that is not possible: after a step that ended late, after a late wake-up,
+or where it would need more than half the period. It cannot be stopped in the middle: if it suddenly takes longer than
+that, the real step is late by the difference, and that is counted.
 """
 
 from typing import NamedTuple
@@ -32,15 +32,15 @@ from sync.ring.block import EPOCH, T
 from sync.ring.ledger import record
 from sync.ring.ring import newest
 
-_SPARE_NS = 20_000  # between a rehearsal that takes as long as is reckoned with and the instant
+_SPARE_NS = 20_000  # between the end of a rehearsal, if it takes as long as expected, and the instant
 _WAKE_NS = 50_000  # by which waking up for it may be late
-_FORGET = 64  # steps until what they took at most has fallen by two thirds
+_FORGET = 64  # steps in which the longest time decays by two thirds
 _SPIN_NS = 100_000
-_MOST_BYTES = 256 * 1024  # of a state and the room to work in: two of them stay in a core's own cache
+_MOST_BYTES = 256 * 1024  # of state and work: two copies of these stay in a core's own cache
 
 
 class Twin(NamedTuple):
-    """What a rehearsal writes; and, within, what it shares."""
+    """What a rehearsal writes; its parts also name the arrays that it shares."""
 
     buffers: Buffers
     rows: Rows
@@ -62,7 +62,7 @@ def twin_of(work: np.ndarray, buffers: Buffers, rows: Rows, machine: MachineData
 
 
 def refuse(config: Config, machine: Machine, file: str) -> None:
-    """Raises ConfigError where steps are to be rehearsed that cannot be made twice."""
+    """Raises ConfigError if steps that cannot be made twice are to be rehearsed."""
     if config.sim.rehearse == "on" and machine.stepping.one_at_a_time:
         raise ConfigError(
             f"{file}: sim.rehearse = 'on': {machine.name} has memory of its own, so its steps cannot be made on copies;"
@@ -71,7 +71,7 @@ def refuse(config: Config, machine: Machine, file: str) -> None:
 
 
 def rehearsing(settings: Settings, config: Config, machine: Machine) -> Settings:
-    """As configured for a loop of this host: rehearsed and spun is on a core that the loop has for itself."""
+    """The settings of a live loop on this host: "auto" rehearses, and any spins, only on a core of the loop's own."""
     acquisition, loop = realtime.cores(config.realtime)
     alone = loop is not None and loop != acquisition and len(realtime.own_cores()) > 1
     small = 8 * (len(machine.states) + machine.work_size) <= _MOST_BYTES
@@ -83,13 +83,13 @@ def rehearsing(settings: Settings, config: Config, machine: Machine) -> Settings
 
 @kernel(inline="always")
 def note_cost(at, took_ns):
-    """What steps take at most, of late."""
+    """Track the longest of the recent steps."""
     at.longest = max(took_ns, at.longest - at.longest // _FORGET)
 
 
 @kernel(inline="always")
 def _can_begin(clock, rings, settings, at, block):
-    """Sleep until it is time; the position of the newest block, or -1 if this one is left out."""
+    """Sleep until it is time; the position of the newest block, or -1 if this rehearsal is left out."""
     latest = at.planned - (at.longest + at.longest // 2 + _SPARE_NS)
     begin = latest - _WAKE_NS
     if at.planned - begin > settings.h_ns // 2 or now(clock) > begin:
@@ -100,13 +100,13 @@ def _can_begin(clock, rings, settings, at, block):
         return np.int64(-1)
     position = newest(rings.blocks, block)
     if position < at.shown or block[EPOCH] != at.epoch or begun - block[T] > settings.rhythm_ns:
-        return np.int64(-1)  # what comes is no continuation
+        return np.int64(-1)  # the next step does not continue the last one
     return position
 
 
 @kernel(inline="always")
 def rehearse(clock, rings, settings, books, rows, step_machine, machine, divergence, twin, at):
-    """The step that is planned, if there is time for it."""
+    """Rehearse the step that is planned, if there is time for it."""
     counters, block = books.counters, twin.buffers.block
     position = _can_begin(clock, rings, settings, at, block)
     if position < 0:

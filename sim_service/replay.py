@@ -43,11 +43,11 @@ def _no_commands() -> np.ndarray:
 
 @dataclass
 class Plan:
-    """What to do: a step an entry."""
+    """What to do: one entry for each step."""
 
     blocks: np.ndarray  # rows of words, in the order of the ring
     which: np.ndarray  # the block of each step
-    floor: np.ndarray  # the first block of the ring that this one stood in: no step sees further back
+    floor: np.ndarray  # of each step: the first block of the ring that its block was in; it sees no further back
     flags: np.ndarray  # of INITIAL, RESTART, LAPPED
     ages: np.ndarray  # of the block when its step used it, ns
     first: int = 0  # which recorded step it begins with
@@ -75,11 +75,11 @@ class Tape(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What the steps came to, a row a step."""
+    """What the steps gave, a row a step."""
 
     values: np.ndarray  # inputs and outputs
     reported: np.ndarray
-    cursor: np.ndarray  # how far it has come
+    cursor: np.ndarray  # how far the replay has come
 
 
 _TAPE = group(Tape, WORDS_2D, *4 * [WORDS], WORDS_2D, WORDS_2D, *3 * [VECTOR])
@@ -171,7 +171,7 @@ def replay(
             each(done, results)
         if out.cursor[_OVER]:
             break
-        # as many as take a part of a second: of what a hostile record makes slow, a single one may
+        # as many steps as take a part of a second; just one, if a hostile record makes it slow
         each_ns = max((now_ns() - begun) // max(done - before, 1), 1)
         at_once = min(max(_LONGEST_NS // each_ns, 1), 2 * at_once)
     return results[:done]
@@ -247,7 +247,7 @@ def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     )
     order = np.lexsort((received, number, epoch))
     low, high = np.zeros(len(steps), np.int64), np.full(len(steps), len(blocks), np.int64)
-    for _ in range(len(blocks).bit_length()):  # by halves, whatever is in the record: how many stand before or there
+    for _ in range(len(blocks).bit_length()):  # bisection, safe for any record: how many blocks come before, or match
         middle = (low + high) // 2
         at = order[np.minimum(middle, len(blocks) - 1)]
         same_epoch, same_number = epoch[at] == of_epoch, number[at] == of_number
@@ -272,7 +272,7 @@ def as_available(
     `begins`: where a simulator made its first step, besides the very first.
     """
     later = np.minimum.accumulate(available_ns[::-1])[::-1]  # when this block or a newer one is there
-    in_order = available_ns <= later  # a block that comes after a newer one is of no use any more
+    in_order = available_ns <= later  # a block that arrives after a newer one is no longer of use
     words, blocks, later = words[in_order], blocks[in_order], later[in_order]
     which = np.maximum(np.searchsorted(later, instants, "right") - 1, 0).astype(np.int64)
     epoch = blocks["epoch"][which]
@@ -304,7 +304,7 @@ def obeyed_as_recorded(steps: np.ndarray, commands: np.ndarray) -> np.ndarray:
 
 
 def obeyed_by_time(instants: np.ndarray, commands: np.ndarray) -> np.ndarray:
-    """The same for steps that were not made on board: what had been commanded by then."""
+    """The same for steps that no simulator made at these instants: what had been commanded by then."""
     behind = (
         np.searchsorted(commands["t_ns"], instants, "right") if len(commands) else np.zeros(len(instants), np.int64)
     )

@@ -46,9 +46,9 @@ from sync.transport.socket_guard import SocketGuard
 from sync.transport.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
 _BOUND_HOLDS_NS = 500_000_000
-_AWAITED_NS = 1_000_000_000  # without a block for so long it waits for one
-_LOOK_S = 0.01  # for the ring of a DAQ
-_USUAL = 0.5  # of the results, there when the publisher looks for one
+_AWAITED_NS = 1_000_000_000  # without a block for so long, it reports that it waits
+_LOOK_S = 0.01  # between two polls for the ring of a DAQ
+_USUAL = 0.5  # share of the results that are there when the publisher first polls for them
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _LAST_S = 2.0  # at most, for a DAQ that the same supervisor has asked to end, and for its last block
 _ENDED = {step_record.STOPPED: "stopped", step_record.ALL_STEPS: "all steps done"}
@@ -61,12 +61,13 @@ def prepare(config: Config, file: Path) -> Prepared:
         model, params = checked_machine(config, file)
         facts = described(model, params)  # as made: commands change it
         if fault := effort_fault(config, model, str(file)):
-            facts["effort_fault"] = fault  # unless the device takes any
-        # one instant of every period: what it gains there is measured (docs/results/speed.md), and asked for by name
+            facts["effort_fault"] = fault  # ignored for a device that takes any effort
+        # a live step takes a moment of each period: what unrolled code gains there is measured (docs/results/speed.md),
+        # and it is used only if `sim.code` names it
         simulation = Simulation(config, for_many_steps(model, 0, config.sim.code), params)
         simulation.settings = rehearsing(simulation.settings, config, model)
     refuse_too_large(file, "sim.ring_blocks", config.ring("sim"), simulation.layout, config.sim.ring_blocks)
-    if config.transport.kind != "shm":  # what is received lies in a ring of ours
+    if config.transport.kind != "shm":  # received blocks go into a ring of this process
         refuse_too_large(file, "daq.ring_blocks", config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
     return Prepared(partial(run, simulation, keys), {**facts, "outputs": list(simulation.layout.names)})
 
@@ -144,7 +145,7 @@ def run(
 def _own_rings(
     config: Config, simulation: Simulation, reporter: Reporter, stack: contextlib.ExitStack
 ) -> tuple[RingWriter, RingWriter]:
-    """Of results and of commands; that of states is the simulation's alone."""
+    """The rings of results and of commands; the ring of states goes to the simulation alone."""
     ring_out = RingWriter(config.ring("sim"), simulation.layout, streams.SIM.capacity(config))
     stack.push(held(ring_out, reporter))
     command_ring = RingWriter(config.ring("command"), COMMANDS, streams.COMMAND.capacity(config))
@@ -159,13 +160,13 @@ def _own_rings(
 
 @dataclass
 class _Link:
-    """Where blocks come from, and what is between: nothing but shared memory, or the wire."""
+    """Where blocks come from, and by which way: shared memory alone, or the wire."""
 
     blocks: RingFollower
     zmq_context: Context
     guard: SocketGuard
     transfer: np.ndarray
-    where: str  # blocks are awaited
+    where: str  # where blocks are awaited, for messages
     receiver: Receiver | None = None
     clock: ClockClient | None = None
     workers: list[Worker] = field(default_factory=list)
@@ -198,14 +199,14 @@ def _by_wire(
     reporter: Reporter,
     stack: contextlib.ExitStack,
 ) -> _Link:
-    """A receiver fills a ring of ours, a publisher sends results; where the DAQ has another clock, one keeps that."""
+    """A receiver fills a ring of ours, a publisher sends results; a thread estimates the DAQ's clock, if it differs."""
     times = config.realtime
     core, _ = realtime.cores(times)
     zmq_context = context(times.wire_priority if times.enabled else None, core)
     stack.callback(zmq_context.destroy, 0)
     guard = SocketGuard(zmq_context, keys)
     stack.callback(guard.close)
-    if fresh:  # no step was made with what an earlier simulator received
+    if fresh:  # no step used what an earlier simulator received
         remove_stale(config.ring("sim_in"))
     ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, streams.SIM_IN.capacity(config))
     stack.push(held(ring_received, reporter))
@@ -236,7 +237,7 @@ def _by_wire(
 
 
 class _Watch:
-    """Looks at everything from time to time, and reports."""
+    """Checks everything from time to time, and reports."""
 
     def __init__(
         self, config: Config, simulation: Simulation, link: _Link, peer: Peer, view: RingReader, server: CommandServer,
@@ -265,8 +266,8 @@ class _Watch:
         if link.receiver and (text := _foreign(link.receiver)):
             reporter.say(text, once=True)
         if link.clock is None and self._peer.ring:
-            # the DAQ's own: it may have its blocks from elsewhere. Blocks outlive the DAQ that sampled them, and so
-            # does their bound: without a ring the last one stands
+            # the bound that the DAQ states, which may get its blocks from elsewhere. Blocks outlive the DAQ that
+            # sampled them, and so does their bound: without a ring the last one stays
             simulation.control[step_record.BOUND_NS] = peek(self._peer.ring.words, BOUND_WORD)
         at_end = bool(simulation.control[step_record.AT_END])
         if turn % EVERY == 0 or at_end:
@@ -282,7 +283,7 @@ class _Watch:
 
 
 def _say_bound(simulation: Simulation, link: _Link, reporter: Reporter) -> None:
-    """How sure the ages are, where they are of two clocks."""
+    """Report the error bound of the ages, if they were measured by two clocks."""
     age = summary_us(simulation.ledger[step_record.AGE])
     bound = int(simulation.control[step_record.WORST_BOUND_NS]) / 1e3
     if link.clock is not None and age["n"]:
@@ -305,7 +306,7 @@ def _run_on(
     stop: threading.Event,
     reporter: Reporter,
 ) -> int:
-    """The loop; and again on the ring of a new DAQ, if the one it reads itself (shm) was closed."""
+    """Run the loop; run it again on the ring of a new DAQ if the ring that it reads directly (shm) was closed."""
     ring = blocks.ring
     while ring is not None:
         ended = simulation.run(ring.words, ring_out.words)
@@ -352,8 +353,9 @@ def _await_ring(
 
 
 def _await_last(peer: Peer, receiver: Receiver | None) -> None:
-    """Until the DAQ has ended and its last block is here: what came after the last step is then counted, too, however
-    long the DAQ was kept from ending. Counted in looks: while everything was stopped, none was made."""
+    """Wait until the DAQ has ended and its last block is here, so that blocks after the last step are counted, too,
+    however long the DAQ takes to end. The limit is a number of polls, not a time: all processes may have been stopped
+    meanwhile."""
     for _ in range(round(_LAST_S / _LOOK_S)):
         head = peer.ended_at()
         if head is not None and (receiver is None or receiver.last_seq >= head - 1):
@@ -373,7 +375,7 @@ def _serve_commands(server: CommandServer, halt: threading.Event) -> None:
 
 
 def _clock_client(config: Config, zmq_context: Context, guard: SocketGuard) -> ClockClient | None:
-    """The keeper of the DAQ's clock, if it is another one than ours."""
+    """What estimates the DAQ's clock; None if it is the same as ours."""
     mode = config.transport.clock_mode
     if mode == "same":
         return None
@@ -387,7 +389,7 @@ def _keep_clock(clock: ClockClient, receiver: Receiver, simulation: Simulation, 
         clock.exchange()
         receiver.clock = clock.reading()
         if clock.estimate is not None:
-            # it has to hold until the next look at it, answered or not
+            # the bound has to hold until it is next computed, even if the next request is not answered
             simulation.control[step_record.BOUND_NS] = clock.estimate.bound_at(now_ns() + _BOUND_HOLDS_NS)
 
 
@@ -408,7 +410,7 @@ def _describe_clock(config: Config, clock: ClockClient | None) -> dict[str, Any]
 
 
 def _publish(publisher: Publisher, results: RingReader, halt: threading.Event, config: Config) -> None:
-    """The newest result on the wire, as soon as there is one; the last one again while nothing new comes."""
+    """Publish each new result as soon as it is there; repeat the last one while nothing new comes."""
     block = np.zeros(results.layout.words, np.int64)
     position, nap_ns, lag, due = -1, min(config.step_ns // 10, 500_000), 0, 0
     repeat_ns = round(config.daq.idle_repeat_ms * 1e6)
@@ -424,7 +426,7 @@ def _publish(publisher: Publisher, results: RingReader, halt: threading.Event, c
 
 
 def _fresh(ring: RingReader | None) -> bool:
-    """Blocks come."""
+    """Whether blocks are coming."""
     block = ring.newest() if ring else None
     return block is not None and now_ns() - max(int(block["received_ns"]), int(block["pushed_ns"])) < _AWAITED_NS
 
@@ -453,7 +455,7 @@ def _foreign(receiver: Receiver) -> str | None:
 
 
 def _lost(simulation: Simulation, config: Config) -> str:
-    """Why a run ends whose input is stale."""
+    """Why a run with stale input ends."""
     allowed = f"sim.stale.stop_after_ms = {config.sim.stale.stop_after_ms:g}"
     if simulation.control[step_record.LOST_NS] == 0:
         return f"input lost: the DAQ has ended and none came in its place ({allowed})"

@@ -1,16 +1,16 @@
 """Parameters that shape a machine (masses, hardpoints), changed while it runs.
 
-Beside the loop the machine's tables are made again with other parameters (`Machine.reshape`); that takes a part of a
-second and may be refused. Before a step the loop then takes their numbers and the parameters for its own, and the
-machine makes its state fit them (FIT), and the state that a reset goes back to. A command SHAPE says when: one command,
-so that no step is made with some of it. The commands SHAPED before it name the parameters that were asked for with it,
-and do nothing by themselves. A record has these commands and no tables: a replay makes the same tables from the same
-parameters, and obeys before the same step. (In earlier records PARAMETER stands where SHAPED does now.)
+A thread beside the loop makes the machine's tables for the new parameters (`Reshape.make`); that takes a part of a
+second and may be refused. Before a step the loop then takes over their numbers and the parameters, and the machine fits
+its state to them (FIT), and the state that a reset goes back to. A command SHAPE says when: one command, so that no
+step is made with part of a shape. The SHAPED commands before it name the parameters that were asked for with it, and do
+nothing by themselves. A record has these commands and no tables: a replay makes the same tables from the same
+parameters, and obeys before the same step. (Earlier records have PARAMETER where SHAPED is now.)
 
 A shape travels to the loop as a row:
 
     first, behind, last, n | numbers of the tables but for first to behind and the last ones, which stay
-    | n parameters | column, x, y, z of what is drawn again
+    | n parameters | column, and by how much x, y, z of its reference coordinates moved
 
 The last numbers are the addresses of code (`Unrolled`): code is written there when it is ready, at any time.
 """
@@ -27,13 +27,13 @@ from sync.errors import ConfigError
 from sync.ring.block import EPOCH, SEQ
 from sync.ring.memory import refuse_too_many
 
-SLOTS = 8  # rows that wait for the loop
+SLOTS = 8  # rows that may wait for the loop
 _HEAD = 4
 
 
 @kernel(FIT)
 def no_fit(state, moved, params, tables, work):
-    """Of a machine with one shape."""
+    """For a machine with one shape: there is nothing to fit."""
 
 
 @kernel()
@@ -63,12 +63,12 @@ def _addresses(model: Machine) -> int:
 
 
 def without_addresses(model: Machine, floats: np.ndarray) -> np.ndarray:
-    """Numbers of its tables that are another shape's, or those of the start: what may come at any time is none."""
+    """The numbers of its tables that depend on the shape: without the addresses, which may be written at any time."""
     return floats[: len(floats) - _addresses(model)]
 
 
 def changeable(model: Machine) -> tuple[Tables, np.ndarray, np.ndarray]:
-    """Tables whose numbers may be changed, these numbers, and room for rows; of a machine with one shape its own."""
+    """(tables whose numbers may be changed, these numbers, rows to fill); a machine with one shape keeps its tables."""
     if (reshape := model.of(Reshape)) is None:
         return model.tables, np.zeros(0), np.zeros((1, _HEAD))
     floats = model.tables.floats.copy()
@@ -85,7 +85,7 @@ class Shaping:
         self._drawn = reshape.drawn
 
     def row(self, values: np.ndarray) -> np.ndarray:
-        """To the shape of these parameters, from the one before. Raises ConfigError, and stays with that."""
+        """The row from the last shape to that of these parameters. If it raises ConfigError, the last shape stays."""
         made, drawn = self._reshape.make(values)
         first, behind = self._model.placed.remade
         moved = np.column_stack([self._reshape.columns, drawn - self._drawn])
@@ -99,8 +99,8 @@ class Shaping:
 def shapes_of(
     model: Machine, params: np.ndarray, commands: np.ndarray, reset: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Recorded commands, rows of words, with shapes numbered as here; and their rows. `reset`: the machine is reset
-    with each simulator of the record."""
+    """(recorded commands, rows of words, with new numbers of shapes; the rows of these shapes). `reset`: the machine is
+    reset with each simulator of the record."""
     asked = np.flatnonzero(commands[:, AT_KIND] == SHAPE)
     if not len(asked):
         return commands, np.zeros((1, _HEAD))

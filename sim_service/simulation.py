@@ -81,7 +81,7 @@ class Simulation:
         )  # fmt: skip
 
     def busy(self, word: int) -> np.ndarray:
-        """For a virtual clock: a word of the work first, and the same word of the twin's last."""
+        """For a virtual clock: an array with this word of `work` first, and the same word of the twin's last."""
         return self._works[word : word + self.model.work_size + 1]
 
     def listen(self, ring: np.ndarray) -> None:
@@ -103,7 +103,7 @@ class Simulation:
         )  # fmt: skip
 
     def give_up_rest(self) -> None:
-        """Blocks that came after the loop had ended: for steps that were not made. Nobody writes any more."""
+        """Count blocks that came after the loop had ended as superseded: no step used them. Nothing writes any more."""
         if self._blocks is None:
             return
         position, cursor = newest(self._blocks, self.buffers.block), self._cursor[0]
@@ -147,6 +147,6 @@ def _settings(config: Config, model: Machine) -> Settings:
         rhythm_ns=2 * max(step_ns, period_ns),
         # where not every step has a new block, there is none to wait for
         wait_ns=step_ns // 10 if period_ns <= step_ns else 0,
-        rehearses=0,  # who runs it live decides (sim_service/rehearsal.py)
+        rehearses=0,  # a live run sets these two (sim_service/rehearsal.py)
         spin_ns=0,
     )

@@ -1,11 +1,11 @@
-"""One step: from the blocks it has before it to the model's new state.
+"""One step: from the newest block, and those since the last step, to the model's new state.
 
 Live, the loop calls it (sim_service/loop.py); from a record, replay does (sim_service/replay.py). What it does
 depends on its arguments alone, never on the clock: the same blocks, restarts and ages give the same bits.
 
 A model whose state becomes non-finite or out of bounds, or whose step raises, is caught here: what a step leaves behind
-is always finite and within bounds. It goes on from the last good state ("keep") or from the start ("reset"); too often
-without a second of good steps between, or with "end" at once, it is over.
+is always finite and within bounds. It goes on from the last good state ("keep") or from the start ("reset"). If it
+diverges too often without a second of good steps between, or at all with "end", the run is over.
 """
 
 from typing import Literal
@@ -31,7 +31,7 @@ STAGES, CLIPPED, DIVERGED, IN_A_ROW, GOOD_STEPS, HOW = range(6)
 RESULT_WORDS = 6
 ONCE_MORE, OVER = 1, 2  # a model that diverged goes on, or not
 
-# limits of a divergence: what is possible, what to do beyond it, how often, and how many good steps are calm
+# limits of a divergence: the largest value possible, what to do beyond it, how often, how many good steps are calm
 _BOUND, _ON_DIVERGENCE, _MOST, _CALM = range(4)
 _POLICIES = ("end", "reset", "keep")
 _END, _RESET = 0.0, 1.0
@@ -60,7 +60,7 @@ def _show(ring, shown, position, most, buffers, rows):
 
 @kernel()
 def _catch(settings, rows, machine, divergence):
-    """The step has diverged: what the machine goes on from, or ended with."""
+    """The step has diverged: restore what the machine goes on from, or ended with."""
     result, limits, n = divergence.result, divergence.limits, machine.state.size
     if result[GOOD_STEPS] >= limits[_CALM]:
         result[IN_A_ROW] = 0
@@ -87,10 +87,10 @@ def _catch(settings, rows, machine, divergence):
 def advance_step(
     ring, shown, position, restart, lapped, age_ns, buffers, settings, rows, step_machine, machine, divergence
 ):
-    """Step the machine with `buffers.block`, which stands at `position`; blocks up to `shown` have been shown before.
+    """Step the machine with `buffers.block`, which is at `position`; blocks up to `shown` have been shown before.
 
-    `restart`: what came before is no continuation. `lapped`: act as if blocks had been overwritten. Returns whether
-    they had been (or `lapped` was set): the estimators then restart with the newest block alone.
+    `restart`: the block does not continue what came before. `lapped`: act as if blocks had been overwritten. Returns
+    whether they had been (or `lapped` was set): the estimators then restart with the newest block alone.
     """
     block, result, n = buffers.block, divergence.result, machine.state.size
     if restart:

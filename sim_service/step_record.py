@@ -16,13 +16,13 @@ MISSED = 8  # the step before this one ended after this one was due
 SKIPPED = 16  # steps were given up before this one
 DIVERGED = 32  # the state was non-finite or out of bounds; the outputs are those it goes on from, or ended with
 LOCKED = 64  # the step's instant is locked to the block stream
-HOLDOVER = 128  # locked before, but no new block to follow
-LAPPED = 256  # blocks before it were overwritten, or an earlier simulator's: only its own was used, derivatives restart
-WAITED = 512  # the step's block was late and waited for
+HOLDOVER = 128  # the lock goes on without a new block to follow
+LAPPED = 256  # blocks before it were overwritten or an earlier simulator's: it used its own alone, derivatives restart
+WAITED = 512  # the step waited for its block, which was late
 CAPPED = 1024  # the model ended the step at its limit of iterations
 RESTARTED = 2048  # the first step after a pause or of a model that was reset: derivatives restart
 SLOWED = 4096  # steps follow each other more slowly than in real time, as commanded
-CLIPPED = 16384  # an input was beyond what its channel can be, and clipped
+CLIPPED = 16384  # an input was beyond its row's limits, and was clipped
 STATUS = {
     STALE: "stale input",
     REPEATED: "no new block",
@@ -60,7 +60,7 @@ COUNTERS = (
 # words the loop and its process share
 (
     STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_ROW, LOST_NS, DIVERGED_STEP, BEGIN,
-    RUN_NS, END_NS, AT_END,  # how long, counted from the first instant; hence no step from this one on; it has come
+    RUN_NS, END_NS, AT_END,  # length from the first instant; so no step from this instant on; it is reached
 ) = range(13)  # fmt: skip
 CONTROL_WORDS = 13
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once

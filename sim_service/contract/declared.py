@@ -1,7 +1,7 @@
 """What a machine declares, checked against its own channels when it is loaded.
 
-A display names channels, a scene frames and channels, a push parameters: a name that is none is found here, before a
-process that shows it looks for it. All errors are reported at once, a sentence each.
+A display names channels, a scene frames and channels, a push parameters: a wrong name is found here, before the process
+that shows it needs it. All errors are reported at once, a sentence each.
 """
 
 import math
@@ -40,7 +40,7 @@ def check_declared(machine: Machine, where: str) -> None:
 
 
 def _quantities(machine: Machine) -> list[str]:
-    """Names of channels, of states and of parameters; limits of these."""
+    """Names of channels, of states and of parameters; limits of parameters."""
     found = []
     for part, kind in (("inputs", Quantity), ("states", Quantity), ("outputs", Quantity), ("parameters", Parameter)):
         value = getattr(machine, part)

@@ -45,7 +45,7 @@ class Sound:
 @dataclass(frozen=True)
 class Display:
     hands: tuple[Tile, ...] = ()  # inputs, each with a bar
-    figures: tuple[Tile, ...] = ()  # outputs; the first one stands in the line of a run that is going on, too
+    figures: tuple[Tile, ...] = ()  # outputs; the first is also in the status line of a run
     plots: tuple[tuple[str, str], ...] = ()  # pairs of channels: what the charts begin with
     families: tuple[tuple[str, tuple[str, ...]], ...] = ()  # endings of names of the same quantity at several places
     curves: tuple[Curve, ...] = ()

@@ -2,18 +2,18 @@
 
 A machine is a folder in `tandem/machines/`, or a module of another package (sync/config/plugins.py). Everything that
 surrounds it (configuration, output channels, log, view, live tuning) is made from this description and knows nothing
-else.
+else of it.
 
 The step is `step(state, inputs, params, tables, work, h)`: float64 vectors but for `tables`, `h` in seconds. It
 advances `state` by `h` in place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of
-`work` is room to work in. `params`, the values of `parameters` in their order, and `tables`, integers and numbers that
-were made before the first step, are constant: their types are read-only, so that a step that writes into them does not
-compile. Between two steps live tuning may change `params`, and a machine that says how (`Reshape`) takes the tables of
-another shape.
+`work` is scratch. `params`, the values of `parameters` in their order, and `tables`, integers and numbers that were
+made before the first step, are constant: their types are read-only, so that a step that writes into them does not
+compile. Between two steps live tuning may change `params`, and a machine with a `Reshape` may get the tables of another
+shape.
 
-An optional input that is not measured comes as NaN: the step computes it and puts it there, so that a reader of the
-inputs sees what was used; or leaves NaN, where it has no need of it. What the next step depends on is in the state:
-with a `work` of zeros it goes on just the same. It allocates nothing, raises nothing and uses nothing but its
+An optional input that is not measured comes as NaN: the step computes it and writes it there, so that a reader of the
+inputs sees what was used, or leaves the NaN if it does not need the input. Everything that the next step depends on is
+in the state: a `work` of zeros gives the same step. The step allocates nothing, raises nothing and uses nothing but its
 arguments, so the same arguments give the same bits.
 """
 
@@ -33,7 +33,7 @@ from sync.errors import UnknownName
 
 Kind = TypeVar("Kind")
 Floats = NDArray[np.float64]
-places = parts.places  # by name, of its own quantities, for its kernels
+places = parts.places  # for the kernels of a machine: the places of its quantities, by name
 
 
 class Tables(NamedTuple):
@@ -44,7 +44,7 @@ class Tables(NamedTuple):
 
 
 def tables(ints: Sequence[int] | NDArray[np.integer] = (), floats: Sequence[float] | Floats = ()) -> Tables:
-    """Copies that nothing writes into."""
+    """Read-only copies of these."""
     return Tables(read_only(np.array(ints, np.int32)), read_only(np.array(floats, np.float64)))
 
 
@@ -53,7 +53,7 @@ TABLES = group(Tables, INDICES, CONSTANTS)
 STEP = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64)
 # the same as Python has it: state, inputs, params, tables, work, h
 Step = Callable[[Floats, Floats, Floats, Tables, Floats, float], None]
-# the state after the tables became those of another shape: state, how drawn coordinates moved, params, tables, work
+# fits the state to the tables of another shape: state, how reference coordinates moved, params, tables, work
 FIT = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR)
 # the same as STEP with derivatives in eight directions behind each vector, entry by entry
 TANGENT = types.void(*3 * [VECTOR, VECTOR], TABLES, VECTOR, VECTOR, float64)
@@ -70,8 +70,8 @@ class Quantity:
     name: str
     unit: str
     text: str
-    optional: bool = False  # of an input: what no row of [inputs] gives comes as NaN, and the step puts its own there
-    at_end: bool = False  # of an input: a step has it where it ends, not where it begins
+    optional: bool = False  # of an input: NaN if no row of [inputs] gives it; the step then writes its own value
+    at_end: bool = False  # of an input: its value is that at the end of a step, not at its beginning
 
 
 @dataclass(frozen=True)
@@ -89,18 +89,18 @@ class Parameter:
     high: float
     text: str
     live: bool = True  # may change between two steps; otherwise it shapes the machine
-    shapes: bool = False  # not live, but tables for another value can be made while it runs (`Machine.reshape`)
+    shapes: bool = False  # not live, but tables for another value can be made while it runs (`Reshape`)
     group: str = ""  # of parameters that belong together; without one the first word of its name
-    of_the_file: bool = True  # the machine's file gives it; otherwise it is a hand on it, and begins at `value`
+    of_the_file: bool = True  # the machine's file gives it; otherwise it is a user's force, and begins at `value`
 
     @property
     def range_text(self) -> str:
-        """What would be right, for an error."""
+        """The permitted range, for an error message."""
         return f"from {self.low:g} to {self.high:g}" + (f" {self.unit}" if self.unit != "1" else "")
 
     @property
     def group_name(self) -> str:
-        """What its slider stands under."""
+        """The heading above its slider."""
         return self.group or self.name.split("_")[0]
 
 
@@ -135,20 +135,20 @@ class Efforts:
 
 @dataclass(frozen=True)
 class Placed:
-    """What stands where in its tables."""
+    """The arrangement of its tables."""
 
     layout: str = ""  # a hash of it
-    remade: tuple[int, int] = (0, 0)  # of `tables.floats`: what its files give as it is, such as a map: not recorded
-    addresses: tuple[int, ...] = ()  # of `tables.floats`: addresses of code, which hold for this process alone
+    remade: tuple[int, int] = (0, 0)  # of `tables.floats`: taken from its files unchanged, such as a map; not recorded
+    addresses: tuple[int, ...] = ()  # of `tables.floats`: addresses of code, valid in this process alone
 
 
 @dataclass(frozen=True)
 class Stepping:
     """What its step requires of the caller."""
 
-    bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
-    step_ms: float = 0.0  # the length of step it was made for, and no other is right; 0: any
-    one_at_a_time: bool = False  # it has memory of its own, of others' making: no two threads may call it
+    bound: float = 1e9  # a machine with a state or an output beyond this has diverged
+    step_ms: float = 0.0  # the only length of step that it is made for; 0: any
+    one_at_a_time: bool = False  # it has memory outside its arguments, in foreign code: no two threads may call it
 
 
 @dataclass(frozen=True)
@@ -156,81 +156,81 @@ class Reshape:
     """How parameters that shape a machine are changed while it runs (sim_service/shapes.py). Without it they need a
     new start."""
 
-    # of all parameters: the numbers of its tables, places of which are the same, and its coordinates as drawn, rows of
-    # x, y, z. Raises ConfigError where there is no such machine
+    # from all parameters: the numbers of its tables, at the same places, and its reference coordinates, rows of x, y
+    # and z. Raises ConfigError if there is no such machine
     make: Callable[[Floats], tuple[Floats, Floats]]
     fit: Callable[[Floats, Floats, Floats, Tables, Floats], None]  # nopython, signature FIT
-    drawn: Floats  # as the machine was made
-    columns: tuple[int, ...]  # of each row of it, the first coordinate
+    drawn: Floats  # reference coordinates of the machine as it was made
+    columns: tuple[int, ...]  # of each row of these, the first coordinate
 
 
 @dataclass(frozen=True)
 class Tangent:
     """Its step with derivatives."""
 
-    module: str  # whose `tangent` it is, signature TANGENT
+    module: str  # module that has it as `tangent`, signature TANGENT
 
 
 @dataclass(frozen=True)
 class ShapeSlopes:
-    """Derivatives by parameters that shape it: these are in its tables, and no argument of its step."""
+    """Derivatives by parameters that shape it: its tables depend on these, and they are no arguments of its step."""
 
-    names: Callable[[], tuple[str, ...]]  # by which; asked once, for it takes a while
-    # of its parameters, by at most eight places of them: the machine whose Tangent has these derivatives, in that
-    # order, and those of its first state, a row a state
+    names: Callable[[], tuple[str, ...]]  # of these parameters; called once, because it takes a while
+    # from its parameters and the places of at most eight of them: the machine whose Tangent has the derivatives by
+    # these, in that order, and the derivatives of its first state, a row a state
     make: Callable[[Floats, Sequence[int]], tuple["Machine", Floats]]
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How fast its states change: for those who integrate themselves (docs/fmu.md)."""
+    """How fast its states change: for programs that integrate it themselves (docs/fmu.md)."""
 
     of_states: Step  # nopython, signature STEP: leaves outputs and, behind them, a rate of every state in `work`
     # a module whose `tangent_of_rates`, signature STEP, leaves a row for every output and rate, a column for every
-    # state and input; "": they have no derivatives
+    # state and input; "": there are no derivatives
     tangent: str = ""
 
 
 @dataclass(frozen=True)
 class Moving:
-    """How it begins in motion (contract/start.py). Without it what is given must be states of a machine that begins
-    with zeros, and the others are zero; one with an `initial` of its own then begins at rest alone."""
+    """How it begins in motion (contract/start.py). Without this, a machine that begins with zeros can be given some of
+    its states, and the others are zero; one with an `initial` of its own always begins at rest."""
 
-    given: tuple[str, ...]  # by which quantities, outputs of it; what is left out it finds itself
-    # (state, params, tables, work, inputs of the first step, values by their names): puts state and outputs
+    given: tuple[str, ...]  # outputs that may be given; the machine finds those that are left out
+    # (state, params, tables, work, inputs of the first step, values by their names): writes state and outputs
     begin: Callable[[Floats, Floats, Tables, Floats, Floats, Mapping[str, float]], None]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a look ahead asks of it."""
+    """What a look ahead needs of it."""
 
-    make: Callable[[Floats], object]  # of its parameters: a StabilityMonitor (stability.py), when asked for
+    make: Callable[[Floats], object]  # from its parameters: a StabilityMonitor (stability.py); called when needed
 
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """What steps it on a GPU, where that is not its `step`."""
+    """What steps it on a GPU, if that is not its `step`."""
 
     make: Callable[[], object]  # a DeviceSource (tandem/multibody/code/source.py)
 
 
 @dataclass(frozen=True)
 class Unrolling:
-    """How it gets straight code in the place of its index tables: the same bits, in a part of the time."""
+    """How it gets unrolled code in place of its index tables: the same bits, in a fraction of the time."""
 
-    # the machine with it: all of it (True), which may take ten seconds, or what there is, and more as it is compiled
-    # beside by an idle process
+    # (machine, wait): the machine with unrolled code. `wait`: with all of it, which may take ten seconds; otherwise
+    # with what is compiled so far, and more as a process of idle priority compiles it
     make: Callable[["Machine", bool], "Machine"]
 
 
 @dataclass(frozen=True)
 class Unrolled:
-    """A machine that has it: the last of `tables.floats` are addresses, which may come later; whether they serve a
-    shape is a number before them."""
+    """A machine that has unrolled code: the last of `tables.floats` are its addresses, which may be written later; a
+    number before them says whether they are valid for a shape."""
 
     count: int
-    follow: Callable[[Floats], None]  # keep these, the last of a copy of the floats, as they are
+    follow: Callable[[Floats], None]  # keep these, the last of a copy of the floats, the same as the originals
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class Machine:
         return next((each for each in self.capabilities if type(each) is kind), None)
 
     def having(self, *capabilities: object) -> "Machine":
-        """The same machine with these in the place of those of their classes."""
+        """The same machine with these in place of its capabilities of the same classes."""
         kinds = {type(each) for each in capabilities}
         others = (each for each in self.capabilities if type(each) not in kinds)
         return replace(self, capabilities=(*others, *capabilities))
@@ -287,7 +287,7 @@ class Machine:
         return (self.of(Efforts) or _EFFORTS).names
 
 
-_SHOWN, _PLACED, _STEPPING, _EFFORTS = Shown(), Placed(), Stepping(), Efforts()  # of a machine that says nothing of it
+_SHOWN, _PLACED, _STEPPING, _EFFORTS = Shown(), Placed(), Stepping(), Efforts()  # of a machine that declares none
 
 
 def nothing_given(machine: Machine) -> np.ndarray:

@@ -1,9 +1,10 @@
 """A machine that writes or reads beyond the end of its arrays is refused before it is first stepped.
 
-Compiled code checks no index: `work[7]` of six numbers is somebody else's memory, and what comes of it shows much
-later, or never. So whoever brings a machine has it called once on copies of its arrays, with guard words before and
-behind each. One that has changed was written to. Then each array once with other guard words: where a result depends on
-them, one was read. No loop knows of this; an index that goes wrong in a later step only is not found.
+Compiled code checks no index: `work[7]` of six numbers is other memory, and the damage shows much later, or never. So a
+machine from another package is called once on copies of its arrays, with guard words before and behind each array. A
+guard word that has changed was written to. Then it is called once more for each array, with other guard words around
+that one: if a result depends on them, a guard word was read. The loops contain no such check; an index that only goes
+wrong in a later step is not found.
 """
 
 import contextlib
@@ -20,12 +21,12 @@ from sync.errors import ConfigError
 
 _GUARDS = 1024  # words on each side
 _FILL, _OTHER = 1.5, -2.75  # of guard words; no step makes such numbers all over
-_STEP_S = 1e-3  # where the machine does not say
+_STEP_S = 1e-3  # if the machine does not declare one
 _found_sound: "WeakKeyDictionary[object, set[tuple[int, ...]]]" = WeakKeyDictionary()  # sizes, of each step
 
 
 class _Guarded:
-    """Copies of arrays with guard words around them, those of one array of another value."""
+    """Copies of arrays with guard words around them; the guard words around `other` have another value."""
 
     def __init__(self, arrays: dict[str, np.ndarray], other: str = ""):
         self._fills = {name: _OTHER if name == other else _FILL for name in arrays}
@@ -35,7 +36,7 @@ class _Guarded:
             self.of[name][...] = array
 
     def written(self) -> tuple[str, int] | None:
-        """An array beyond whose bounds something was written, and where: the farthest index."""
+        """(array, index) of a write beyond the bounds of an array, the farthest one; None if there is none."""
         for name, whole in self._whole.items():
             places = np.flatnonzero(whole.view(np.int64) != np.float64(self._fills[name]).view(np.int64)) - _GUARDS
             beyond = places[(places < 0) | (places >= self.of[name].size)]
@@ -45,12 +46,12 @@ class _Guarded:
 
 
 def check_overruns(machine: Machine, params: Floats, where: str) -> None:
-    """Raises ConfigError; `where` names what the machine was made from. Of a machine that has memory of its own nothing
-    is called."""
+    """Raises ConfigError; `where` names what the machine was made from. A machine that has memory of its own is not
+    called."""
     sizes = (len(machine.states), len(machine.inputs), len(params), machine.work_size)
     if machine.stepping.one_at_a_time:
         return
-    with contextlib.suppress(TypeError):  # a step that cannot be a key is looked at every time
+    with contextlib.suppress(TypeError):  # a step that cannot be a key is checked every time
         if sizes in _found_sound.get(machine.step, ()):
             return
     _Check(machine, params, where).all()
@@ -98,11 +99,11 @@ class _Check:
     def _called(
         self, what: str, call: Callable[[dict[str, np.ndarray]], None], arrays: dict[str, np.ndarray], other: str = ""
     ) -> dict[str, np.ndarray]:
-        """The arrays after the call. What a step raises is found by whoever steps it."""
+        """The arrays after the call. Other errors of a function are ignored here: they show when it is used."""
         guarded = _Guarded(arrays, other)
         try:
             call(guarded.of)
-        except IndexError as error:  # what is not compiled checks its indices
+        except IndexError as error:  # code that is not compiled checks its indices
             raise ConfigError(f"{self._of}: {self._at(what)}: {error}; {self._sizes(arrays)}") from None
         except Exception:
             return arrays
@@ -123,7 +124,7 @@ class _Check:
                 )
 
     def _at(self, what: str) -> str:
-        """With the place of the function, as its author knows it."""
+        """`what`, with the file and line of the function."""
         machine, rates = self._machine, self._machine.of(Rates)
         function: Any = {
             "initial": machine.initial, "step": machine.step, "frames": machine.shown.frames,
@@ -133,7 +134,7 @@ class _Check:
         return what if code is None else f"{what} at {code.co_filename}:{code.co_firstlineno}"
 
     def _sizes(self, arrays: dict[str, np.ndarray], at: int = -1) -> str:
-        """What each has, why, and what would be right."""
+        """How many numbers each array has, why, and what would be right."""
         machine, found = self._machine, []
         for name, array in arrays.items():
             n = array.size

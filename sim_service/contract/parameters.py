@@ -12,7 +12,7 @@ from sync.errors import ConfigError, first_findings, near_names
 
 
 class PlainFile(Section):
-    """Of a machine that has parameters and nothing else."""
+    """The file of a machine that has parameters and nothing else."""
 
     machine: str
     parameters: dict[str, float] | None = None  # None: all as the machine declares them
@@ -59,8 +59,8 @@ def _wrong(
 
 
 def described(model: Machine, params: np.ndarray) -> dict[str, Any]:
-    """A model by name, with its parameters and their units, what its channels of a step mean, and the vector that was
-    made of the parameters."""
+    """A model by name, with its parameters and their units, what its channels of a step mean, and the numbers that it
+    was made into."""
     pairs = zip(model.parameters, params[: len(model.parameters)].tolist(), strict=True)
     named = {p.name: {"value": v, "unit": p.unit} for p, v in pairs}
     quantities = {q.name: q.text for q in (*model.inputs, *model.outputs)}
@@ -71,7 +71,7 @@ def described(model: Machine, params: np.ndarray) -> dict[str, Any]:
 
 
 def _shown(model: Machine) -> list[dict[str, Any]]:
-    """What a plot of a record begins with, as the machine has it shown: its inputs, and what its charts show."""
+    """What a plot of a record shows at first: the machine's inputs, and what its charts show."""
     plotted = {channel for pair in model.shown.display.plots for channel in pair}
     tiles = [*model.shown.display.hands, *(tile for tile in model.shown.display.figures if tile.channel in plotted)]
     return [{"channel": t.channel, "title": t.label, "unit": t.unit or "1", "factor": t.factor} for t in tiles]

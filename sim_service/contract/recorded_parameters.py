@@ -1,14 +1,14 @@
 """The numbers that a machine was made into, as a record keeps them: its parameters and those of its tables.
 
 Making a machine may take many thousand operations on its file. They give the same words on every computer
-(tandem/multibody/portable.py), but not for ever: they will be improved. So a record keeps the words themselves, and a
-replay that changes nothing takes them instead of what it would make today. What the words mean is named by a hash of
-their layout, the integers of the tables included; where that is another one, they cannot be used and the machine is
-made again. Integers are never taken from a record. Whatever a kernel uses as a place, a size, a count or a choice is
-one of them, or is clamped where it is used (multibody/natural/views.py): a file from elsewhere decides neither where
-compiled code reads and writes nor how long a step takes.
+(tandem/multibody/portable.py), but only until they are improved. So a record keeps the words themselves, and a replay
+that changes nothing takes them instead of what it would make today. A hash of their layout, which includes the integers
+of the tables, identifies what the words mean; if it differs, they cannot be used and the machine is made from its
+files. Integers are never taken from a record. Whatever a kernel uses as a place, a size, a count or a choice is one of
+them, or is clamped where it is used (multibody/natural/views.py): a file from elsewhere decides neither where compiled
+code reads and writes nor how long a step takes.
 
-What a machine is given by its files as it is, such as a large map, is not kept twice (`Machine.remade`).
+Numbers that a machine takes unchanged from its files, such as a large map, are not stored twice (`Placed.remade`).
 """
 
 import base64
@@ -41,7 +41,7 @@ def packed(words: np.ndarray) -> str:
 
 
 def unpacked(text: Any, count: int) -> np.ndarray | None:
-    """The numbers again; None if the text is not that of so many."""
+    """The numbers of such a text; None if it does not hold `count` of them."""
     try:
         data = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), _MOST_BYTES)
     except (TypeError, ValueError, binascii.Error, zlib.error):
@@ -70,7 +70,7 @@ def recorded_machine(model: Machine, params: np.ndarray, recorded: Any) -> tuple
 
 
 def with_words(model: Machine, params: np.ndarray, words: np.ndarray) -> tuple[Machine, np.ndarray] | None:
-    """The same of its words."""
+    """The same, from the unpacked words."""
     made = made_words(model, params)
     within = all(p.low <= value <= p.high for p, value in zip(model.parameters, words.tolist(), strict=False))
     if not within or not np.all(np.isfinite(words) | (words == made)):
@@ -83,7 +83,7 @@ def with_words(model: Machine, params: np.ndarray, words: np.ndarray) -> tuple[M
 
 
 def made_words(model: Machine, params: np.ndarray) -> np.ndarray:
-    """What is kept: the parameters, and the floats but for those that are remade."""
+    """The words that a record keeps: the parameters, and the floats except those that are remade."""
     first, behind = model.placed.remade
     floats = model.tables.floats.copy()
     floats[list(model.placed.addresses)] = 0.0

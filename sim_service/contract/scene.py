@@ -1,10 +1,10 @@
 """What a machine looks like: frames that its own code moves, and what is drawn on them and between them.
 
 `Machine.frames(state, params, out)` fills the poses: `out[k]` are the origin of frame k and its directions ahead, left
-and up, four rows of three numbers in the world, z up. They come as those of the world itself, so that a machine writes
-only what differs: `out[1, 0, 0] = state[0]` moves the second frame along x. It is called for what is drawn, some thirty
-times a second, and is plain Python; no step reads it. Any formulation can give it; for natural coordinates it is made
-(natural_scene.py).
+and up, four rows of three numbers in the world, z up. Before the call all of them are the world's own, so that a
+machine writes only what differs: `out[1, 0, 0] = state[0]` moves the second frame along x. It is called for rendering,
+some thirty times a second, and is plain Python; no step reads it. Any formulation can provide it; for natural
+coordinates it is generated (natural_scene.py).
 """
 
 from collections.abc import Iterable
@@ -111,7 +111,7 @@ class PushPoints:
 
 @dataclass(frozen=True)
 class Camera:
-    """Looks at the first solid from a place that goes along."""
+    """Looks at the first solid from a place that moves with it."""
 
     name: str
     at: tuple[float, float, float]  # m, in its axes

@@ -1,14 +1,14 @@
-"""What a look ahead asks of a machine: how much of its grip it uses, how fast small deviations grow, when it is lost.
+"""What a look ahead needs of a machine: how much grip it uses, how fast deviations grow, when control is lost.
 
-A machine that can lose control of itself says so by one nopython function, `judge(outputs, params, tables, numbers,
-out)`, of the outputs of any step, predicted or made (signature JUDGE; `numbers` are constants of its own). It writes
+A machine of which control can be lost has one nopython function, `judge(outputs, params, tables, numbers, out)`, for
+the outputs of any step, predicted or made (signature JUDGE; `numbers` are constants of its own). It writes
 
     USE     of what contact and actuators can bear, the share that is used: 1 is all of it
     GROWTH  1/s, the largest real part of the linearised modes of its lateral motion: above 0 a deviation grows
     LOSS    how far it is on the way to a state that nothing brings back: from 1 on control is lost
 
 The look ahead (sim_service/look_ahead/) steps a copy of the machine and asks for these after every step; it knows
-nothing else of the machine but where it is.
+nothing else of the machine but its place.
 """
 
 from collections.abc import Callable
@@ -47,8 +47,9 @@ class StabilityMonitor:
     place: tuple[str, str] = ("x", "y")  # outputs: where it is
     rates: tuple[tuple[str, str], ...] = ()  # an input, and the input that is its rate: what a moving hand goes on with
     follow: Following | None = None  # None: it follows no path
-    # a composite's: the machine inside is stepped ahead, without what is around it. Its state, inputs and outputs begin
-    # the composite's; so do its parameters or, where they are estimated, they stand in the state from here on
+    # of a composite: the machine inside, which is stepped ahead without what is around it. Its states, inputs and
+    # outputs are the composite's first ones; so are its parameters, or, if these are estimated, they are in the state
+    # from `params_at` on
     of: Machine | None = None
     params_at: int | None = None
 

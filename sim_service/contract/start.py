@@ -1,4 +1,4 @@
-"""A machine that begins in motion: its start is what was measured, and the rest is as its own laws have it.
+"""A machine that begins in motion: its start is what was measured, and its own laws give the rest.
 
 `moving` gives the same machine with another `initial`, so that whatever starts, resets or replays it begins there.
 """
@@ -13,8 +13,8 @@ from sync.errors import ConfigError
 
 
 def startable(machine: Machine) -> tuple[str, ...]:
-    """By which quantities its start can be given. Of a machine that finds its own start, states depend on each other:
-    a part of them, put in by hand, would be a machine that cannot be."""
+    """The quantities by which its start can be given. Where a machine finds its own start, states depend on each other:
+    some of them, set by hand, would give a state that it cannot have."""
     own = machine.of(Moving)
     if own is not None:
         return own.given
@@ -22,7 +22,7 @@ def startable(machine: Machine) -> tuple[str, ...]:
 
 
 def check_start(machine: Machine, names: Mapping[str, object], where: str) -> None:
-    """`where` they stand, such as `study.toml: start`."""
+    """Raises ConfigError for a quantity that cannot be given; `where` they are, such as `study.toml: start`."""
     known = startable(machine)
     for name in names:
         if not known:

@@ -14,7 +14,7 @@ STEP_CHANNELS = (
     Channel("input_received_ns", "i8", "ns"),
     Channel("started_ns", "i8", "ns"),  # the step's: started, took the block; done is the output's own pushed_ns
     Channel("taken_ns", "i8", "ns"),
-    Channel("input_age_ns", "i8", "ns"),  # age at use, what it made of the rows (sim_service/inputs/stale.py),
+    Channel("input_age_ns", "i8", "ns"),  # age at use, stages of the rows at that age (sim_service/inputs/stale.py),
     Channel("input_stages", "i8"),
     Channel("age_bound_ns", "i8", "ns"),  # and the error bound that the DAQ's clock leaves
     Channel("phase_error_ns", "i8", "ns"),

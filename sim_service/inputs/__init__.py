@@ -1,17 +1,17 @@
-"""Inputs: raw counts of a block into the inputs of a machine, by the rows of a table. The one place of conversion.
+"""Inputs: the raw counts of a block become the inputs of a machine, by the rows of a table. Nothing else converts.
 
 A row (sync/config/input_rows.py defines its configuration) reads channels or other rows, converts
-(sim_service/inputs/conversions.py), is clipped to its limits, goes the way of its policy when it is stale
+(sim_service/inputs/conversions.py), is clipped to its limits, follows its policy when it is stale
 (sim_service/inputs/stale.py), and is written into the machine's inputs. Nothing here knows what a row is called, or
-what machine it serves. A measurement is never stale: the machine gets its age with it, against the block's instant, for
-that is what the step's other inputs are of too, and a step more for every step that had no newer block.
+what machine it serves. A measurement is never stale: the machine gets its age with it. That age is relative to the
+block's instant, which is also that of the step's other inputs, and grows by a step for every step without a new block.
 
 Rates and accelerations of an encoder are estimated (sync/signals/estimators.py), at every step or from every
-block. A gap (new epoch) restarts an estimator: nothing is differentiated across it. A value that was held for some
-blocks (a bus slower than they are) is observed once, at the instant its age gives. A row reads what another row makes
-before its age makes something of it: each row's policy is for its own result.
+block. A gap (new epoch) restarts an estimator: nothing is differentiated across it. A value that several blocks repeat
+(from a bus slower than the blocks) is observed once, at the instant its age gives. A row reads another row's result
+from before that row's policy: each policy is for the row's own result.
 
-Every input is finite, and none is beyond its row's limits: what is, is clipped and reported.
+Every input is finite and within its row's limits: a value that is not is clipped and reported.
 """
 
 import math
@@ -59,7 +59,7 @@ def _integer(block, channels, at):
 
 @kernel()
 def _age_ns(block, channels, aged):
-    """How much older than the block's instant the oldest of these channels is: those that have an age, as bits."""
+    """By how much the oldest of these channels is older than the block's instant. `aged`: bits of those with an age."""
     oldest_us, channel = np.int64(0), channels.shape[0] // 2
     while aged > 0:
         if aged & 1:
@@ -71,7 +71,7 @@ def _age_ns(block, channels, aged):
 
 @kernel()
 def oldest(block, rows):
-    """(the row, by how much) of what is older than the block than the others."""
+    """(row, ns): the row whose channels are the oldest, and by how much they are older than the block."""
     table, channels = rows.table, rows.channels
     found, most = 0, np.int64(0)
     for row in range(table.shape[0]):
@@ -85,14 +85,14 @@ def oldest(block, rows):
 
 @kernel()
 def forget(rows):
-    """What comes is no continuation of what was."""
+    """Reset every row: what comes now does not continue what came before."""
     rows.memory[:, :] = 0.0
 
 
 @kernel()
 def forget_what_was_stale(block, age_ns, stages, rows):
-    """A row that was stale at the last step, and is fresh with this new block, is reset. While it stays old, its
-    last rate is what an extrapolation goes on with."""
+    """Reset each row that was stale at the last step and is fresh with this new block. While a row stays stale, it is
+    extrapolated with its last rate."""
     if stages == 0:
         return
     for row in range(rows.table.shape[0]):
@@ -116,7 +116,7 @@ def observe_block(block, rows):
 
 @kernel()
 def _steps_held(block, memory, row):
-    """How many steps before this one had the same block, of a measurement."""
+    """For a measurement: how many steps before this one had the same block."""
     same = memory[row, 0] == 1.0 and memory[row, 1] == block[SEQ] and memory[row, 2] == block[EPOCH]
     memory[row, 3] = memory[row, 3] + 1.0 if same else 0.0
     memory[row, 0], memory[row, 1], memory[row, 2] = 1.0, block[SEQ], block[EPOCH]
@@ -162,7 +162,7 @@ def make_inputs(block, age_ns, h, rows, inputs):
 
         # limits
         if not math.isfinite(value + rate + acceleration):
-            memory[row, :] = 0.0  # it has nothing to go on from
+            memory[row, :] = 0.0  # there is no valid value to go on from
             value = rate = acceleration = 0.0
             if table[row, KIND] == ENCODER:
                 counts = _integer(block, channels, table[row, CHANNEL_A])

@@ -1,7 +1,7 @@
 """The conversions of rows, for compiled code. Each gives a value, its rate and its acceleration.
 
-Most kinds have theirs beside their settings (`convert`, sync/config/input_rows.py); those here remember something, or
-need the time. Numbers of a row are read one by one: slices of arrays cost more than the arithmetic here (some 2 us a
+Most kinds have theirs beside their settings (`convert`, sync/config/input_rows.py); those here have a memory, or need
+the time. Numbers of a row are read one by one: slices of arrays cost more than the arithmetic here (some 2 us a
 step, on a virtual ARM core).
 """
 
@@ -22,7 +22,7 @@ def encoder(numbers, row, memory, t_ns, counts, h):
 
 @kernel()
 def fused(numbers, row, memory, position, velocity, h):
-    """A complementary filter: what the velocity foretells, drawn to the position. Begins at the position."""
+    """A complementary filter: predicts by the velocity, corrects by the position. Begins at the position."""
     if memory[row, 0] == 0.0:
         memory[row, 0], memory[row, 1] = 1.0, position
     else:
@@ -47,7 +47,7 @@ def _or(number: int, convert: Callable[..., Any], others: Callable[..., Any]) ->
 
 
 def _by_kind() -> Any:
-    """One comparison after the other: a table of functions would be calls that nothing is inlined into."""
+    """A chain of comparisons: the functions of a table would be called, and not inlined."""
     chain = _nothing
     for number, row in reversed(list(enumerate(ROWS))):
         if row.convert is not None:

@@ -1,4 +1,4 @@
-"""Stages of an input that gets no newer: the word a step records of them, and what it means. Compiles nothing."""
+"""Stages of an input that gets no new value: the word in which a step records them. Compiles nothing."""
 
 from collections.abc import Iterable
 
@@ -14,13 +14,13 @@ def stage_of(stages: int, row: int) -> int:
 
 
 def in_words(stages: int, rows: Iterable[str]) -> str:
-    """Of the rows of these names that are not fresh: "left held, right ramped to safe"."""
+    """The rows that are not fresh, by these names: "left held, right ramped to safe"."""
     found = [(name, stage_of(stages, n)) for n, name in enumerate(rows)]
     return ", ".join(f"{name} {STAGES[stage]}" for name, stage in found if FRESH < stage < len(STAGES))
 
 
 def counted(stages: np.ndarray, rows: Iterable[str]) -> dict[str, np.ndarray]:
-    """For every row and stage but fresh that there is: which of these steps."""
+    """Which of these steps had each stage of each row, for all that occur but fresh ones."""
     found: dict[str, np.ndarray] = {}
     for n, name in enumerate(rows):
         mine = stages >> (BITS * n) & MASK

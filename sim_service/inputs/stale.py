@@ -1,8 +1,8 @@
-"""What becomes of an input that gets no younger: held, extrapolated, ramped to a safe value.
+"""What becomes of an input that gets no new value: held, extrapolated, ramped to a safe value.
 
-The effect is a function of the value, its speed and how long it has been stale; of nothing else, and of no memory. A
-step that records how old its input was can therefore be done again to the bit. It is continuous in time, ends at the
-safe value exactly, and leaves alone what is fresh. The speed always fits what the value does.
+The result depends on the value, its speed and how long it has been stale, and on nothing else: there is no memory. So a
+step that records how old its input was can be replayed bit for bit. The result is continuous in time, ends at the safe
+value exactly, and is the value itself while that is fresh. The speed is always the one at which the result moves.
 """
 
 from sim_service.inputs.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE
@@ -20,7 +20,7 @@ def policy(stale: Stale, safe: float) -> list[float]:
 
 @kernel()
 def stale_value(value, speed, since_ns, par):
-    """(value, speed, stage) of what has been stale for `since_ns`, by a policy."""
+    """(value, speed, stage) of an input that has been stale for `since_ns`, by the policy `par`."""
     if since_ns <= 0.0:
         return value, speed, FRESH
     since = since_ns - par[_HOLD_NS]
@@ -36,5 +36,5 @@ def stale_value(value, speed, since_ns, par):
         return par[_SAFE], 0.0, SAFE
     way = par[_SAFE] - start
     there = start + way * (since / par[_RAMP_NS])
-    there = min(there, par[_SAFE]) if way > 0.0 else max(there, par[_SAFE])  # rounding goes no further than safe
+    there = min(there, par[_SAFE]) if way > 0.0 else max(there, par[_SAFE])  # rounding must not lead beyond safe
     return there, way / (par[_RAMP_NS] * 1e-9), RAMPED

@@ -14,14 +14,15 @@ from sync.errors import ConfigError
 from sync.ring.block import AGE, Layout
 from sync.signals import estimators
 
-# kinds of which more is asked than a conversion (sync/config/input_rows.py)
+# kinds that need more than a conversion (sync/config/input_rows.py)
 ENCODER, FUSED, MEASUREMENT, SUM, CONSTANT = (
     list(KINDS).index(kind) for kind in ("encoder", "fused", "measurement", "sum", "constant")
 )
-# of a row: its kind, where its two sources are (a channel by its place, a row by its number; -1: there is none), which
-# channels with an age it depends on, itself or through other rows (bits), and where its three results go (-1: nowhere)
+# entries of a row: its kind; its two sources (a channel by its place, a row by its number; -1: none); which channels
+# with an age it depends on, itself or through other rows (bits); where its three results go (-1: nowhere)
 KIND, CHANNEL_A, CHANNEL_B, ROW_A, ROW_B, AGED, TO, TO_END = 0, 1, 2, 3, 4, 5, 6, 9
-# numbers of a row: limits, where a value is reported as beyond them, how old is stale, what then; then its kind's own
+# a row's numbers: limits, where a value is reported as beyond them, from which age it is stale, its policy; then those
+# of its kind
 LEAST, MOST, BELOW, ABOVE, LIMIT_NS, POLICY = range(6)
 OWN = POLICY + WORDS
 _NUMBERS = OWN + 1 + estimators.PARAMETERS
@@ -30,7 +31,7 @@ _NO_AGE = np.zeros(4, np.int64)
 
 
 class Quantity(Protocol):
-    """Of a machine's input, what is asked here."""
+    """The part of a machine's input that is needed here."""
 
     @property
     def name(self) -> str: ...
@@ -45,12 +46,12 @@ class Rows(NamedTuple):
 
     table: np.ndarray  # a row each, as above
     order: np.ndarray  # of computation: every row behind those it reads
-    channels: np.ndarray  # rows of the block's layout that are read; then those of their ages, 0 bits where it has none
+    channels: np.ndarray  # rows of the block's layout that are read; then those of their ages, of 0 bits without one
     numbers: np.ndarray
-    memory: np.ndarray  # of estimators and filters; zeros are a start, and again after a gap
-    rest: np.ndarray  # inputs of the machine that no row gives: NaN
+    memory: np.ndarray  # of estimators and filters; zeros at the start, and again after a gap
+    rest: np.ndarray  # the machine's inputs before any row is written: NaN
     values: np.ndarray  # value, rate and acceleration of each at this step, before its policy
-    clipped: np.ndarray  # the last value of each that had to be clipped; NaN: none had to, inf: it was not finite
+    clipped: np.ndarray  # the last value of each that had to be clipped; NaN: none so far, inf: it was not finite
 
 
 ROWS = group(Rows, WORDS_2D, array_types.WORDS, WORDS_2D, MATRIX, MATRIX, VECTOR, MATRIX, VECTOR)

@@ -1,11 +1,12 @@
 """What was predicted against what happened: how far off the paths were, and whether warnings came true.
 
 A path is compared with where the machine was at the same instants, at a quarter, at half and at the end of the horizon,
-as far as the copy was stepped. What differs is what was done to the machine meanwhile, and the step of the copy.
+as far as the copy was stepped. They differ by what was done to the machine meanwhile, and by the length of the copy's
+steps.
 
-Warnings that follow each other within `_APART_NS` are one. It came true if control is lost before its horizon has
-passed behind its last prediction; else it was a false alarm. A loss that no warning preceded is counted, too; a machine
-that has been lost counts again once it has been under control for a while.
+Warnings that follow each other within `_APART_NS` count as one. A warning came true if control is lost within the
+horizon after its last prediction; otherwise it was a false alarm. A loss without a warning before it is counted, too;
+the next loss counts only after the machine has been under control for a while.
 """
 
 from collections import deque
@@ -36,7 +37,7 @@ class Warnings:
     losses: int = 0
     unwarned: int = 0
     leads_s: list[float] = field(default_factory=list)  # from the first prediction of a warning to the loss
-    _since: int | None = None  # of the warning that is on, and its last prediction
+    _since: int | None = None  # start of the current warning, and its last prediction
     _last: int = 0
     _true: bool = False
     _lost: int | None = None  # when control was last lost
@@ -44,7 +45,7 @@ class Warnings:
     def warned(self, at_ns: int) -> None:
         """A prediction that warns was there at this instant."""
         if self._lost is not None and at_ns - self._lost < _AGAIN_NS:
-            return  # of what has been lost already
+            return  # it warns of a loss that has happened already
         if self._since is not None and at_ns - self._last > _APART_NS:
             self.until(at_ns, ended=True)
         if self._since is None:
@@ -67,7 +68,7 @@ class Warnings:
         self.leads_s.append((at_ns - self._since) * 1e-9)
 
     def until(self, at_ns: int, ended: bool = False) -> None:
-        """It is now so late; a warning whose time has passed is over. `ended`: one that is on ends now."""
+        """It is now `at_ns`: a warning whose time has passed is over. `ended`: the current warning ends now."""
         if self._since is not None and (ended or at_ns - self._last > self.horizon_ns):
             self.false_alarms += not self._true
             self._since = None
@@ -118,7 +119,7 @@ class Hindsight:
             self._waiting.popleft()
 
     def happened(self, epoch: int, step: int, at_ns: int, place: np.ndarray, lost: bool) -> None:
-        """A step that was made. They come in order."""
+        """A step that was made. Steps come in order."""
         if epoch != self._epoch:
             self._epoch = epoch
             self._numbers[:] = -1
@@ -128,12 +129,12 @@ class Hindsight:
         self.warnings.until(at_ns)
 
     def forget(self) -> None:
-        """The machine was put somewhere else, or stood still for a while: no path leads there."""
+        """The machine was reset, or paused for a while: no predicted path leads to where it is now."""
         self._waiting.clear()
         self._numbers[:] = -1
 
     def compare(self) -> None:
-        """The predictions whose horizon has passed."""
+        """Compare the predictions whose horizon has passed."""
         newest = int(self._numbers.max())
         while self._waiting:
             epoch, step, kind, places = self._waiting[0]
@@ -141,7 +142,7 @@ class Hindsight:
                 return
             self._waiting.popleft()
             if epoch != self._epoch:
-                continue  # of a simulator that has ended since
+                continue  # it is of a simulator that has ended since
             for n, later in enumerate(self._later):
                 at = (step + later) % _PLACES
                 if self._numbers[at] == step + later and np.isfinite(places[n, 0]):

@@ -1,20 +1,20 @@
 """From a state to a prediction: a copy of the machine stepped ahead, and what that comes to.
 
 The steps are the machine's own, with `look_ahead.step_ms`; with the step of the loop and inputs that are held they are
-those that the loop would make, to the bit. Of the inputs, rates of what a hand holds (`Display.still`) are zero in the
-held future; in the moving one an input whose rate is known (`StabilityMonitor.rates`) goes on by it for
+bit-identical to those that the loop would make. Inputs that are rates of what a hand holds (`Display.still`) are zero
+in the held future; in the moving one an input whose rate is known (`StabilityMonitor.rates`) goes on at that rate for
 `moving_s`. Inputs that are optional and come from no row of the configuration are left to the machine (NaN).
 
-In the one along a path (`look_ahead.path`) a hand aims at a place on it some way ahead of the copy (pure
-pursuit), no faster than a hand is; what it does not guide with is held.
+In the future along a path (`look_ahead.path`) a hand aims at a place on the path some way ahead of the copy (pure
+pursuit), no faster than a hand can move; all other inputs are held.
 
-Of an observer the machine that it estimates is stepped, with the parameters that are estimated (`StabilityMonitor.of`),
-and of any composite the machine inside: of the future nothing is measured. Forces among what is estimated are no
-parameters, and are left out.
+For an observer, the machine that it estimates is stepped, with the estimated parameters (`StabilityMonitor.of`); for
+any other composite, the machine inside: there are no measurements of the future. Estimated forces are no parameters,
+and are left out.
 
-The copy ends where control is lost: what comes behind is no handling any more.
+The copy stops where control is lost: a path beyond that predicts nothing.
 
-Only the held future warns. A hand that moves seldom goes on for long: its future shows what it is heading for.
+Only the held future warns. A moving hand seldom goes on for long: its future shows what the machine is heading for.
 """
 
 import math
@@ -62,7 +62,7 @@ def step_ahead(
 
 @kernel()
 def nearest(way, guess, before, behind, x, y, closed):
-    """The place of the way nearest to (x, y), from so many before the guess to so many behind it."""
+    """The place of the way nearest to (x, y), from `before` places before the guess to `behind` places behind it."""
     n = way.shape[0]
     best, least = guess, math.inf
     for k in range(-before, behind):
@@ -129,7 +129,7 @@ def way_of(path: AheadPath) -> np.ndarray:
 
 
 class Predictor:
-    """Room and constants for the predictions of one machine. For one thread."""
+    """Scratch and constants for the predictions of one machine. For one thread."""
 
     def __init__(self, config: Config, machine: Machine, params: np.ndarray, file: str = ""):
         self.machine, self._settings = machine, config.look_ahead
@@ -157,7 +157,7 @@ class Predictor:
             self._follow_path(ahead.path, names, file)
 
     def unroll(self) -> None:
-        """Step by straight code, as far as there is any and as more is compiled beside: the same bits."""
+        """Step with unrolled code, as far as there is any, and more as another process compiles it: the same bits."""
         self._copy = for_many_steps(self._copy, MANY)
 
     def _follow_path(self, path: AheadPath, names: list[str], file: str) -> None:
@@ -188,7 +188,7 @@ class Predictor:
         rows[:, self._unknown] = np.nan
 
     def judge(self, outputs: np.ndarray, params: np.ndarray) -> np.ndarray:
-        """Use, growth and loss (contract/stability.py) of a step's outputs; overwritten by the next call. Of a
+        """Use, growth and loss (contract/stability.py) of a step's outputs; overwritten by the next call. For a
         composite the parameters are those of the last prediction."""
         count = len(self._copy.outputs)
         self._work[:count] = outputs[:count]
@@ -199,7 +199,7 @@ class Predictor:
     def predict(
         self, kind: int, state: np.ndarray, inputs: np.ndarray, outputs: np.ndarray, params: np.ndarray, block: Any
     ) -> None:
-        """From the state after a step, its inputs and outputs: fills what is computed of a prediction's block."""
+        """Predict from the state after a step, its inputs and outputs; fills what is computed of its block."""
         copy, settings, monitor = self._copy, self._settings, self.monitor
         if monitor.of is not None:
             given, at = (params, 0) if monitor.params_at is None else (state, monitor.params_at)

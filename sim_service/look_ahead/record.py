@@ -10,7 +10,7 @@ HELD, MOVING, PATH = range(3)  # kinds: all inputs as they are; a hand that move
 KINDS = ("held", "moving", "path")
 POINTS = 20  # of a path
 
-# the status word: what the prediction holds, then what of it is a warning
+# the status word: what is predicted, then which of it is a warning
 LOST, DIVERGED, WARN_LOSS, WARN_GROWTH, WARN_USE = 1, 2, 4, 8, 16
 WARNING = WARN_LOSS | WARN_GROWTH | WARN_USE
 STATUS = {
@@ -41,7 +41,7 @@ TEXTS = {
     AT_STEP, AT_STEP_EPOCH, AT_KIND, AT_STATUS, AT_STEPS, AT_BEGUN,
     AT_TIME_TO_LOSS, AT_USE, AT_USE_MOST, AT_MARGIN, AT_GROWTH, AT_GROWTH_MOST, AT_GROWING, AT_SATURATED, AT_PLACES,
 ) = range(PAYLOAD, PAYLOAD + 15)  # fmt: skip
-COMPUTED = AT_TIME_TO_LOSS  # from this word on a prediction is what its state makes of it; AT_STATUS and AT_STEPS, too
+COMPUTED = AT_TIME_TO_LOSS  # from this word on a prediction follows from its state; so do AT_STATUS and AT_STEPS
 
 LAYOUT = Layout(
     (

@@ -1,11 +1,11 @@
 """The process of the look ahead: newest state in, predictions out, warnings as notices, hindsight at the end.
 
 It only reads what the simulator writes anyway, and writes a ring of its own. It has an ordinary, low priority and keeps
-off the loop's core. Held futures are due `rate_hz` times a second; one that comes too late for its turn is left out,
-counted. Between two of them, where there is time for one, it makes one of the other kinds, in turn.
+off the loop's core. Held futures are due `rate_hz` times a second; one that is too late for its turn is left out and
+counted. Between two of them, if there is time for it, one of the other kinds is predicted, in turn.
 
-Parameters that are commanded while it runs are followed: the ring of commands holds them, and every step says how many
-of them it has obeyed.
+It follows parameters that are commanded while it runs: the ring of commands holds them, and every step says how many of
+the commands it has obeyed.
 """
 
 import contextlib
@@ -37,21 +37,21 @@ from sync.ring.ledger import histogram, record, summary_us
 from sync.ring.ring import RingWriter, newest, push
 
 _NICE = 15
-_REST_NS = 2_000_000  # between looks for a new state
-_NAP_NS = 50_000_000  # at most: who asks it to stop should not wait for its next turn
+_REST_NS = 2_000_000  # between polls for a new state
+_NAP_NS = 50_000_000  # at most, so that a stop need not wait for the next turn
 _STATUS_NS = 300_000_000
 _RETRY_NS = 50_000_000
-_TRIES = 3  # for a step and its state: between the two pushes of the loop they are of two steps
-_MOST_STEPS = 4096  # taken at one look
+_TRIES = 3  # for a step and its state: between the loop's two pushes the newest ones belong to two steps
+_MOST_STEPS = 4096  # taken at once
 _MOST_WAITING = 1024  # commands
-_SLACK = 1.25  # of what a future took on average, for another one before the next is due
+_SLACK = 1.25  # times the average cost of a future must be left for another one before the next is due
 
 
 def prepare(config: Config, file: Path) -> Prepared:
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         machine, params = configured_machine(config, file.parent)
         predictor = Predictor(config, machine, params, str(file))
-    # once through everything: nothing is loaded later
+    # predict once of every kind, so that nothing is loaded later
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
     inputs = np.zeros(len(machine.inputs))
@@ -65,7 +65,7 @@ def _block() -> np.ndarray:
 
 
 class Parameters:
-    """As commanded by the step that is looked at."""
+    """The parameters, with all commands that a step has obeyed."""
 
     def __init__(self, config: Config, made: np.ndarray):
         self._made, self.values = made, made.copy()
@@ -79,7 +79,7 @@ class Parameters:
         return self._follower.lost
 
     def at(self, commands: int, epoch: int) -> np.ndarray:
-        """Of a step that has obeyed all commands before this position; a restarted simulator resets them."""
+        """Those of a step that has obeyed all commands before this position; a restarted simulator resets them."""
         if epoch != self._epoch:
             self._epoch = epoch
             self.values[:] = self._made
@@ -116,7 +116,7 @@ class Source:
         self.unmatched = 0
 
     def take(self) -> bool:
-        """Whether there is a step with its state."""
+        """Read the newest step and its state; False if there is none, or the two do not match."""
         steps, states = self._steps.attached(), self._states.attached()
         if steps is None or states is None or not (self._steps.alive and self._states.alive):
             return False
@@ -182,13 +182,13 @@ class Looking:
             return
         self._look_back()
         if not self.source.take() or self._is_known(kind):
-            # nothing new to begin with, as in a pause: no turn is left out for that
+            # there is no new state, as in a pause: that does not count as a turn left out
             self._due_ns = max(self._due_ns, now)
             sleep_until(now_ns() + _REST_NS)
             return
         if due:
             behind = (now - self._due_ns) // self._period_ns
-            if not self.made[rec.HELD]:  # turns begin with the first that is made, however long its beginning took
+            if not self.made[rec.HELD]:  # turns begin with the first one that is made, however long that took to begin
                 self._due_ns = now_ns() + self._period_ns
             else:
                 self.left_out += behind
@@ -262,11 +262,11 @@ class Looking:
 
 
 def keep_off(config: Config) -> str:
-    """Low priority, and the core that was asked for. What was refused; nothing if all is well."""
+    """Take a low priority and the configured core. Returns what was refused, "" if nothing was."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     asked = config.look_ahead.core
-    if asked == "auto":  # off the loop's, as everything
+    if asked == "auto":  # every process but the loop keeps off the loop's core anyway
         return ""
     try:
         os.sched_setaffinity(0, {asked} if isinstance(asked, int) else realtime.own_cores())
@@ -282,7 +282,7 @@ def run(
     if refused := keep_off(config):
         reporter.say(refused)
     if config.sim.code != "tables":
-        predictor.unroll()  # here, and not in `prepare`: what compiles beside does not survive a fork
+        predictor.unroll()  # not in `prepare`: the process that compiles does not survive a fork
     with contextlib.ExitStack() as stack:
         ring = RingWriter(config.ring("look_ahead"), rec.LAYOUT, streams.LOOK_AHEAD.capacity(config))
         stack.push(held(ring, reporter))
