@@ -1,9 +1,9 @@
 """Take all blocks available: the acquisition loop.
 
 Every turn takes all whole scans the source has, makes blocks of them (counters unwrapped, values packed), pushes all
-of them into the ring and puts only the newest on the wire; all of them, in order, where every block is asked for
-(`transport.every_port`). No scan at all is a normal turn. Turns, blocks, bytes, gaps and implausible values are
-counted; nothing is dropped without a number.
+of them into the ring and puts only the newest on the wire; with `transport.every_port` it also sends all of them, in
+order. No scan at all is a normal turn. Turns, blocks, bytes, gaps and implausible values are counted; nothing is
+dropped without being counted.
 """
 
 import threading
@@ -28,8 +28,8 @@ from sync.transport.wire import Publisher
 
 MOST_BLOCKS = 4096  # a turn; a longer backlog takes several
 _FAREWELL_NS = 60_000_000
-_BEFORE_NS = 10_000_000_000  # what a device took before it was asked to may be so old, and no older
-_AHEAD_NS = 1_000_000_000  # of now; further is another clock
+_BEFORE_NS = 10_000_000_000  # scans that a device took before its start may be so old, and no older
+_AHEAD_NS = 1_000_000_000  # how far a scan may be ahead of now; further ahead it is of another clock
 _DAY_NS = 86_400_000_000_000
 
 
@@ -48,7 +48,7 @@ class Counts:
 
 
 def _push_scans(clock, ring, block, scans, t_ns, count, table, counters):
-    """Scans into blocks into the ring; leaves the newest in `block`. Returns (implausible, saturated)."""
+    """Make blocks of scans and push them; leaves the newest in `block`. Returns (implausible, saturated)."""
     implausible = saturated = 0
     for row in range(count):
         block[:] = 0
@@ -103,7 +103,7 @@ class Acquisition:
         self._block_bytes = ring.layout.payload_bytes
         self._published_ns = 0
         self._kind = str(config.source.get("kind"))
-        self._earliest: int | None = None  # an instant that a scan may have; None: it was not begun
+        self._earliest: int | None = None  # the earliest instant a scan may have; None: not started
 
     def run(self, stop: threading.Event) -> None:
         begun = self._clock.now_ns()
@@ -121,7 +121,7 @@ class Acquisition:
         """Take all blocks available; push all, publish the newest."""
         count = self.count
         found = self._source.read(self._scans, self._t_ns, self._wait_ns)
-        try:  # compiled code reads so many rows without a question
+        try:  # compiled code reads that many rows unchecked
             taken, lost = map(index, found)
         except (TypeError, ValueError):
             taken = lost = -1
@@ -156,7 +156,7 @@ class Acquisition:
         )
 
     def _refuse_other_clocks(self, t_ns: np.ndarray) -> None:
-        """Ages are differences to these instants: with those of another clock every one of them is wrong, silently."""
+        """Raises DeviceError for instants of another clock: all ages, which are differences to them, would be wrong."""
         if self._earliest is None:
             return
         one = len(t_ns) == 1
@@ -195,7 +195,7 @@ class Acquisition:
             self._published_ns = self._clock.now_ns()
 
     def _farewell(self) -> None:
-        """The last block once more, and again: ZeroMQ may have dropped it, and no subscriber shall miss the end."""
+        """Repeat the last block several times: ZeroMQ may have dropped it, and no subscriber shall miss the end."""
         end = self._clock.now_ns() + _FAREWELL_NS
         while self.count.blocks and self._clock.now_ns() < end:
             self._repeat()

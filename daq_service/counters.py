@@ -1,4 +1,4 @@
-"""Encoder counters: a register of few bits that wraps, made into a count that does not.
+"""Encoder counters: a running count, made from a register of few bits that wraps.
 
 A counter of w bits is unwrapped by the shortest way round, which is right as long as it moves less than half its range
 between two scans. Counts are relative to the first scan. A faster move than the encoder can make is counted as

@@ -1,31 +1,32 @@
 """Efforts: an output of every new step goes back to the device, within limits, and to zero when steps stop coming.
 
 After a start, a silence or a restart of the simulator the limit itself rises softly, over `rise_ms`. How stiff a wall
-may be depends on the delay of the loop: with `delay_ms` an effort that is made from older motion than that is less at
-once, and counted.
+may be depends on the delay of the loop: with `delay_ms`, efforts that are made from older motion than that are reduced
+at once, and counted.
 
 The effort loop is one nopython function in a thread of its own. It takes the newest step from a ring (of the simulator,
-or of what arrived from it), and hands an effort over at once: the step's output times a gain, damped, limited, and no
-faster than the slew. Between steps it goes on at `rate_hz` while the effort is still on its way, or always, where steps
-have a model of their port (daq_service/effort_port.py). A step is looked for when it usually is there: `quantile` of
-them are, by what the last ones came behind their planned instants; if it is not, soon again and again. After
-`stale_after_ms` without a step it goes to zero, and is there `zero_within_ms` after the last step at the latest,
-wherever it was. A step is as old as the motion it was made from: a simulator that goes on with a sensor that has
-stopped, or with a sample that cannot be found any more, has the same end. A step whose output is not finite is no news.
-At the end of a run the device gets zero.
+or of what arrived from it), and hands an effort over at once: the step's output times a gain, damped, limited, and
+changed no faster than the slew. Between steps it hands efforts over at `rate_hz` while the effort is still on its way,
+or always, if steps have a model of their port (daq_service/effort_port.py). It polls for a step at the instant by which
+the share `quantile` of steps has come, judged by how long the last ones came after their planned instants; if the step
+is not there, it polls again soon. After `stale_after_ms` without a step the effort goes to zero, from any value, and
+reaches it at most `zero_within_ms` after the last step. A step is as old as the motion it was made from: if a simulator
+goes on with a sensor that has stopped, or with a sample that can no longer be found, the effort goes to zero, too. A
+step whose output is not finite does not count as a step. At the end of a run the device gets zero.
 
 The port is where hand and device meet. Its energy is the sum of effort times displacement, between two steps the mean
 effort times the way from one to the other: what the hand put in minus what it got back. With `energy_at = "sample"` an
-effort counts from when it was handed over, and the way between the instants at which it was sampled: then the energy
-has what the delay of the loop gives out, too, and not only what the hold does. A port that has given out more
-(energy below zero) is active; a passive machine never makes it so, delay and sampling do. The passivity controller
-(B. Hannaford and J.-H. Ryu, Time-domain passivity control of haptic interfaces, 2002) expects the next displacement to
-be the last one, and changes an effort that would make the energy negative into the one that makes it zero.
+effort counts from when it was handed over, and a way counts between the instants at which it was sampled: then the
+energy includes what the delay of the loop gives out, and not only what the hold does. A port that has given out more
+than was put in (energy below zero) is active; a passive machine never makes it so, but delay and sampling do. The
+passivity controller (B. Hannaford and J.-H. Ryu, Time-domain passivity control of haptic interfaces, 2002) expects the
+next displacement to equal the last one, and changes an effort that would make the energy negative into the one that
+makes it zero.
 
 Every effort handed over is a block of the ring `effort`. `advance_effort` alone makes it, from the step, the instant
-and the effort before: daq_service/effort_replay.py computes the efforts of a record again, to the bit.
+and the effort before: daq_service/effort_replay.py computes the efforts of a record again, bit for bit.
 
-What no program can promise: a device that holds its last value when this process is killed. See docs/devices.md.
+No program can promise a zero for a device that holds its last value when this process is killed. See docs/devices.md.
 """
 
 import threading
@@ -75,8 +76,8 @@ from sync.ring.ring import (
 PUT = int64(float64, VECTOR)  # a compiled hand-over: the effort, and the device's own numbers
 _NEVER = -(2**60)  # ns
 _LEAST_PERIOD_NS = 100_000  # between two efforts: 10 kHz
-_LEAST_PYTHON_NS = 500_000  # where Python hands over
-_IDLE_NS = 1_000_000  # between two looks while there are no steps
+_LEAST_PYTHON_NS = 500_000  # the same, if Python hands over
+_IDLE_NS = 1_000_000  # between two polls while there are no steps
 
 
 class Rings(NamedTuple):
@@ -99,27 +100,27 @@ class Settings(NamedTuple):
     limit: float
     slew: float  # per second
     fall: float  # per second, to zero without steps
-    quantile: float  # of steps, there when one is looked for; 0: looks at set times alone
+    quantile: float  # share of steps that are there when first polled for; 0: polls at set times
     displacement_gain: float
     watched: int  # whether the port's displacement is known
     damp: int
     at_samples: int  # whether displacements are those of the sample instants
-    period_ns: int  # between efforts on their way
+    period_ns: int  # between efforts while one is on its way to its target
     stale_ns: int
     zero_ns: int  # after the last step
-    look_ns: int  # between looks for a step
-    rest_ns: int  # after a step, before the first look for the next
+    look_ns: int  # between polls for a step
+    rest_ns: int  # after a step, before the first poll for the next
     rise_ns: int  # from the first effort to the whole limit
     same_clock: int  # whether the simulator's instants are ours
     in_loop: int  # whether `put` is the device's own hand-over
     port: int  # whether steps have a model of their port
     step_ns: int
-    delay_ns: int  # that limits hold for: efforts of older motion are lowered; 0: none
-    late_power: int  # how steeply
+    delay_ns: int  # for which the limits hold: efforts of older motion are lowered; 0: none
+    late_power: int  # how steeply they are lowered
 
 
 class Places(NamedTuple):
-    """Words of a step's block; -1 where it has none."""
+    """Words of a step's block; -1 for one that it does not have."""
 
     effort: int
     displacement: int
@@ -131,14 +132,14 @@ class Places(NamedTuple):
 
 CURSOR = np.dtype(
     [(name, np.float64) for name in (
-        "wanted", "target",  # of the newest step: asked for, and what became of it within the limits
-        "given", "impulse",  # now, and times time since the newest step
+        "wanted", "target",  # of the newest step: what it asked for, and that within the limits
+        "given", "impulse",  # the effort now; its integral over time since the newest step
         "displacement", "energy", "least_energy",
     )]
     + [(name, np.int64) for name in (
-        "last", "since",  # instants of the last effort, and of the first one from the newest step
-        "came", "fresh",  # when the newest step or, if earlier, its motion did, and whether that is not too long ago
-        "motion",  # when the motion was sampled that the newest step was made from; not known: the last one known
+        "last", "since",  # instants of the last effort, and of the newest step's first one
+        "came", "fresh",  # when the newest step came or, if earlier, its motion; whether that is recent enough
+        "motion",  # sample instant of the newest step's motion; if that is not known, the last one known
         "placed",  # whether the displacement is known
         "step_status",  # bits that hold for all efforts of a step
         "status",
@@ -146,8 +147,8 @@ CURSOR = np.dtype(
         "sampled",  # its sample instant
         "began",  # when efforts began, or began again after a silence or in another epoch
         "placed_ns",  # instant of the displacement
-        "asked_ns",  # of the newest motion that the port's model was asked about
-        "due", "lag",  # when the next step should be there; how long behind its planned instant a step usually is
+        "asked_ns",  # of the newest motion for which the port's model was evaluated
+        "due", "lag",  # when the next step is expected; how long after its planned instant a step usually comes
     )]
 )  # fmt: skip
 
@@ -166,7 +167,7 @@ class Books(NamedTuple):
     ledger: np.ndarray
     cursor: np.ndarray  # one CURSOR
     past: np.ndarray  # the efforts before
-    render: np.ndarray  # histogram: from the sample that a port's model was asked about to the device
+    render: np.ndarray  # histogram: from the sample at which a port's model was evaluated to the device
 
 
 SETTINGS = group(Settings, *7 * [float64], *15 * [int64])
@@ -222,7 +223,7 @@ def new_cursor() -> np.ndarray:
 
 @kernel()
 def _mean_between(past, first, last):
-    """Of the efforts that were in force between two instants; each from when it was handed over to the next one."""
+    """The mean effort between two instants; each effort holds from when it was handed over to the next one."""
     values, count = past.view(np.float64), past[0]
     total, end = 0.0, last
     for back in range(min(count, _PAST)):
@@ -238,7 +239,7 @@ def _mean_between(past, first, last):
 
 @kernel()
 def _forgotten(past, first):
-    """Whether efforts that were in force then have been written over."""
+    """Whether efforts that held since `first` have been overwritten."""
     count = past[0]
     return count > _PAST and past[1 + 2 * (count % _PAST)] > first
 
@@ -253,10 +254,10 @@ def _remember(past, moment, given):
 
 @kernel()
 def _account_for_port(settings, at, moment, displacement, gap, sampled, past):
-    """The port's energy since the step before. Returns how far it moved."""
+    """Add the port's energy since the step before. Returns how far the port moved."""
     mean = at.given
     if settings.at_samples:
-        # a step without a sample of its own has not moved; one whose sample instant is not known is a gap
+        # a step that used the same sample has not moved; one with an unknown sample instant is a gap
         gap = gap or sampled < at.placed_ns or sampled == 0 or at.placed_ns == 0 or _forgotten(past, at.placed_ns)
         if not gap and sampled > at.placed_ns:
             mean = _mean_between(past, at.placed_ns, sampled)
@@ -275,7 +276,7 @@ def _account_for_port(settings, at, moment, displacement, gap, sampled, past):
 
 @kernel()
 def note_arrival(at, moment, came, sampled):
-    """Of a step: it is as old as its motion, and one that claims to come from the future gets old, too."""
+    """Note when a step came: it is as old as its motion, and ages even if its stamps lie in the future."""
     if sampled > 0:
         at.motion = sampled
     at.came = min(came, moment, at.motion)
@@ -283,7 +284,7 @@ def note_arrival(at, moment, came, sampled):
 
 @kernel()
 def _follow_step(settings, at, moment, came, output, displacement, epoch, sampled, past):
-    """A new step."""
+    """Account for a new step."""
     gap = epoch != at.epoch
     at.epoch = epoch
     note_arrival(at, moment, came, sampled)
@@ -292,7 +293,7 @@ def _follow_step(settings, at, moment, came, output, displacement, epoch, sample
 
 @kernel()
 def lowered(settings, age):
-    """The share of an effort of motion this old: how stiff a wall may be falls with its delay and half a step."""
+    """By what to lower an effort of motion this old: a wall may be the less stiff, the longer delay and half a step."""
     half = settings.step_ns // 2
     share = (half + settings.delay_ns) / (half + age)
     found = 1.0
@@ -303,7 +304,7 @@ def lowered(settings, age):
 
 @kernel()
 def _ask(settings, at, moment, output, displacement, gap, sampled, past):
-    """What a step, or its port's model by now, asks for, and what of that is allowed."""
+    """What a step, or its port's model evaluated now, asks for, and how much of that is allowed."""
     at.asked_ns = sampled
     at.wanted = settings.gain * output
     at.step_status = 0
@@ -326,22 +327,22 @@ def _ask(settings, at, moment, output, displacement, gap, sampled, past):
 
 @kernel()
 def advance_effort(settings, at, moment, new, came, output, displacement, epoch, sampled, past):
-    """The next effort, into the cursor: at this moment, after the efforts before, with a new step if there is one,
-    which was made from what was sampled then. With a port's model `output`, `displacement` and `sampled` are those of
-    the newest sample, also without a new step; an output that is not finite is nothing new."""
+    """Write the next effort into the cursor: for this moment, the efforts before, and a new step if there is one, which
+    was made from what was sampled at `sampled`. With a port's model `output`, `displacement` and `sampled` are those of
+    the newest sample, also without a new step; an output that is not finite counts as nothing new."""
     passed = moment - at.last if at.last > _NEVER else 0
     at.impulse += at.given * (passed * 1e-9)
     if new:
         if at.fresh == 0 or epoch != at.epoch:
             at.began = moment
-        if passed > settings.stale_ns:  # this loop itself stood still: what it gave last is nobody's will any more
+        if passed > settings.stale_ns:  # this loop itself stood still: its last effort is no longer what anyone wants
             at.began, at.given = moment, 0.0
         _follow_step(settings, at, moment, came, output, displacement, epoch, sampled, past)
     elif settings.port and at.fresh and sampled > at.asked_ns and np.isfinite(output):
         _ask(settings, at, moment, output, displacement, False, sampled, past)
     stale_at = at.came + settings.stale_ns
     if moment < stale_at:
-        # after a pause, or late, it goes no further than in two periods
+        # after a pause, or if late, it changes no more than in two periods
         most = settings.slew * (min(passed, 2 * settings.period_ns) * 1e-9)
         target, rising = at.target, 0
         if moment - at.began < settings.rise_ns:
@@ -351,7 +352,7 @@ def advance_effort(settings, at, moment, new, came, output, displacement, epoch,
         at.status = at.step_status | rising | (rec.SLEWED if at.given != target else 0)
         at.fresh = 1
     else:
-        # all the time counts that has passed without a step
+        # the fall covers all the time that has passed without a step
         most = settings.fall * ((moment - max(at.last, stale_at)) * 1e-9)
         at.given = min(max(0.0, at.given - most), at.given + most)
         if moment >= at.came + settings.zero_ns:
@@ -392,7 +393,7 @@ def _word(block, place):
 
 @kernel()
 def _find_sample(rings, buffers, places):
-    """The sample instant of the block that the step used, out of our own ring: by our clock. 0: it is not there."""
+    """The sample instant of the block that the step used, from our own ring, so by our clock. 0: it is not there."""
     seq = _word(buffers.step, places.input_seq)
     if not 0 <= seq < load_acquire(rings.blocks, HEAD_WORD) or not read_slot(rings.blocks, seq, buffers.block):
         return 0
@@ -402,7 +403,7 @@ def _find_sample(rings, buffers, places):
 
 @kernel()
 def _describe_step(rings, buffers, places, taken):
-    """What the blocks of all its efforts say of a step."""
+    """Write what the blocks of all efforts of a step have in common."""
     step, effort = buffers.step, buffers.effort
     effort[rec.AT_STEP] = _word(step, places.step)
     effort[rec.AT_STEP_SEQ], effort[rec.AT_STEP_EPOCH] = step[SEQ], step[EPOCH]
@@ -415,7 +416,7 @@ def _describe_step(rings, buffers, places, taken):
 
 @kernel()
 def _hand_over(clock, rings, buffers, at, moment, put, device):
-    """To the device, and into the ring. Returns when the device had it."""
+    """Hand the effort over to the device and push it into the ring. Returns when the device had it."""
     put(at.given, device)
     done = now(clock)
     effort = buffers.effort
@@ -450,7 +451,7 @@ def _count(counters, at, new, was_fresh):
 
 @kernel()
 def _account_for_step(buffers, settings, books, at, done):
-    """The round trip and its hops: of the first step that used a block."""
+    """Record the round trip and its hops, for the first step that used a block."""
     step, block, effort, ledger = buffers.step, buffers.block, buffers.effort, books.ledger
     sampled = effort[rec.AT_SAMPLED]
     if sampled == 0:
@@ -469,7 +470,7 @@ def _account_for_step(buffers, settings, books, at, done):
 
 @kernel(types.void(WORDS_2D, WORDS, int64))
 def account_for_hand(ledger, effort, done):
-    """The end of a round trip: the device has the effort."""
+    """Record the end of a round trip: the device has the effort."""
     record(ledger[rec.HAND], done - effort[rec.AT_TAKEN])
     record(ledger[rec.ROUND_TRIP], done - effort[rec.AT_SAMPLED])
     record(ledger[rec.BEYOND], done - effort[rec.AT_SAMPLED] - effort[rec.AT_STEP_NS])
@@ -477,7 +478,7 @@ def account_for_hand(ledger, effort, done):
 
 @kernel()
 def _next_motion(settings, at, port):
-    """When the next sample to ask the port's model about is there: as late after its instant as the last one was."""
+    """When the next sample for the port's model should be there: as late after its instant as the last one was."""
     spare = min(max(port.seen[LATE_NS], 0), settings.period_ns) + settings.period_ns // 8
     begun = max(port.seen[AT_NS] + spare, at.last - 2 * settings.period_ns)
     return begun + max((at.last - begun) // settings.period_ns + 1, 1) * settings.period_ns
@@ -485,7 +486,7 @@ def _next_motion(settings, at, port):
 
 @kernel()
 def _due_at(settings, at, port):
-    """When the next effort is, if no step comes before."""
+    """When the next effort is due, if no step comes before."""
     stale_at = at.came + settings.stale_ns
     if settings.port and at.fresh:
         return min(_next_motion(settings, at, port), max(stale_at, at.last + 1))
@@ -520,7 +521,7 @@ def _run(clock, rings, buffers, settings, places, books, port, put, device):
     while load_acquire(books.control, rec.STOP) == 0:
         if load_acquire(books.control, rec.LEAVE):
             return rec.LEFT
-        closed = load_acquire(rings.steps, STATE_WORD) != LIVE  # before the last look
+        closed = load_acquire(rings.steps, STATE_WORD) != LIVE  # read before the last poll
         moment = now(clock)
         new = _take_step(rings, buffers, settings, places, books.counters, at, port)
         if new:
@@ -542,7 +543,7 @@ def _run(clock, rings, buffers, settings, places, books, port, put, device):
                 output = port_effort(
                     port.model, motion[0], motion[1], motion[2], sampled, moved, settings.step_ns, new
                 )  # fmt: skip
-                came = min(came, sampled)  # the model is as old as its step's motion; not known: too old
+                came = min(came, sampled)  # the model is as old as its step's motion, and too old if that is unknown
                 displacement, sampled = motion[0], moved
                 describe_motion(buffers.effort, port)
             asked_before = at.asked_ns
@@ -577,12 +578,12 @@ def run_on(clock: Clock) -> Any:
 
 @cfunc(PUT, nopython=True, cache=True)
 def keep(effort, device):
-    """A hand-over to nothing but the device's first number: for one that Python hands over to, and a virtual one."""
+    """Only stores the effort in the device's first number: for a virtual device, or if Python hands efforts over."""
     device[0] = effort
     return 0
 
 
-NO_STEPS = np.zeros(512, np.int64)  # a ring that is for ever empty
+NO_STEPS = np.zeros(512, np.int64)  # a ring that is always empty
 NO_STEPS[STATE_WORD] = LIVE
 NO_STEPS.flags.writeable = False
 
@@ -626,7 +627,7 @@ class EffortLoop:
         self._accounted = 0
 
     def poll(self) -> None:
-        """Let the loop change to another ring, if there is one. Called from time to time, by another thread."""
+        """Make the loop change to another ring, if there is one. Another thread calls this from time to time."""
         if self._feedback() is not self._ring and not self._is_spent(self._feedback()):
             poke(self.control, rec.LEAVE, 1)
 
@@ -638,7 +639,7 @@ class EffortLoop:
             pass
 
     def run_on_ring(self) -> int:
-        """Until it is stopped, or has to change to another ring, or its ring is closed."""
+        """Run until it is stopped, or has to change to another ring, or its ring is closed."""
         poke(self.control, rec.LEAVE, 0)
         ring = self._feedback()
         if ring is not None and (ring is self._spent or not self._fits(ring.layout)):
@@ -664,8 +665,8 @@ class EffortLoop:
         return ended
 
     def _change_to(self, ring: RingReader | None) -> None:
-        """Begin with the next step of this ring. Steps that were not read for the change are counted: the rest of the
-        ring before, and what was made while the loop was on another one, or on none. Not those before the first."""
+        """Begin with the next step of this ring. Steps that the change left unread are counted: the rest of the ring
+        before, and those made while the loop was on another ring, or on none. Steps before the first ring are not."""
         if self._ring is not None:
             head = self._ring.head
             self.counters[rec.SKIPPED] += head - 1 - self.cursor["position"][0]
@@ -677,7 +678,7 @@ class EffortLoop:
         self._ring = ring
 
     def _fits(self, layout: Layout) -> bool:
-        # of another type it would be read as a number that it is not
+        # a channel of another type would be read as a wrong number
         there = [(c.name, c.type) for c in layout.channels]
         self.missing = [name for name in self.effort.wants if (name, "f8") not in there]
         return not self.missing
@@ -690,7 +691,7 @@ class EffortLoop:
         watched = {"energy": float(at["energy"]), "least_energy": float(at["least_energy"])}
         return {
             "given": round(float(at["given"]), 4),
-            "fresh": bool(at["fresh"]),  # else at zero, by the watchdog
+            "fresh": bool(at["fresh"]),  # otherwise the watchdog brings it to zero
             **{name: int(value) for name, value in zip(rec.COUNTERS, self.counters, strict=True)},
             **(watched if self.settings.watched else {}),
             "round_trip_us": {name: summary_us(self.ledger[row]) for row, name in enumerate(rec.LEDGER)},
@@ -725,7 +726,7 @@ class DeviceThread:
         self._clock.sleep_until(self._due)
         there = newest(self._efforts, self._block) >= 0
         if self._clock.now_ns() - peek(self._efforts, HEARTBEAT_WORD) > self._hung_ns:
-            there = False  # the effort loop hangs: the steps are not watched
+            there = False  # the effort loop hangs, so nothing watches the steps
         self.value = float(self._block.view(np.float64)[rec.AT_GIVEN]) if there else 0.0
         self._actuator.put(self.value)
         sampled = int(self._block[rec.AT_SAMPLED])
@@ -735,6 +736,6 @@ class DeviceThread:
 
 
 def places_of(layout: Layout, effort: EffortSettings) -> Places:
-    """Where a step has what an effort is made from."""
+    """The words of a step's block from which an effort is made."""
     names = (effort.channel, effort.displacement, *rec.STAMPS)
     return Places(*(int(layout.table[layout.names.index(n), 0]) if n in layout.names else -1 for n in names))

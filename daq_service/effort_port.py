@@ -1,19 +1,19 @@
-"""Efforts between steps: the model of a port that a slow machine hands over, evaluated by the newest sample.
+"""Efforts between steps: the model of a port that a slow machine hands over, evaluated at the newest sample.
 
-A machine that is stepped every 5 ms is too slow for a hand. Each of its steps may also give what its effort does until
-the next one: the effort ahead, if the motion of the port goes on at its acceleration, that half way there, and the
-slopes of the effort by angle, speed and acceleration (of a mass: kilograms). Between steps the effort is then
+A machine that is stepped every 5 ms is too slow for a hand. Each of its steps may also give a model of its effort until
+the next one: the effort a step ahead, if the motion of the port goes on at its acceleration; the effort half way there;
+and the derivatives of the effort by angle, speed and acceleration (of a mass: kilograms). Between steps the effort is
 
     F(tau) = F + (F_ahead - F) tau/h + (k d_x + b d_v) tau/h + m d_a + c (tau/h - 1) min(tau/h, 1)
-    c = 2 (F - 2 F_middle + F_ahead), or 0 where a step does not say what is half way
+    c = 2 (F - 2 F_middle + F_ahead), or 0 if a step has no F_middle
 
-with tau from the sample that the step used to the newest one, and d_... how far the port is from having gone on as it
-did. The motion comes from the samples themselves, by the estimator that the simulator itself has for them
-(sync/signals/estimators.py), so that both agree at tau = 0. A model older than two steps is not followed: its effort
+with tau from the sample that the step used to the newest one, and d_... the deviation of the port's motion from motion
+at that acceleration. The motion comes from the samples themselves, by the same estimator that the simulator has for
+them (sync/signals/estimators.py), so that both agree at tau = 0. A model older than two steps is not used: its effort
 holds.
 
-`port_effort` alone makes it, from the step, the two instants and the motion, which every effort records: a replay
-computes it again, to the bit.
+`port_effort` alone computes it, from the step, the two instants and the motion, which every effort records: a replay
+computes it again, bit for bit.
 """
 
 import math
@@ -35,20 +35,20 @@ from sync.ring.ring import HEAD_WORD, read_slot
 from sync.signals import estimators
 from sync.signals.estimators import estimate, observe
 
-# of a step: its effort, that ahead, slopes; then its motion; the effort half way, NaN where a step does not have it
+# of a step: its effort, the one ahead, derivatives; then its motion; the effort half way, NaN if a step has none
 EFFORT, AHEAD, STIFFNESS, DAMPING, INERTIA, ANGLE, SPEED, ACCELERATION, MIDDLE = range(9)
 MODEL = 9
 REACH = 2.0  # steps
-_MOST_BLOCKS = 256  # that are followed at once; with more the estimator bridges the gap or is reset
+_MOST_BLOCKS = 256  # that are read at once; if there are more, the estimator bridges the gap or is reset
 
-# words of what was seen: the next block, the epoch of the last, its instant (0: there is none), how late it was pushed
+# words of `seen`: the next block, the epoch of the last one, its instant (0: there is none), how late it was pushed
 NEXT, SEEN_EPOCH, AT_NS, LATE_NS = range(4)
-# numbers: what is taken off, limits, s between blocks; then the estimator's
+# numbers: the zero that is subtracted, limits, s between blocks; then the estimator's
 _ZERO, _LEAST, _MOST, _PERIOD, _OWN = range(5)
 
 
 class Port(NamedTuple):
-    """What follows the motion, and the newest of both. Unused where efforts have no port model."""
+    """What tracks the motion; the newest model and motion. Unused if efforts have no port model."""
 
     channel: np.ndarray  # its row of the layout's table
     places: np.ndarray  # of MODEL in a step's block
@@ -70,7 +70,7 @@ def no_port() -> Port:
 
 
 def follower(config: Config, effort: EffortSettings) -> Port:
-    """Of a configuration that `check_port` has passed."""
+    """The port of a configuration that `check_port` has passed."""
     assert effort.port is not None
     row, layout = config.inputs[effort.port.input], config.daq.layout
     assert isinstance(row, Encoder)
@@ -91,14 +91,14 @@ def make_follower(row: Encoder, layout: Layout, step_s: float, period_s: float) 
 
 
 def model_names(effort: EffortSettings) -> tuple[str, ...]:
-    """Of a step's channels, in the order of MODEL; "" for one that it does not have."""
+    """Names of a step's channels, in the order of MODEL; "" for one that it does not have."""
     assert effort.port is not None
     return (effort.channel, effort.port.ahead, *effort.port.slopes, *effort.port.motion, effort.port.middle)
 
 
 @kernel()
 def follow_motion(blocks, port):
-    """Every block since the last look goes through the estimator."""
+    """Pass every block since the last call through the estimator."""
     head = load_acquire(blocks, HEAD_WORD)
     seen, block, memory, numbers = port.seen, port.block, port.memory, port.numbers
     if head <= seen[NEXT]:
@@ -124,7 +124,7 @@ def follow_motion(blocks, port):
 
 @kernel()
 def take_model(step, port):
-    """Of a new step; False where it is not finite."""
+    """Take the model of a new step; False if it is not finite."""
     values, total = step.view(np.float64), 0.0
     for i in range(MODEL):
         total += abs(values[port.places[i]]) if port.places[i] >= 0 else 0.0
@@ -137,8 +137,8 @@ def take_model(step, port):
 
 @kernel(float64(VECTOR, float64, float64, float64, int64, int64, int64, boolean))
 def port_effort(model, angle, speed, acceleration, sampled, moved, step_ns, new):
-    """The effort at the sample of `moved`, by the model of a step that used that of `sampled`. Where that is not known,
-    or too old, the step's own, if it is new; else nothing: NaN."""
+    """The effort at the sample of instant `moved`, by the model of a step that used the sample of `sampled`. If that is
+    unknown or too old: the step's own effort if the step is new, otherwise NaN."""
     if sampled == 0 or moved <= sampled or moved - sampled > REACH * step_ns:
         return model[EFFORT] if new else math.nan
     tau, share = (moved - sampled) * 1e-9, (moved - sampled) / step_ns
@@ -150,7 +150,7 @@ def port_effort(model, angle, speed, acceleration, sampled, moved, step_ns, new)
         + model[INERTIA] * (acceleration - model[ACCELERATION])
     )
     if not math.isnan(model[MIDDLE]):
-        # a parabola as far as the step goes, and on as its tangent: one that a stop or a kerb has bent leads astray
+        # a parabola within the step, its tangent beyond: a parabola bent by a stop or a kerb would lead astray there
         bend = 2.0 * (model[EFFORT] - 2.0 * model[MIDDLE] + model[AHEAD])
         effort += bend * (share - 1.0) * min(share, 1.0)
     return effort
@@ -158,7 +158,7 @@ def port_effort(model, angle, speed, acceleration, sampled, moved, step_ns, new)
 
 @kernel()
 def describe_motion(effort, port):
-    """Into the effort's block: what it was made by."""
+    """Write the motion by which an effort was made into its block."""
     values = effort.view(np.float64)
     effort[rec.AT_MOTION] = port.seen[AT_NS]
     for i in range(3):

@@ -8,13 +8,13 @@ from sync.ring.block import PAYLOAD, Channel, Layout
 
 # the status word of an effort
 LIMITED = 1  # the step asked for more than the limit
-SLEWED = 2  # on its way to what was asked for, as fast as allowed
-WATCHDOG = 4  # no step, or none of new motion, for too long: on its way to zero, or there
+SLEWED = 2  # on its way to the effort that was asked for, as fast as allowed
+WATCHDOG = 4  # for too long no step, or none of new motion: on its way to zero, or at zero
 DAMPED = 8  # the passivity controller changed what was asked for
 ACTIVE = 16  # more energy was given out at the port than had been put in
 ENDED = 32  # zero at the end of the run
 RISING = 64  # the limit has not risen to its full value yet
-LOWERED = 128  # made from motion older than what limits hold for, and less for that
+LOWERED = 128  # made from motion older than the delay that limits hold for, and therefore lowered
 STATUS = {
     LIMITED: "limited",
     SLEWED: "slewed",
@@ -46,7 +46,7 @@ LAYOUT = Layout(
         Channel("displacement", "f8"),  # of the port, as in the step
         Channel("energy", "f8", "J"),  # put in at the port minus given out; below zero the port was active
         Channel("status", "i8"),
-        # of a port model (daq_service/effort_port.py): the sample it was evaluated at, and the motion then; else 0
+        # of a port model (daq_service/effort_port.py): the sample it was evaluated at, and the motion there; else 0
         Channel("motion_ns", "i8", "ns"),
         Channel("angle", "f8"),
         Channel("speed", "f8"),
@@ -55,11 +55,11 @@ LAYOUT = Layout(
 )
 BEFORE_PORTS = Layout(LAYOUT.channels[:-4])  # of records of earlier versions
 
-# what is read of a step beside the outputs that the settings name, as integers; -1 where a step does not have it
+# integers read from a step besides the outputs that the settings name; -1 for one that it does not have
 STAMPS = ("step", "input_seq", "input_epoch", "taken_ns")
 
 # rows of the ledger: the round trip from a sample to the device, without the step's own time, and its five hops in
-# order, which add up to it. With two clocks `there` and `back` are not known apart, and empty
+# order, which add up to it. With two clocks `there` and `back` cannot be told apart, and are empty
 ROUND_TRIP, BEYOND, SENSOR, THERE, STEP, BACK, HAND = range(7)
 LEDGER = ("round_trip", "beyond_step", "sensor", "there", "step", "back", "hand")
 
@@ -72,7 +72,7 @@ COUNTERS = (
     "handed_over", "steps_used", "steps_superseded", "steps_invalid", "epochs", "zeroed",
     "limited", "slewed", "active_steps", "damped_steps", "undated_steps",
     "steps_skipped",  # because the loop changed to another ring
-    "steps_too_old",  # when they came, or made from motion that was
+    "steps_too_old",  # too old when they came, or made from motion that was
     "lowered_steps",  # of motion older than the delay that limits hold for
 )  # fmt: skip
 

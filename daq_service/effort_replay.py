@@ -1,4 +1,4 @@
-"""The efforts of a record computed again from its steps, by the effort loop's own kernel: equal to the bit."""
+"""The efforts of a record computed again from its steps, by the effort loop's own kernel: bit-identical."""
 
 import numpy as np
 from numba import types
@@ -26,7 +26,7 @@ _LONG_AGO = -(2**60)  # ns
 
 @inner
 def _is_first(row, effort, before):
-    """Whether it is the first effort of a loop: it rises from here, and there was none before."""
+    """Whether it is the first effort of a loop: the limit rises from here, and there was none before."""
     if row == 0:
         return effort[SEQ] == 0
     return effort[SEQ] == before[SEQ] + 1 and effort[EPOCH] != before[EPOCH]
@@ -34,7 +34,7 @@ def _is_first(row, effort, before):
 
 @inner
 def _begin_step(at, past, effort, came, moved):
-    """The state of the loop at the first effort of a step, of which the efforts before it are not known."""
+    """The state of the loop at the first effort of a step, if the efforts before it are not known."""
     moment = effort[T]
     at.began = moment if effort[rec.AT_STATUS] & rec.RISING else _LONG_AGO
     past[0] = 0
@@ -46,7 +46,7 @@ def _begin_step(at, past, effort, came, moved):
 def _take_displacement(settings, at, given, moved):
     at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
     at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
-    # a model that is too old is not asked, and its motion not accounted for
+    # a model that is too old is not evaluated, and its motion not accounted for
     at.asked_ns = moved
     at.placed_ns = moved if settings.at_samples else 0
 
@@ -62,11 +62,11 @@ def _write(at, effort, again):
 
 @kernel(types.void(SETTINGS, CURSOR_ROW, WORDS, MATRIX, MATRIX, WORDS_2D, WORDS_2D, WORDS))
 def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
-    """The effort loop once more, in its order."""
+    """What the effort loop does, once more and in its order."""
     at = cursor[0]
     known = blind = False  # what came before an effort; what its step asked for
     of = 0  # the row of the newest step's model
-    rising = dark = False  # a rise of which the beginning is not known; a step of which the way's efforts are not
+    rising = dark = False  # a rise whose beginning is not known; a step whose port moved under efforts that are not
     since = _LONG_AGO  # from when on all efforts are known
     for row in range(efforts.shape[0]):
         effort, before = efforts[row], efforts[max(row - 1, 0)]
@@ -96,7 +96,7 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
                 at.began, rising = _LONG_AGO, False
             advance_effort(settings, at, moment, new, came, output, displacement, epoch, moved, past)
             rising = rising and at.began != moment
-            if rising or dark:  # not to be computed, and what comes after builds on it
+            if rising or dark:  # cannot be computed; take the recorded values, on which later efforts build
                 at.given, at.energy = given[rec.AT_GIVEN], given[rec.AT_ENERGY]
                 if settings.at_samples:
                     past[0] -= 1
@@ -105,10 +105,10 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
                 _write(at, effort, again[row])
                 compared[row] = 1
         elif known or (new and effort[rec.AT_SAMPLED] > 0):
-            # the first one of a step, of which the efforts before it are not known, is taken as it stands
+            # the first effort of a step, if those before it are not known, is taken as recorded
             asked = new or (settings.port and at.fresh and moved > at.asked_ns and np.isfinite(output))
             if new:
-                first = _is_first(row, effort, before)  # how far another has come is not known
+                first = _is_first(row, effort, before)  # how far any other rise has come is not known
                 rising = status & rec.RISING != 0 and not first
                 since = _LONG_AGO if first else moment
                 _begin_step(at, past, effort, came, moved)
@@ -126,10 +126,10 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
 def recompute(
     effort: EffortSettings, steps: np.ndarray, efforts: np.ndarray, step_ns: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(the efforts of a record made again from its steps, which of them could be). Both as records with named fields;
-    `efforts` as its layout (effort_record.LAYOUT) has them; `step_ns` counts where steps have a model of their port.
-    What cannot be: the first effort after a gap in the record, those of its step, and those whose step is not in the
-    record. The others must be equal to the bit."""
+    """(the efforts of a record computed again from its steps, which of them could be). `steps` and `efforts` have
+    named fields, `efforts` those of effort_record.LAYOUT; `step_ns` matters if steps have a model of their
+    port. Three kinds cannot be computed: the first effort after a gap in the record, the others of its step, and those
+    whose step is not in the record. All others must be bit-identical."""
     words = np.ascontiguousarray(efforts).view(np.int64).reshape(len(efforts), rec.LAYOUT.words)
     outputs, models = np.full((len(efforts), 2), np.nan), np.full((len(efforts), MODEL), np.nan)
     for epoch in np.unique(efforts["step_epoch"]):
@@ -146,7 +146,7 @@ def recompute(
             if name:
                 models[here[known], column] = steps[name][found]
     again, compared = np.zeros_like(words), np.zeros(len(words), np.int64)
-    # what the loop looks for, and when, changes nothing here
+    # when the loop polls, and for what, changes nothing here
     settings = settings_of(effort, step_ns, same_clock=True, in_loop=True)
     _recompute(settings, new_cursor(), new_past(), outputs, models, words, again, compared)
     return rec.LAYOUT.view(again), compared.astype(bool)

@@ -1,4 +1,4 @@
-"""`[source.effort]`: how an output of the simulator goes back to the device. Compiles nothing, for sources check it
+"""`[source.effort]`: how an output of the simulator goes back to the device. Compiles nothing, because sources check it
 before anything is compiled."""
 
 from pathlib import Path
@@ -24,8 +24,8 @@ class PortSettings(Section):
     input: str  # the row of [inputs] that measures the port's motion, an encoder
     motion: _Three  # what that row gives the machine: angle, speed, acceleration
     ahead: str  # the effort a step later, if the motion goes on at its acceleration
-    middle: str = ""  # and half a step later; "": the effort is drawn straight between the two
-    slopes: _Three  # of that effort, by angle, speed and acceleration
+    middle: str = ""  # the effort half a step later; "": it is interpolated linearly between the two
+    slopes: _Three  # derivatives of that effort by angle, speed and acceleration
 
 
 class EffortSettings(Section):
@@ -33,20 +33,20 @@ class EffortSettings(Section):
 
     channel: str  # an effort of the machine; with the virtual source any channel of a step
     gain: float  # of the device's unit per unit of the channel; its sign too
-    limit: float = Field(gt=0)  # no more is ever given, either way
-    slew: float = Field(gt=0)  # per s: no quicker is it changed
+    limit: float = Field(gt=0)  # the device never gets more than this, either way
+    slew: float = Field(gt=0)  # per s: the effort never changes faster
     rate_hz: float = Field(500.0, ge=50, le=10_000)  # between steps, and of a device that Python hands over to
-    quantile: float = Field(0.5, ge=0, le=0.999)  # of steps, there when one is looked for; 0: looks at set times alone
+    quantile: float = Field(0.5, ge=0, le=0.999)  # share of steps there at the first poll; 0: polls at set times
     rise_ms: float = Field(0.0, ge=0, le=60_000)  # at the start, and after a silence, until the whole limit is allowed
-    stale_after_ms: float = Field(30.0, gt=0, le=1000)  # without a new step for so long it begins to fall
-    zero_within_ms: float = Field(100.0, gt=0, le=5000)  # without a new step for so long it is zero
+    stale_after_ms: float = Field(30.0, gt=0, le=1000)  # after so long without a new step the effort begins to fall
+    zero_within_ms: float = Field(100.0, gt=0, le=5000)  # after so long without a new step the effort is zero
     displacement: str = ""  # of the port, a channel of a step; "": its energy is not watched
     displacement_gain: float = (
         1.0  # rad or m per unit; positive where a positive effort opposes a positive displacement
     )
     energy_at: Literal["step", "sample"] = "step"  # whether displacements count for steps, or at their sample instants
-    delay_ms: float = Field(0.0, ge=0, le=1000)  # that limits hold for: of older motion efforts are lowered; 0: not
-    late_power: int = Field(1, ge=1, le=8)  # by ((half a step + delay) / (half a step + age)) to this power
+    delay_ms: float = Field(0.0, ge=0, le=1000)  # that the limits hold for: efforts of older motion are lowered; 0: not
+    late_power: int = Field(1, ge=1, le=8)  # lowered by ((half a step + delay) / (half a step + age)) to this power
     damp: bool = False  # whether a passivity controller holds back energy that was not put in
     port: PortSettings | None = None  # what the effort does between steps, at `rate_hz`; None: it holds
 
@@ -69,23 +69,23 @@ class EffortSettings(Section):
 
     @property
     def zero_at_ms(self) -> float:
-        """After the last step, from the limit: two periods of the device before what is promised, 2 ms at least."""
+        """From the last step to zero, if it was at the limit: two periods, at least 2 ms, less than is promised."""
         return self.zero_within_ms - max(2000.0 / self.rate_hz, _LEAST_SPARE_MS)
 
     @property
     def fall(self) -> float:
-        """How fast it goes to zero: in time from the limit."""
+        """How fast it goes to zero: fast enough to be there in time from the limit."""
         return self.limit / (1e-3 * (self.zero_at_ms - self.stale_after_ms))
 
     @property
     def wants(self) -> tuple[str, ...]:
-        """Outputs of the simulator."""
+        """Outputs of the simulator that it needs."""
         port = (self.port.ahead, *self.port.slopes, *self.port.motion, self.port.middle) if self.port else ()
         return tuple(dict.fromkeys(name for name in (self.channel, self.displacement, *port) if name))
 
 
 def check_port(config: Config, file: Path, effort: EffortSettings | None) -> None:
-    """Raises ConfigError for a port model that nothing of this configuration can follow."""
+    """Raises ConfigError for a port model whose motion nothing in this configuration can track."""
     if effort is None or effort.port is None:
         return
     where, port = f"{file}: source.effort.port", effort.port

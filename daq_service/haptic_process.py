@@ -3,8 +3,8 @@
 It samples into the ring `device`, which the DAQ (`source.own_process = true`) reads, and takes every effort that the
 DAQ hands over from the ring `effort`. Its own watchdog reads the heartbeat of the effort loop: when that is older than
 `source.watchdog_ms`, because the DAQ has crashed, hangs or was killed, or when another DAQ has adopted the ring, the
-actuator is given zero, and gets nothing else until a living effort loop hands over something new. An effort that has
-waited for so long because this process itself hung is not given any more.
+actuator gets zero, and nothing else until a living effort loop hands over something new. An effort that has waited for
+so long because this process itself hung is dropped.
 """
 
 import contextlib
@@ -29,12 +29,12 @@ from sync.ring.block import EPOCH, PUSHED, SEQ, Channel, Layout, T
 from sync.ring.follower import RingFollower
 from sync.ring.ring import HEARTBEAT_WORD, RingWriter, peek, push
 
-_SILENT = 0.75  # of what is promised: the thread may wake late. The effort loop beats every millisecond at least
+_SILENT = 0.75  # share of the promised time: the thread may wake late. The effort loop beats at least every millisecond
 _MOST_SCANS = 256
 
 
 def layout(config: Config) -> Layout:
-    """Of the ring `device`: the channels as the DAQ will have them, what each actuator is given, and where it is."""
+    """The layout of the ring `device`: the channels as the DAQ has them, what each actuator gets, and where it is."""
     channels = [Channel(c.name, "i8", c.unit) for c in config.daq.channels]
     for behind in ("", *(f"_{name}" for name in sorted(config.source.get("axes", {})))):
         channels += [Channel(f"actuator_given{behind}", "f8", "N"), Channel(f"actuator_position{behind}", "f8", "m")]
@@ -42,7 +42,7 @@ def layout(config: Config) -> Layout:
 
 
 class Efforts:
-    """What the DAQ hands over, into the device's queue; zero when it has fallen silent."""
+    """Puts what the DAQ hands over into the device's queue; zero when the DAQ has fallen silent."""
 
     def __init__(self, ring: str, queue: np.ndarray, watchdog_ms: float):
         self._follower = RingFollower(ring, effort_record.LAYOUT, living=True, from_now=True, retry_ns=20_000_000)
@@ -55,7 +55,7 @@ class Efforts:
     def poll(self) -> None:
         now = now_ns()
         ring = self._follower.ring
-        if ring is not None and ring.epoch != self._epoch:  # another loop: what its predecessor gave is nobody's will
+        if ring is not None and ring.epoch != self._epoch:  # another loop: its predecessor's effort no longer holds
             self._let_go(now)
             self._epoch = ring.epoch
         if ring is not None and now - peek(ring.words, HEARTBEAT_WORD) > self._silent_ns:
@@ -63,7 +63,7 @@ class Efforts:
             self._follower.poll()  # another may have taken its place
             if ring is self._follower.ring and now - peek(ring.words, HEARTBEAT_WORD) > self._silent_ns:
                 for _ in self._follower.batches():
-                    pass  # what was handed over before is not for now
+                    pass  # efforts handed over before the silence are dropped
                 return
         for batch in self._follower.batches():
             for given, pushed, epoch in zip(batch["given"], batch["pushed_ns"], batch["epoch"], strict=True):
@@ -86,7 +86,7 @@ class Efforts:
 
 
 class DeviceLoop:
-    """Samples, and gives the actuator what it gets, until it is stopped."""
+    """Samples, and hands efforts to the actuator, until it is stopped."""
 
     def __init__(self, config: Config, device: HapticDevice, ring: RingWriter, watchdog_ms: float):
         self._device, self._ring = device, ring

@@ -1,15 +1,15 @@
 """When was sample k taken? A device's own sample clock, fitted to monotonic time.
 
-A device samples on its own crystal; all the host ever learns is that by some instant so many samples were there. No
-sample is seen before it was taken, so the true line from number to instant lies below every such observation, and the
-best of them, those with the least delay, touch it: the line is the edge of their lower hull under the middle of the
-last seconds. What remains is the least delay of all, which no host can see from inside (docs/nidaqmx.md).
+A device samples on its own crystal; the host only learns that by some instant so many samples were there. No sample is
+seen before it was taken, so the true line from number to instant lies below every such observation, and the best
+observations, those with the least delay, touch it: the line is the edge of their lower hull under the middle of the
+last seconds. An error remains, the least delay of all, which no host can see from inside (docs/nidaqmx.md).
 
 Instants are returned in order, never ahead of the clock, and do not jump: a better line is approached by two per cent
-of a period a sample. Only an observation quicker than any before it, which shows that the next instants would lie
-ahead of the clock, is followed at once, by the samples since the last ones returned. Where the caller knows an instant
-before which nothing was sampled, the first are placed from there on: too early by the time that a start takes, and
-then better.
+of a period a sample. Only if an observation is quicker than any before it, so that the next instants would lie ahead of
+the clock, is its line followed at once, by the samples since the last ones returned. If the caller knows an instant
+before which nothing was sampled, the first samples are placed from there on: too early by the time that a start takes,
+and then better.
 """
 
 import itertools
@@ -35,7 +35,7 @@ class SampleClock:
         self._slots: list[tuple[int, int]] = []  # (number of the last sample seen, when it was seen)
         self._not_before = not_before_ns
         self._newest = self._reference = (0, 0)
-        self._line: tuple[float, float] | None = None  # what the slots say, until they change
+        self._line: tuple[float, float] | None = None  # the line that fits the slots; None once they have changed
         self._period = self._nominal
         self._last: float | None = None  # the last instant returned, against the reference
 
@@ -45,7 +45,7 @@ class SampleClock:
         return (self._period / self._nominal - 1.0) * 1e6
 
     def saw(self, samples: int, t_ns: int) -> None:
-        """By `t_ns` the device had taken so many."""
+        """Note that by `t_ns` the device had taken so many samples."""
         if samples <= 0:
             return
         k = samples - 1
@@ -75,7 +75,7 @@ class SampleClock:
         return self._nominal + slope, float(np.min(points[:, 1] - slope * points[:, 0]))
 
     def instants(self, first: int, t_ns: np.ndarray) -> None:
-        """Fill `t_ns` for the samples from `first` on; they have been seen. In order, without leaving any out."""
+        """Fill `t_ns` for the samples from `first` on, which have been seen. Call it in order, leaving none out."""
         count = len(t_ns)
         if count == 0:
             return
@@ -90,7 +90,7 @@ class SampleClock:
         if before is None:
             step = self._period
         else:
-            # from what was returned, not more than so much faster or slower
+            # go on from the last instant, by at most so much faster or slower
             step = (wanted - before) / count
             step = min(max(step, self._period - _SLEW * self._nominal), self._period + _SLEW * self._nominal)
             wanted = before + count * step

@@ -1,10 +1,10 @@
-"""Scans at a fixed rate from values that come when they like: frames off a bus, axes of a game controller.
+"""Scans at a fixed rate from values that come at any time: frames off a bus, axes of a game controller.
 
-A scan is due every period from the start on. It has of every channel the last reading at or before its own instant, as
-far as it was known when the scan was taken, with its age where the configuration has a channel for it. Readings may
-come in any order; one that is older than what its channel has already is of no use any more. Nothing is invented:
-before every channel has been read once there are no scans. After `lose` there are none until what was lost has been
-read again; what would have been due in between is lost, and counted.
+A scan is due every period from the start on. For every channel it has the last reading at or before its own instant, as
+far as it was known when the scan was taken, and its age if the configuration has a channel for that. Readings may come
+in any order; one that is older than the one its channel has already is not used. Nothing is invented: before every
+channel has been read once there are no scans. After `lose` there are none until the lost channels have been read again;
+scans that would have been due in between are lost, and counted.
 """
 
 from bisect import insort_right
@@ -27,7 +27,7 @@ def _instant(reading: _Reading) -> int:
 
 
 class SampleHold:
-    """Not for several threads."""
+    """For one thread."""
 
     def __init__(self, config: Config, buffer_blocks: int, clock: RealClock | VirtualClock = REAL):
         names = [c.name for c in config.daq.channels]
@@ -47,7 +47,7 @@ class SampleHold:
 
     def stop(self) -> None:
         channels = range(len(self.names))
-        self._earliest = [_NEVER for _ in channels]  # readings from before are not ours
+        self._earliest = [_NEVER for _ in channels]  # earlier readings are not used
         self._due = _NEVER
         self._delivered = False  # a scan, since the start
         self._lost = 0  # known to be lost, reported with the next scan
@@ -58,7 +58,7 @@ class SampleHold:
         self._unread = set(channels)
 
     def lose(self, channel: int | None = None) -> None:
-        """The device is gone, or this channel: what comes after is not the continuation of what came before."""
+        """The device is gone, or this channel is: what comes next does not continue what came before."""
         if self._due == _NEVER:
             return
         gone = set(range(len(self.names))) if channel is None else {channel}
@@ -74,7 +74,7 @@ class SampleHold:
         if t_ns < self._earliest[channel]:
             return
         self._newest[channel] = max(self._newest[channel], t_ns)
-        # nearly always at the end
+        # nearly always appended at the end
         insort_right(self._news, (t_ns, channel, value), key=_instant)
 
     def age_ns(self, channel: int, now: int) -> int:
@@ -86,13 +86,13 @@ class SampleHold:
         return self._newest[channel] > -_NEVER
 
     def wait(self, wait_ns: int) -> None:
-        """Until the next scan is due, but no longer than asked; a moment only while not everything is known."""
+        """Wait until the next scan is due, at most `wait_ns`; only briefly while a channel has not been read yet."""
         now = self._clock.now_ns()
         self._clock.sleep_until(min(now + _MOMENT_NS if self._unread else self._due, now + wait_ns))
 
     def take(self, scans: np.ndarray, t_ns: np.ndarray, by_ns: int | None = None) -> tuple[int, int]:
-        """See Device.read; does not wait. Who makes its readings itself says up to when (`by_ns`) it has made them: a
-        thread that stands still in between would otherwise take scans that lack them."""
+        """See Device.read; does not wait. A caller that makes the readings itself says until when (`by_ns`) it has made
+        them: if its thread stood still in between, it would otherwise take scans that lack readings."""
         now = self._clock.now_ns() if by_ns is None else by_ns
         if self._unread and not self._find_beginning():
             return 0, 0
@@ -125,7 +125,7 @@ class SampleHold:
         return count, lost
 
     def _find_beginning(self) -> bool:
-        """Apply readings until there is one of every channel; the next scan is due when that is so, on the beat."""
+        """Apply readings until every channel has one; the next scan is due on the next beat of the period."""
         applied = 0
         while applied < len(self._news) and self._unread:
             self._apply(*self._news[applied])
@@ -136,7 +136,7 @@ class SampleHold:
         known = max(self._instants)
         missed = max(-(-(known - self._due) // self._period), 0)
         if self._delivered:
-            missed = max(missed, 1)  # gone and back within a period: a gap all the same
+            missed = max(missed, 1)  # gone and back within a period is a gap, too
             self._lost += missed
         self._due += missed * self._period
         return True

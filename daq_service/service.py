@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # most sources have no efforts
     from daq_service.effort import EffortLoop
 
 _UNFIT = ("foreign", "malformed")
-_AWAITED_NS = 1_000_000_000  # without a scan for so long it waits for one
+_AWAITED_NS = 1_000_000_000  # without a scan for so long, it reports that it waits
 
 
 class _Surroundings:
@@ -60,7 +60,7 @@ class _Surroundings:
 
 
 def prepare(config: Config, file: Path) -> Prepared:
-    """A source, and what it wants of the simulator."""
+    """A source, and the outputs of the simulator that it wants."""
     keys = transport_keys(config, file, "daq")
     refuse_too_large(file, "daq.ring_blocks", config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
     around = _Surroundings(config)
@@ -125,7 +125,7 @@ def run(
 
 @dataclass
 class _Wire:
-    """What is between the DAQ and simulators elsewhere; nothing in shared memory."""
+    """What connects the DAQ with simulators elsewhere; empty with shared memory."""
 
     guard: SocketGuard | None = None
     publisher: Publisher | None = None
@@ -180,7 +180,7 @@ def _open_wire(
 
 
 class _Watch:
-    """Looks at everything from time to time, and reports."""
+    """Checks everything from time to time, and reports."""
 
     def __init__(
         self, config: Config, source: Device, around: _Surroundings, ring: RingWriter, acquisition: Acquisition,
@@ -290,7 +290,7 @@ def in_words(report: dict[str, Any]) -> str:
 
 
 def unfit(steps: Receiver) -> str | None:
-    """A notice on steps that came and could not be used: a wrong channel is silent otherwise."""
+    """A notice about steps that came but could not be used: without it a wrong channel would go unnoticed."""
     if not any(steps.count()[k] for k in _UNFIT):
         return None
     wanted = ", ".join(steps.ring.layout.names)

@@ -23,16 +23,16 @@ DEVICES = {
         for kind in ("waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page", "haptic", "simulator", "ros2")
     },
 }
-# where `Settings` of those are whose module has compiled code: they are needed before it
+# modules of the `Settings` of kinds whose own module has compiled code: these are needed before that
 _SETTINGS = {
     "virtual": "tandem.machines.car.device.settings",
     "haptic": "daq_service.devices.haptic_settings",
 }
-_WITH_KERNELS = frozenset({"waves", "can", "replay", "simulator", "remote", "page"})  # and their settings within
+_WITH_KERNELS = frozenset({"waves", "can", "replay", "simulator", "remote", "page"})  # and settings in the same module
 
 
 def settings_class(config: Config, where: str = "the configuration") -> type[DeviceSettings]:
-    """Of the kind of source that is named; what that kind declares of itself."""
+    """The settings class of the kind of source that is named, with what that kind declares of itself."""
     kind = config.source.get("kind")
     shipped = _SETTINGS.get(kind) if isinstance(kind, str) else None
     module = importlib.import_module(shipped) if shipped else _module(kind, where)
@@ -46,7 +46,7 @@ def settings_class(config: Config, where: str = "the configuration") -> type[Dev
 
 
 def felt(config: Config) -> bool:
-    """Whether a hand is in the loop: an effort goes to a device that moves one."""
+    """Whether a hand is in the loop: an effort goes to a device that moves it."""
     return bool(config.efforts) and settings_class(config).moves_hand
 
 
@@ -68,12 +68,12 @@ def open_device(config: Config, file: Path, host: Host = _ALONE) -> Device:
 
 
 def require(config: Config, file: Path) -> None:
-    """Raises DeviceError where the source needs software that is not installed. Quick, and compiles nothing."""
+    """Raises DeviceError if the source needs software that is not installed. Quick, and compiles nothing."""
     _settings(config, file).require()
 
 
 def refuse_early(config: Config, file: Path) -> None:
-    """Raises ConfigError for what is wrong in `[source]`, as far as that can be checked without compiled code."""
+    """Raises ConfigError for errors in `[source]`, as far as they can be found without compiled code."""
     if _known_kind(config, file) not in _WITH_KERNELS:
         _settings(config, file)
 

@@ -1,15 +1,15 @@
 """The can source: signals off a CAN bus, as the raw integers of their frames, in blocks at a fixed rate.
 
-Which bits of which frame a signal is stands in a DBC file (or whatever else cantools reads). Its factor and offset are
-not applied: raw values travel, and [inputs] converts them. Every block has of every channel the newest value at its
-instant, and its age where the configuration has a channel `<name>_age_us` (daq_service/sample_hold.py).
+A DBC file (or whatever else cantools reads) says which bits of which frame a signal is. Its factor and offset are not
+applied: raw values travel, and [inputs] converts them. Every block has the newest value of every channel at its
+instant, and its age if the configuration has a channel `<name>_age_us` (daq_service/sample_hold.py).
 
-A frame that cannot be what the DBC says is counted and not used; frames of other ids cost next to nothing. A signal
-that no longer comes is reported once, and counted. Where the blocks have its age, they go on and the simulator sees it;
-where they do not, they stop until it is back. A bus that fails is tried again, ever more slowly, up to once a second;
-what comes after is a new epoch. None of this ends the run.
+A frame that contradicts the DBC is counted and not used; frames of other ids cost next to nothing. A signal that no
+longer comes is reported once, and counted. If the blocks have its age, they go on and the simulator sees the age; if
+not, they stop until the signal is back. A bus that fails is opened again, ever more rarely, down to once a second; what
+comes after is a new epoch. None of this ends the run.
 
-In place of a bus a log (candump, .asc, .blf, .trc, ...) can play, in real time and through the same code.
+Instead of a bus a log (candump, .asc, .blf, .trc, ...) can play, in real time and through the same code.
 """
 
 import errno
@@ -42,10 +42,10 @@ from sync.errors import ConfigError, DeviceError
 from sync.ring.block import AGE
 
 _PACKAGES = {"can": "python-can", "cantools": "cantools"}
-_MOST_FRAMES = 10_000  # a turn; a bus that floods us must not keep the blocks from going out
+_MOST_FRAMES = 10_000  # a turn; a flooding bus must not keep blocks from being delivered
 _LEAST_LOG_S = 0.001
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 100_000_000, 1_000_000_000  # between attempts to open the bus
-_STAMP_SLACK_NS = 50_000_000  # by how much a stamp may be older than our last look at an empty bus
+_STAMP_SLACK_NS = 50_000_000  # by how much a stamp may be older than the last time the bus was empty
 _AHEAD_NS = 1_000_000  # and ahead of now: rounding, and two clocks that are not read at once
 _LAST_STAMP_S = 9e9  # of a wall clock: as many ns as a word holds
 _BUS_OFF = 0x40  # class of an error frame, as the kernel reports it
@@ -57,7 +57,7 @@ class Settings(DeviceSettings):
     kind: str
     interface: str | None = None  # of python-can: socketcan, pcan, kvaser, vector, slcan, …
     channel: str | int | None = None  # of the interface, such as can0
-    replay: str | None = None  # a log that plays in the bus' place
+    replay: str | None = None  # a log that plays instead of the bus
     lead_ms: float = Field(500.0, ge=0, le=60_000)  # before it: its first frames again and again
     bitrate: int | None = Field(None, ge=1000, le=20_000_000)  # where the interface has to be told
     fd: bool = False  # CAN FD
@@ -122,7 +122,7 @@ class CanDevice(Device):
         log: list[Any],
         host: Host,
     ):
-        # here, not above: they compile, and what is missing is reported before
+        # imported here because they compile: what is missing is reported before that
         from daq_service.sample_hold import SampleHold
         from sync.clock import RealClock
 
@@ -143,7 +143,7 @@ class CanDevice(Device):
         self._counts = dict.fromkeys(
             ("frames", "malformed", "invalid", "undated", "stale", "error_frames", "bus_errors", "reconnects"), 0
         )
-        self._failing = False  # reported, and not yet back
+        self._failing = False  # the failure was reported, and the bus is not yet back
         self._pause_ns, self._next_try = _FIRST_PAUSE_NS, 0
         self._emptied_ns = 0  # when the bus had no more frames for us
 
@@ -275,7 +275,7 @@ class CanDevice(Device):
         return now
 
     def _drain(self) -> None:
-        """All frames that are there, into the held values."""
+        """Take all frames that are there into the held values."""
         counts, held = self._counts, self._held
         offset = 0 if self._log else self._wall_offset()
         for _ in range(_MOST_FRAMES):
@@ -367,7 +367,7 @@ class CanDevice(Device):
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What a bus raises when it fails. ValueError: of a socket that was closed."""
+    """What a bus raises when it fails. ValueError: a socket that was closed."""
     import can
 
     return (can.CanError, OSError, ValueError)

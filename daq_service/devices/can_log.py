@@ -1,5 +1,5 @@
 """Logs of a CAN bus (candump, .asc, .blf, .trc, ...), read by python-can within a budget: all frames, or those that a
-source wants, which `Player` then plays in the bus' place.
+source wants, which `Player` then plays instead of the bus.
 """
 
 import copy
@@ -14,7 +14,7 @@ from sync.errors import ConfigError
 from sync.files.given import open_given
 from sync.files.limits import Budget, DecodedTooLarge
 
-# what python-can reads, but for .db, which is SQLite and may hold queries without end, and .gz, of which it unpacks any
+# what python-can reads, except .db, which is SQLite and may hold endless queries, and .gz, from which it unpacks any
 # number of lines that are no frames
 LOGS = (".asc", ".blf", ".csv", ".log", ".trc")
 _BLF_SIZE = struct.Struct("<16xQ")  # of the whole file, in its header; 0 where its writer was killed
@@ -24,7 +24,7 @@ _BYTES_OF_FRAME = 400  # of the object that it makes of one
 
 
 class LogDamaged(ConfigError):
-    """What follows in a log cannot be read."""
+    """The rest of a log cannot be read."""
 
 
 def frames(path: Path, key: str, budget: Budget | None = None) -> Iterator[Any]:
@@ -52,7 +52,7 @@ def frames(path: Path, key: str, budget: Budget | None = None) -> Iterator[Any]:
                     yield message
         except DecodedTooLarge as error:
             raise ConfigError(f"{key}: {error}") from None
-        except (struct.error, ValueError, IndexError) as error:  # of parsers that trust what they read
+        except (struct.error, ValueError, IndexError) as error:  # from parsers that trust what they read
             why = f"what follows is none, or cut short ({' '.join(str(error).split()) or type(error).__name__})"
         except Exception as error:  # every format has its own
             why = " ".join(str(error).split()) or type(error).__name__
@@ -66,7 +66,7 @@ def frames(path: Path, key: str, budget: Budget | None = None) -> Iterator[Any]:
 
 
 def _cut(path: Path) -> str | None:
-    """Of a BLF file, which python-can reads up to wherever it ends without a word: whether it is as long as it says."""
+    """Why a BLF file is cut, if it is shorter than its header says: python-can reads up to its end without a word."""
     if path.suffix.lower() != ".blf":
         return None
     with open_given(path) as file:
@@ -88,7 +88,7 @@ def read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | N
             except DecodedTooLarge as error:
                 raise ConfigError(f"{key}: {error}") from None
             found.append(message)
-    if channel is not None and len(channels) > 1:  # where there is one bus only, it is the one, whatever its name
+    if channel is not None and len(channels) > 1:  # a single bus is taken, whatever its name
         found = [message for message in found if message.channel == channel]
     if not found:
         has = ", ".join(sorted(map(repr, channels))) or "no frames at all"
@@ -97,7 +97,7 @@ def read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | N
 
 
 class Player:
-    """Frames of a log, each when as much time has passed as had on board; for the source it is a bus.
+    """Plays the frames of a log in the time in which they were recorded; to the source it looks like a bus.
 
     They are stamped with the seconds of the monotonic clock. A simulator takes some blocks to find their rhythm: for
     `lead_ns` before the log begins, the first frame of each id is sent again and again, so that none of the log is
@@ -109,7 +109,7 @@ class Player:
         self._frames = [(t, m) for t in range(0, lead_ns, _LEAD_EVERY_NS) for m in first]
         self._frames += [(lead_ns + round((m.timestamp - log[0].timestamp) * 1e9), m) for m in log]
         self._now, self._next = now_ns, 0
-        self._start: int | None = None  # when it was listened to first
+        self._start: int | None = None  # when it was first read
 
     def recv(self, _: float) -> Any:
         now = self._now()

@@ -1,8 +1,7 @@
-"""What a source is to the acquisition: classes to derive from. What is optional has here what holds if a source says
-nothing of it.
+"""What a source is to the acquisition: classes to derive from. Whatever is optional has its default here.
 
-A source delivers whole scans, oldest first, as raw register readings: a row a scan, a column a channel of the
-configuration, int64. It never splits a scan, never invents one, and reports how many it knows to be lost.
+A source delivers whole scans, oldest first, as raw register readings: a row for each scan, a column for each channel of
+the configuration, int64. It never splits a scan, never invents one, and reports how many it knows to be lost.
 
 Opening a source reads files and checks the configuration, nothing else: the supervisor does it too. Only the process
 that samples looks for the device (`find`), and it alone touches it afterwards.
@@ -24,15 +23,15 @@ if TYPE_CHECKING:  # this module is imported before anything is compiled
 
 
 class DeviceSettings(Section):
-    """The table `[source]` of one kind of source; its module has one under the name `Settings`. What holds for the
-    kind as such is an attribute of the class, known before anything is opened."""
+    """The table `[source]` of one kind of source; its module has one under the name `Settings`. Properties of the kind
+    itself are attributes of the class, known before anything is opened."""
 
-    survives_fork: ClassVar[bool] = True  # its driver does; otherwise its DAQ is a process that imports it itself
-    moves_hand: ClassVar[bool] = True  # its efforts are felt; not where the device is emulated, or has none
-    takes_any_effort: ClassVar[bool] = False  # also an output that the machine does not declare as one, to try it
+    survives_fork: ClassVar[bool] = True  # of its driver; if not, the DAQ is no fork and imports the driver itself
+    moves_hand: ClassVar[bool] = True  # its efforts move a user's hand; False if it is emulated, or has no effort
+    takes_any_effort: ClassVar[bool] = False  # for trials: also outputs that the machine does not declare as efforts
 
     def require(self) -> None:
-        """Raises DeviceError where it needs software that is not installed. Quick, and compiles nothing."""
+        """Raises DeviceError if it needs software that is not installed. Quick, and compiles nothing."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class Host:
 
     # the simulator's output, with the channels the source `wants`; None while there is none
     feedback: "Callable[[], RingReader | None]" = lambda: None
-    say: Callable[[str], None] = lambda _: None  # what a person should read; kept in the record's summary
-    clock: "RealClock | VirtualClock | None" = None  # that the source lives by; None: the host's own
+    say: Callable[[str], None] = lambda _: None  # a message for the user; stored in the record's summary
+    clock: "RealClock | VirtualClock | None" = None  # by which the source works; None: the host's own
 
 
 class Actuator:
@@ -52,8 +51,8 @@ class Actuator:
 
     @property
     def compiled_put(self) -> tuple[object, NDArray[np.float64]] | None:
-        """A C callback of type PUT (daq_service/effort.py) and the device's numbers: with these the effort loop hands
-        over itself, and `put` is not called."""
+        """A C callback of type PUT (daq_service/effort.py) and the device's numbers: with these the effort loop itself
+        hands efforts over, and `put` is not called."""
         return None
 
     def put(self, value: float) -> None:
@@ -62,17 +61,17 @@ class Actuator:
 
 class Device(Actuator):
     unwrapped = False  # whether its counters are running counts already
-    seconds: float | None = None  # when it ends by itself
-    wants: Sequence[str] = ()  # names of simulator outputs that it looks at (`Host.feedback`)
+    seconds: float | None = None  # after which it ends by itself; None: never
+    wants: Sequence[str] = ()  # names of simulator outputs that it reads (`Host.feedback`)
     axes: Sequence[Actuator] = ()  # further ones, in the order of their names (`source.axes`), each with its own effort
 
     @property
     def bound_ns(self) -> int:
-        """How far its instants may be off, where they are another clock's; the simulator adds it to every age."""
+        """How far its instants may be wrong, if they come from another clock; the simulator adds it to every age."""
         return 0
 
     def find(self) -> None:
-        """Look for the device and try whether it can do what is asked; raises DeviceError. Once, before `start`."""
+        """Look for the device and check that it can do what is asked; raises DeviceError. Once, before `start`."""
 
     def start(self) -> None:
         """Begin sampling. Nothing is sampled before."""

@@ -1,7 +1,7 @@
 """DBC files: which bits of which frame a signal is, and what a configuration may ask of them.
 
-Values are the raw integers of a frame; factor and offset are not applied here. `calibration` says what they would make
-of [inputs], for comparison.
+Values are the raw integers of a frame; factor and offset are not applied here. `calibration` computes what [inputs]
+would be by them, for comparison.
 """
 
 import math
@@ -33,10 +33,10 @@ class Mapped(Section):
 
 @dataclass(frozen=True)
 class Bits:
-    """Where a signal is in a frame. Only if `selector` is there too and reads one of `pages`, where there is one."""
+    """Where a signal is in a frame. With a `selector` it is there only if the selector reads one of `pages`."""
 
-    shift: int  # from the low end of the frame read as one number
-    big: bool  # which is how it is read: first byte highest
+    shift: int  # from the low end of the frame, read as one number
+    big: bool  # that number is read with the first byte highest
     length: int
     signed: bool
     selector: "Bits | None"
@@ -51,7 +51,7 @@ class Bits:
 
 
 def bits(message: Any, name: str, depth: int = 0) -> Bits:
-    """Of a signal of a cantools message; ValueError if the frame is too short for it or selectors form a cycle."""
+    """The bits of a cantools message's signal; ValueError if the frame is too short, or selectors form a cycle."""
     if depth > _DEEPEST_SELECTORS:
         raise ValueError(f"{name} of {message.name} has more than {_DEEPEST_SELECTORS} selectors, one behind the other")
     signal = message.get_signal_by_name(name)
@@ -76,10 +76,10 @@ class Frame:
     """What we want of the frames of one id."""
 
     lengths: tuple[int, ...]  # of its data: as the DBC says, and as CAN FD pads it
-    wanted: tuple[tuple[int, Bits, frozenset[int]], ...]  # channel, where it is, what it never is
+    wanted: tuple[tuple[int, Bits, frozenset[int]], ...]  # channel, where it is, values that are never valid
 
     def read(self, data: bytes | bytearray) -> list[tuple[int, int | None]] | None:
-        """(channel, raw value or None where it is not available) of all that are there; None if malformed."""
+        """(channel, raw value, or None if not available) of all signals that are there; None if malformed."""
         if len(data) not in self.lengths:
             return None
         data = data[: self.lengths[0]]
@@ -103,12 +103,12 @@ def near_to(name: str, known: Iterable[str]) -> str:
 
 
 _MOST_BYTES = 64 << 20
-_MOST_BITS = 8 * 1785  # of a frame: the longest that J1939 puts together of many
-# as cantools separates them, which takes comments for blanks and needs no blank between a number and a word
+_MOST_BITS = 8 * 1785  # of a frame: the longest that J1939 reassembles
+# tokens as cantools separates them: a comment counts as a blank, and none is needed between a number and a word
 _TOKEN = re.compile(
     r'[ \r\n\t]++|//[^\n]*+\n?|([-+]?\d++\.?\d*+(?:[eE][+-]?\d++)?|[A-Za-z0-9_]++|"(?:\\"|[^"])*?"|.)', re.DOTALL
 )
-# the following: of tokens with one blank between them
+# the following match tokens with one blank between them
 _PLACES = re.compile(r"(?<!\S)(\S++) \| (\S++) @")
 _LENGTHS = re.compile(r"(?<!\S)BO_ \S++ \S++ : (\S++)")
 _MESSAGES = re.compile(r"(?<!\S)BO_(?!\S)")
@@ -123,7 +123,7 @@ _DEEPEST_SELECTORS = 16
 
 
 def _tokens(text: str) -> str:
-    """What the parser sees, strings emptied: nothing in them counts."""
+    """The tokens that the parser sees, with strings emptied, because their contents do not matter."""
     return " ".join('""' if token[0] == '"' and len(token) > 1 else token for token in _TOKEN.findall(text) if token)
 
 
@@ -133,7 +133,7 @@ def _beyond(number: str, most: int) -> bool:
 
 
 def _beyond_any_frame(tokens: str) -> str:
-    """A signal or frame that the parser would make room for, wherever in gigabytes it is declared to be."""
+    """A signal or frame declared beyond any frame: the parser would allocate memory for it, gigabytes if it says so."""
     for place in _PLACES.finditer(tokens):
         if any(_beyond(number, _MOST_BITS) for number in place.groups()):
             at, wide = map(_shown, place.groups())
@@ -154,7 +154,7 @@ def _beyond_any_frame(tokens: str) -> str:
 
 
 def _check_cost(tokens: str, budget: Budget) -> None:
-    """Time goes with the square of the multiplexed signals of a message."""
+    """Charge the budget: parsing takes time in the square of a message's multiplexed signals."""
     for message in _MESSAGES.split(tokens):
         budget.need(8 * len(_MULTIPLEXED.findall(message)) ** 2, "the multiplexed signals of a message")
 
@@ -189,7 +189,7 @@ def load_dbc(path: Path, key: str) -> Any:
             return cantools.database.load_string(text, database_format="dbc", strict=False)
     except DecodedTooLarge as error:
         raise ConfigError(f"{key}: {error}") from None
-    except Exception as error:  # a parser's own errors, and whatever else a broken file makes of it
+    except Exception as error:  # a parser's own errors, and any other that a broken file causes
         raise ConfigError(f"{key}: {path}: cannot be read: {' '.join(str(error).split())}") from None
 
 
@@ -255,7 +255,7 @@ _SCALES = {"deg": _DEGREES, "1": _SHARES, "bar": _BARS}  # units that a row may 
 
 
 def calibration(row: Affine | Encoder, signal: Any) -> dict[str, float]:
-    """What the row's settings would be by the DBC's factor, offset and unit; empty where they say nothing to us."""
+    """What the row's settings would be by the DBC's factor, offset and unit; empty if these mean nothing here."""
     try:
         found = _calibration(row, signal)
     except (OverflowError, ZeroDivisionError):  # a DBC may hold any number
@@ -265,7 +265,7 @@ def calibration(row: Affine | Encoder, signal: Any) -> dict[str, float]:
 
 
 def _calibration(row: Affine | Encoder, signal: Any) -> dict[str, float]:
-    """Its factor first."""
+    """The settings, the factor first."""
     unit = (signal.unit or "").strip().lower()
     scale = float(signal.scale)
     zero = 0.0 - float(signal.offset) / scale
@@ -279,7 +279,7 @@ def _calibration(row: Affine | Encoder, signal: Any) -> dict[str, float]:
 
 
 def disagrees(by_dbc: dict[str, float], row: Affine | Encoder) -> bool:
-    """A factor that is another one, or a zero that no calibration would have moved so far."""
+    """Whether the factor differs, or the zero differs by more than a calibration would move it."""
     for key, value in by_dbc.items():
         factor = next(iter(by_dbc.values()))
         full = 360.0 / factor if "per_count" in by_dbc else factor

@@ -1,5 +1,5 @@
-"""Scans that are due at a fixed period from the start on and wait in a buffer of finite size: what emulated devices
-share. Their state is a vector of words, of which these four come first."""
+"""Scans that are due at a fixed period from the start on and wait in a buffer of finite size: shared by emulated
+devices. Their state is a vector of words, of which the first four are those below."""
 
 import numpy as np
 from numba import int64, types
@@ -14,7 +14,7 @@ NEVER = 2**62  # ns: with this start no scan is ever due
 
 @kernel(types.UniTuple(int64, 2)(WORDS, int64, int64))
 def take_due(state, now, room):
-    """(how many scans can be made by `now`, of those for which there is room; how many were lost before them)."""
+    """(how many scans can be made by `now`, at most `room`; how many were lost before them)."""
     due = state[START] + state[NEXT] * state[PERIOD]
     waiting = (now - due) // state[PERIOD] + 1
     lost = max(waiting - state[BUFFER], 0)
@@ -23,12 +23,12 @@ def take_due(state, now, room):
 
 
 def stopped(period_ns: int, buffer_scans: int, own: int = 0) -> np.ndarray:
-    """The state of a device that samples nothing, with so many words of its own."""
+    """The state of a device that does not sample, with `own` more words of its own."""
     return np.array([0, NEVER, period_ns, buffer_scans, *[0] * own], np.int64)
 
 
 def begin(state: np.ndarray, clock: RealClock | VirtualClock, after_ns: int = 0) -> None:
-    """The first scan is due a period from now, or so much later."""
+    """The first scan is due a period and `after_ns` from now."""
     state[NEXT] = 0
     state[START] = clock.now_ns() + int(state[PERIOD]) + after_ns
 

@@ -50,8 +50,8 @@ from sync.ring.block import AGE
 
 _LEAD_NS = 200_000  # the axes are read this long before a scan is due, or a quarter of a period
 _CONFIRM_NS = 10_000_000
-_LOOK_FIRST_NS, _LOOK_LAST_NS = 100_000_000, 2_000_000_000  # from one look for a lost device to the next
-_REFUSALS = 50  # in a row, before the motor's are reported: some come with every unplugging
+_LOOK_FIRST_NS, _LOOK_LAST_NS = 100_000_000, 2_000_000_000  # between two searches for a lost device
+_REFUSALS = 50  # of the motor, in a row, before they are reported: every unplugging causes some
 _NEVER = 2**62
 
 
@@ -88,7 +88,7 @@ class Pedal(Section):
 
 
 def _beyond(value: int, dead_zone: float) -> int:
-    """0 within the dead zone, from there without a step, and full where it was full."""
+    """0 within the dead zone, continuous beyond it, and full deflection stays full."""
     dead = round(dead_zone * MOST)
     return max(value - dead, 0) * MOST // (MOST - dead)
 
@@ -201,7 +201,7 @@ class GamepadDevice(Device):
             raise DeviceError(asked if there else f"source: {none_there()}")
         if not self._open(index):
             raise DeviceError(f"source: {self._name} cannot be opened: {last_error(self._sdl)}")
-        if self._forceless:  # an effort was asked for: better an error than a wheel without force
+        if self._forceless:  # an effort is configured: an error is better than a wheel without force
             raise DeviceError(
                 f"source.effort: {self._name} gives no force back ({self._forceless}); choose another by source.device,"
                 " or leave [source.effort] out"
@@ -240,7 +240,7 @@ class GamepadDevice(Device):
             self._stick = None
 
     def _look(self) -> bool:
-        """For the device that is lost, now and then."""
+        """Search for the lost device, now and then."""
         now = self._now()
         if now < self._look_again_ns:
             return False
@@ -317,7 +317,7 @@ class GamepadDevice(Device):
         motor = self._motor
         if motor is None or self.effort is None:
             return
-        # one that comes back while there is force is not thrown around
+        # so that a device that comes back under force is not thrown around
         self._most_force = min(self._most_force + self.effort.slew / self.effort.rate_hz, self.effort.limit)
         if motor.put(min(max(value, -self._most_force), self._most_force)):
             self._refused_in_a_row = 0

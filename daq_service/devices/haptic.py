@@ -42,7 +42,7 @@ _PER_COUNT, _SKEW_S, _FORCE_PER_COUNT, _FORCE_MOST = range(4)
 
 @kernel()
 def _sample(scan, instant, columns, scales, plant, x, a, par, times, lines, rooms, queue):
-    """An axis at this instant, into its columns."""
+    """Sample an axis at this instant into its columns."""
     pass_until(plant, x, a, par, times, lines, rooms, queue, instant)
     place = x[X] + scales[_SKEW_S] * x[V]
     counts = columns[_START_COUNT] + int64(math.floor(place / scales[_PER_COUNT]))
@@ -79,7 +79,7 @@ def _make_scans(
     types.void(WORDS_2D, WORDS, int64, WORDS, VECTOR, WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX, VECTOR, VECTOR)
 )  # fmt: skip
 def _sample_axis(scans, t_ns, count, columns, scales, plant, x, a, par, times, lines, rooms, queue):
-    """A further axis, at the instants of scans that have been made."""
+    """Sample a further axis, at the instants of scans that have been made."""
     for row in range(count):
         _sample(scans[row], t_ns[row], columns, scales, plant, x, a, par, times, lines, rooms, queue)
 
@@ -121,7 +121,7 @@ class HapticAxis(Actuator):
         haptic_plant.begin_plant(self.plant, self.x, self.settings, now, began)
 
     def grip_at(self, now: int) -> None:
-        """The hand's grip of that instant, for what is sampled from here on."""
+        """Apply the hand's grip at that instant to all that is sampled from here on."""
         hand = self.settings.hand
         grips = [] if hand is None else hand.grips
         while self._gripped < len(grips) and now >= self._began + round(1e9 * grips[self._gripped][0]):
@@ -133,7 +133,7 @@ class HapticAxis(Actuator):
 
 
 def gripped(axis: Axis, factor: float) -> Axis:
-    """The axis with a hand of so many times the mass, damping and stiffness."""
+    """The axis with a hand of `factor` times the mass, damping and stiffness."""
     assert axis.hand is not None
     values = {name: factor * getattr(axis.hand, name) for name in ("mass", "damping", "stiffness")}
     return axis.model_copy(update={"hand": axis.hand.model_copy(update=values)})
@@ -167,7 +167,7 @@ class HapticDevice(Device):
             axis.start(self._clock.now_ns(), int(self._state[START]))
 
     def lean(self, position: float, velocity: float, effort: float) -> None:
-        """Begin here, with this effort acting: for studies."""
+        """Begin at this position and velocity, with this effort acting: for studies."""
         self.x[X], self.x[V], self.x[haptic_plant.GIVEN] = position, velocity, effort
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
@@ -217,8 +217,8 @@ class LinkedAxis(Actuator):
 
 
 class LinkedDevice(Device):
-    """The same device, in a process of its own (daq_service/haptic_process.py): its scans, out of its ring. Efforts
-    need no way of their own: it reads the ring that the effort loop writes."""
+    """The same device in a process of its own (daq_service/haptic_process.py): reads its scans from its ring. Efforts
+    need no other way: that process reads the ring that the effort loop writes."""
 
     def __init__(self, config: Config, settings: Settings, host: Host):
         self.effort, self.wants = settings.effort, wants_of(settings)
@@ -259,8 +259,8 @@ class LinkedDevice(Device):
         return 0, 0
 
     def _take(self, blocks: np.ndarray, lost: int, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
-        """Up to a gap, or to as many as there is room for. Another epoch is a gap: the device lost scans, or another
-        process has taken its place; how many are missing, one at least, its instants tell."""
+        """Take scans up to a gap, or as many as there is room for. Another epoch is a gap: the device lost scans, or
+        another process has taken its place; the instants show how many are missing, at least one."""
         epoch = int(blocks["epoch"][0])
         count = min(int(np.argmax(np.append(blocks["epoch"] != epoch, True))), len(scans))
         missing, self._lost = lost - self._lost, lost
@@ -315,7 +315,7 @@ def open_here(config: Config, settings: Settings, file: Path, host: Host) -> Hap
                 f" {axis.bandwidth_hz:g}: moves {pieces:.3g} times as fast as can be sampled at daq.rate_hz ="
                 f" {config.daq.rate_hz:g}; {MOST_PIECES} times are the most"
             )
-    waves = {}  # an axis goes over the wave of its channel, so that a fragment may bring one in
+    waves = {}  # an axis overrides the wave of its channel, so that a fragment may add one
     for name, wave in settings.channels.items():
         if name not in names or name in taken:
             others = [n for n in names if n not in taken]

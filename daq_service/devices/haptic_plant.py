@@ -1,15 +1,15 @@
 """The mechanics of the virtual haptic device: a mass with friction, an actuator, a hand. Integrated exactly.
 
 Between two instants at which something changes (a sample, an effort that begins to act, a corner of the hand's intended
-motion) the device is a linear system, and its flow is the exponential of it (sync/signals/linear_flow.py). Dry friction
-makes it piecewise: it sticks, or slips to either side, and the instants between are located
-(sync/signals/piecewise.py). A hand that only pushes leaves the device where it would have to pull, and comes back to it
-with the momentum of both. Saturation limits what the actuator is given. The same efforts at the same instants give
-the same bits.
+motion) the device is a linear system, and its flow is the matrix exponential (sync/signals/linear_flow.py). Dry
+friction makes it piecewise linear: the device sticks, or slips to either side, and the instants of change are located
+(sync/signals/piecewise.py). A hand that only pushes leaves the device when it would have to pull, and when it returns
+both go on with their common momentum. Saturation limits what the actuator gets. The same efforts at the same instants
+give the same bits.
 
 Efforts come through a queue with one writer, the effort loop, and one reader, which samples. Each has the instant at
-which it was handed over, and acts a dead time later; one that turns up after a sample that it should have changed acts
-from there on, and is counted.
+which it was handed over, and acts a dead time later; one that arrives after a sample that it should have changed acts
+from that sample on, and is counted.
 """
 
 import math
@@ -57,7 +57,7 @@ def new_queue() -> np.ndarray:
 
 @kernel(types.void(VECTOR, types.float64, int64))
 def hand_over(queue, effort, instant):
-    """An effort, handed over at this instant."""
+    """Put an effort that was handed over at this instant into the queue."""
     words = queue.view(np.int64)
     count = words[COUNT]
     pair = PAIRS + 2 * (count % CAPACITY)
@@ -136,7 +136,7 @@ def corners(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
 
 @kernel()
 def acceleration(a, mode, x):
-    """Of the mass, in this submodel."""
+    """Acceleration of the mass, in this submodel."""
     total = 0.0
     for j in range(STATES):
         total += a[(mode * STATES + V) * STATES + j] * x[j]
@@ -145,7 +145,7 @@ def acceleration(a, mode, x):
 
 @kernel()
 def pushed(mode, x, a, par):
-    """Force of a hand that moves with the device on it."""
+    """Force on the device of a hand that moves with it."""
     wants = x[R] + par[AMPLITUDE] * x[SINE]
     rate = x[RATE] + par[AMPLITUDE] * par[OMEGA] * x[COSINE]
     pull = par[BIAS] + par[HAND_STIFFNESS] * (wants - x[X]) + par[HAND_DAMPING] * (rate - x[V])
@@ -181,7 +181,7 @@ def _switch(mode, to, x, data):
         x[V] = 0.0
     elif to == APART:
         x[HAND_X], x[HAND_V] = x[X], x[V]
-    elif mode == APART:  # they go on together, with the momentum of both
+    elif mode == APART:  # they move on together, with their common momentum
         _, par, _ = data
         x[V] = (par[MASS] * x[V] + par[HAND_MASS] * x[HAND_V]) / (par[MASS] + par[HAND_MASS])
 
@@ -194,7 +194,7 @@ _advance = sequence(_flow, _indicate, _switch)
 
 @kernel()
 def _pass(plant, x, a, par, rooms, until):
-    """To an instant before which nothing changes."""
+    """Integrate to an instant before which nothing changes."""
     h = (until - plant[AT]) * 1e-9
     plant[AT] = until
     if h <= 0.0:
@@ -235,7 +235,7 @@ def _give(x, par, effort):
 
 @kernel(types.void(WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX, VECTOR, VECTOR, int64))
 def pass_until(plant, x, a, par, times, lines, rooms, queue, until):
-    """To this instant, with every effort that acts by then and every corner of the motion."""
+    """Integrate to this instant, with every effort that acts by then and every corner of the motion."""
     words = queue.view(np.int64)
     count = load_acquire(words, COUNT)
     if count - plant[TAKEN] > CAPACITY - _MARGIN:
@@ -263,7 +263,7 @@ def pass_until(plant, x, a, par, times, lines, rooms, queue, until):
 
 @kernel()
 def hand_force(plant, x, a, par):
-    """With which the hand pushes the device: what a sensor between them measures."""
+    """Force with which the hand pushes the device: what a sensor between them measures."""
     if plant[MODE] == RIGID:
         inertia = -par[MASS] * par[AMPLITUDE] * par[OMEGA] * par[OMEGA] * x[SINE]
         dry = par[DRY] if x[V] > 0.0 else -par[DRY] if x[V] < 0.0 else 0.0

@@ -1,11 +1,11 @@
-"""Analogue sensors of the virtual haptic device: what their converters read of where its port is and how fast it moves.
+"""Analogue sensors of the virtual haptic device: what their converters read, from the place and speed of its port.
 
     Hall sensor   U = volts / (1 + d / reach)²,   d = gap - side x: its magnet comes nearer on one side of the port's
                   pivot and goes away on the other; a field that falls with the square of the distance
     voice coil    U = kappa dx/dt
 
-Noise is of a normal distribution, nearly: the sum of twelve uniform numbers, by channel and scan alone, so that the
-same run has the same. A converter's reading is within the range of its channel's type.
+Noise is nearly of a normal distribution: the sum of twelve uniform numbers, which depend on channel and scan alone, so
+that the same run has the same noise. A converter's reading is within the range of its channel's type.
 """
 
 import math
@@ -22,7 +22,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def sensor_rows(config: Config, settings: Settings) -> np.ndarray:
-    """A row for every channel that one of them is on."""
+    """A row for every channel that a sensor is on."""
     channels = {channel.name: k for k, channel in enumerate(config.daq.channels)}
     rows = []
     for _, name, sensor in settings.sensors():
@@ -47,7 +47,7 @@ def _mixed(z):
 
 @kernel()
 def _normal(seed):
-    total, s = 0.0, _mixed(seed + _MIX)  # mixed, so that the twelve of one seed are not those of the next but one
+    total, s = 0.0, _mixed(seed + _MIX)  # mixed, so that one seed's twelve numbers are not those of a nearby seed
     for _ in range(12):
         s += _MIX
         total += float(_mixed(s) >> np.uint64(11)) / 9007199254740992.0
@@ -56,7 +56,7 @@ def _normal(seed):
 
 @kernel()
 def fill_sensors(scan, number, place, speed, sensors):
-    """The channels of sensors in one scan."""
+    """Fill the channels of sensors in one scan."""
     for k in range(sensors.shape[0]):
         if sensors[k, _KIND] == _HALL:
             share = 1.0 + max(sensors[k, _GAP] - sensors[k, _SIDE] * place, 0.0) / sensors[k, _REACH]

@@ -1,4 +1,4 @@
-"""The settings of the virtual haptic device, apart from its kernels: a mistyped one is refused before any is loaded.
+"""The settings of the virtual haptic device, apart from its kernels, so that a wrong one is refused before these load.
 
 All quantities are those of its port: m, kg, N, N s/m, N/m for something that is pushed; rad, kg m2, N m and so on for
 something that is turned.
@@ -50,15 +50,15 @@ class Hand(Section):
     """Fixed to the device, with a spring and a damper to where it wants to be. The defaults are a finger (A. Z. Hajian
     and R. D. Howe, 1994)."""
 
-    mass: float = Field(0.02, ge=0, le=100)  # that moves with the device
+    mass: float = Field(0.02, ge=0, le=100)  # of the hand, that moves with the device
     damping: float = Field(3.75, ge=0, le=1e4)  # to where it wants to be
     stiffness: float = Field(257.0, ge=0, le=1e6)  # to where it wants to be
     bias: float = Field(0.0, ge=-1e5, le=1e5)  # N, a constant force
     motion: Motion = Motion()  # where it wants to be
-    rigid: bool = False  # it is where it wants to be, whatever the force
-    # [s, factor]: from then on mass, damping and stiffness are so many times what they are here: a grip that changes
+    rigid: bool = False  # it follows its intended motion, whatever the force
+    # [s, factor]: from then on mass, damping and stiffness are multiplied by the factor: a grip that changes
     grips: Annotated[list[Point], Field(max_length=1000)] = []
-    pushes: Literal[-1, 0, 1] = 0  # a finger that may leave the device: it only pushes, that way; 0: fixed to it
+    pushes: Literal[-1, 0, 1] = 0  # 1, -1: a finger that only pushes that way and may leave the device; 0: fixed to it
 
     @model_validator(mode="after")
     def _leaves(self) -> "Hand":

@@ -8,13 +8,14 @@ the converter's sample clock and armed before it starts, so sample k of all task
 analog, `clock_input` is converted for its clock alone. Tasks are read one after the other, in order, and a scan is
 delivered when all of them have it: a read that ended early (a timeout with part of the data) misaligns nothing.
 
-Analog inputs are read in volts, which the driver has corrected with the device's own calibration, and become counts
-again (`full_counts` at `max_v`): counts are what travels and what a calibration of ours is made for. Counters come as
-the register reads them; the acquisition unwraps.
+Analog inputs are read in volts, which the driver has corrected with the device's own calibration, and are converted
+back to counts (`full_counts` at `max_v`): blocks hold counts, and calibrations are made for counts. Counters come as
+the register reads them; the acquisition unwraps them.
 
-Whatever the driver answers is looked up in one table, ACTIONS. After an overrun all tasks restart; when the device is
-gone they are made again until it is back. Both are a gap, counted and reported. Registers then begin again: readings
-go on in software from where they were, so what moved during the gap is missing from them for good (docs/nidaqmx.md).
+Every answer of the driver is looked up in one table, ACTIONS. After an overrun all tasks restart; when the device is
+gone they are created again and again until it is back. Both are a gap, counted and reported. Registers then begin
+again: software continues the readings from where they were, so motion during the gap is missing from them for good
+(docs/nidaqmx.md).
 
 `server` names a machine whose NI gRPC device server has the device; without one it is the driver of this machine.
 """
@@ -43,7 +44,7 @@ _MOST_PEM = 1 << 20  # bytes
 
 
 def linked(server: str, pem: tuple[str, ...], folder: Path) -> Link:
-    """The way to the driver; `pem` are server_ca, server_certificate and server_key, files that count from `folder`."""
+    """The way to the driver; `pem`: server_ca, server_certificate and server_key, files relative to `folder`."""
     return Link(server, tuple(_pem(folder / name) if name else None for name in pem) if any(pem) else ())
 
 
@@ -73,20 +74,20 @@ def _effort_settings(data: dict[str, Any], file: Path) -> tuple[EffortSettings, 
 
 
 _WRITE_S = 0.2
-_FAILED_WRITES = 20  # in a row: the output itself is at fault, not the moment
+_FAILED_WRITES = 20  # in a row: then the output itself is at fault
 _ROOM = 4096  # scans
 _UNFILLED = 0xA5A5A5A5  # in a counter's buffer before a read
 
 
 class _Ended(Exception):
-    """The source was stopped meanwhile."""
+    """The source has been stopped meanwhile."""
 
 
 # ---- for a search for devices ----------------------------------------------------------------------------------------
 
 
 def devices(server: str = "", pem: tuple[str, ...] = (), folder: Path = Path()) -> list[str]:
-    """The devices that a driver has, one line each. Raises DeviceError where there is none to ask."""
+    """The devices that a driver has, one line each. Raises DeviceError if there is no driver."""
     ni = package()
     link = linked(server, pem, folder)
     try:
@@ -115,7 +116,7 @@ def _bits(device: Any) -> int:
 
 
 class _Stream:
-    """One task, and what was read of it but not delivered yet: a row a channel."""
+    """One task, and what was read from it but not delivered yet: a row for each channel."""
 
     def __init__(self, task: Any, reader: Callable[..., int], dtype: Any, channels: int = 1):
         self.task, self._reader, self._channels = task, reader, channels
@@ -130,7 +131,7 @@ class _Stream:
         self.count = self.total = 0
 
     def read(self, count: int, timeout_s: float) -> int:
-        """Up to `count` more; fewer is a normal answer. Raises what the driver raises, but for a timeout."""
+        """Read up to `count` more; fewer is normal. Raises what the driver raises, except a timeout."""
         place = self._read[: self._channels * count]
         place[:] = self._unfilled
         short = False
@@ -142,9 +143,9 @@ class _Stream:
             got, short = int(getattr(error, "samps_per_chan_read", 0)), True
         if not 0 <= got <= count:
             raise _Misaligned(f"{got} samples came where at most {count} were asked for")
-        # channel after channel, without gaps: of a read that ended early, too (ni/nidaqmx-python, issue 528)
+        # channel after channel, without gaps, even if the read ended early (ni/nidaqmx-python, issue 528)
         values = place[: self._channels * got]
-        # some servers report how many there were and keep them: then this task is ahead of the others
+        # some servers report so many samples but hand none over: then this task is ahead of the others
         if short and got and (np.isnan(values) if values.dtype == np.float64 else values == _UNFILLED).all():
             raise _Misaligned(f"{got} samples were read but not handed over")
         self.pending[:, self.count : self.count + got] = values.reshape(self._channels, got)
@@ -205,13 +206,13 @@ class NiDevice(Device):
             self.effort, self._ao_name = _effort_settings(settings.effort, file)
         self.wants = self.effort.wants if self.effort else ()
         self._running = False
-        self._stopped = False  # a thread that comes late must not open the device again
+        self._stopped = False  # a late thread must not open the device again
         self._forget()
         self._counts = dict.fromkeys(("overruns", "reconnects", "refused", "partial", "unwritten"), 0)
 
     def _forget(self) -> None:
         self._last_ns = 0  # instant of the last scan delivered, 0 before there is one
-        self._gap = False  # what comes next is no continuation
+        self._gap = False  # the next scan does not continue the last
         self._last = [0] * len(self._encoders)  # readings of the counters, as delivered
         self._offset = [0] * len(self._encoders)
         self._retry_ns = 0
@@ -229,7 +230,7 @@ class NiDevice(Device):
     # ---- before the run ----------------------------------------------------------------------------------------------
 
     def find(self) -> None:
-        """The device is there, can do what is asked, and is ours."""
+        """Check that the device is there, can do what is asked, and is free for us."""
         ni = package()
         self._stopped, self._link.cut = False, False
         try:
@@ -391,11 +392,11 @@ class NiDevice(Device):
         return ni.stream_writers.AnalogSingleChannelWriter(task.out_stream, auto_start=True)
 
     def _close(self, tasks: list[Any]) -> None:
-        """Let go of them, whatever state they are in. After one call without an answer no other is made."""
+        """Close the tasks, whatever state they are in. After one call without an answer no other is made."""
         for task in tasks:
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # that a task which is gone was not ended properly
+                    warnings.simplefilter("ignore")  # a warning that a task which is gone was not ended properly
                     task.close()
             except Exception as error:
                 if server_lost(error):
@@ -416,7 +417,7 @@ class NiDevice(Device):
         converter.begin()
 
     def _halt(self) -> None:
-        """The converter first: its clock paces the others. All of them, whatever errors stopping one reports."""
+        """Stop all tasks, whatever errors that reports: the converter first, because its clock paces the others."""
         failed: Exception | None = None
         for stream in self._streams:
             try:
@@ -424,7 +425,7 @@ class NiDevice(Device):
             except Exception as error:
                 if server_lost(error):
                     raise
-                if action(error) is not Action.RESTART:  # a task reports once more why it had ended
+                if action(error) is not Action.RESTART:  # a task reports again why it had ended
                     failed = failed or error
         if failed is not None:
             raise failed
@@ -433,7 +434,7 @@ class NiDevice(Device):
         return [*(s.task for s in self._streams), *([self._ao_task] if self._ao_task is not None else [])]
 
     def _drop(self) -> None:
-        """Let go of the device, whatever state it is in."""
+        """Close the device, whatever state it is in."""
         with self._ao_lock:
             tasks = self._tasks()
             self._streams, self._ao, self._ao_task = [], None, None
@@ -470,20 +471,20 @@ class NiDevice(Device):
                 self._handle(error)
                 if not self._streams:
                     return 0, 0
-                until = self._now() + wait_ns  # it was restarted: the first scans are worth the wait
+                until = self._now() + wait_ns  # it was restarted: wait for its first scans
             else:
                 self._mend_output()
                 return self._deliver(scans, t_ns)
         return 0, 0
 
     def _fetch(self, room: int, until: int, wait_ns: int) -> None:
-        """Level the tasks: what the converter has, and as much of the counters."""
+        """Read what the converter has, and as much from the counters, so that all tasks are at the same sample."""
         converter, *counters = self._streams
         room -= converter.count
         if room > 0:
             available = converter.task.in_stream.avail_samp_per_chan
             self._clock.saw(converter.total + available, self._now())
-            # not more than can come: a wait that ends with a sample shows when that was, one that times out does not
+            # not more than can come: a wait that ends with a sample shows when that came, one that times out does not
             coming = min(self._settings.scans_per_read, max(-int(-wait_ns // self._period), 1))
             wanted = min(max(available, coming), room)
             left = max(until - self._now(), 0) * 1e-9
@@ -494,7 +495,7 @@ class NiDevice(Device):
         for counter in counters:
             behind = converter.total - counter.total
             if behind > 0:
-                # the edge has been, so it is on its way
+                # its edge has passed, so the sample is on its way
                 left = max(until - self._now(), 1_000_000) * 1e-9
                 self._counts["partial"] += counter.read(behind, left) < behind
 
@@ -538,14 +539,14 @@ class NiDevice(Device):
             self._counts["overruns"] += 1
             self._gap = True
             times = self._counts["overruns"]
-            if times & (times - 1) == 0:  # the first, second, fourth: one that comes again and again is no news
+            if times & (times - 1) == 0:  # report the first, second, fourth and so on: a repeated one is no news
                 again = f" (overrun {times})" if times > 1 else ""
                 self._say(f"{self._settings.device}: scans were lost, sampling is restarted{again}: {text(error)}")
             try:
                 self._halt()
                 self._begin()
             except Exception as second:
-                if action(second) in (Action.RESTART, Action.KEEP):  # tasks that cannot even be stopped are made again
+                if action(second) in (Action.RESTART, Action.KEEP):  # tasks that cannot be stopped are created again
                     self._lose(second)
                 else:
                     self._handle(second)
@@ -562,7 +563,7 @@ class NiDevice(Device):
         if server_lost(error):
             self._link.cut = True
         else:
-            self._end_output()  # it may be only the inputs that are gone
+            self._end_output()  # perhaps only the inputs are gone
         self._drop()
         self._retry_ns = self._now() + round(self._back_off * 1e9)
         self._back_off = min(2.0 * self._back_off, self._settings.back_off_most_s)
@@ -578,7 +579,7 @@ class NiDevice(Device):
             self._reported_gone = True
 
     def _reconnect(self, until: int) -> bool:
-        """Whatever a device reports while it comes back, it is tried again; but for a rate it will never do."""
+        """Try again whatever a device reports while it comes back, except a rate that it can never do."""
         if self._stopped:
             return False
         if self._now() < self._retry_ns:
@@ -603,15 +604,15 @@ class NiDevice(Device):
     # ---- the way back ------------------------------------------------------------------------------------------------
 
     def put(self, value: float) -> None:
-        """See daq_service/effort.py. What fails here fails in the next read too, or every time: reads mend both."""
+        """See daq_service/effort.py. A failure here also shows in the next read, or it repeats: reads mend both."""
         with self._ao_lock:
             if self.effort is not None:
-                # a device that has just come back begins at zero: no jump to where the effort is by now
+                # a device that has just come back begins at zero and must not jump to the present effort
                 most = self.effort.slew * (self._now() - self._ao_since_ns) * 1e-9
                 self._write(min(max(value, -most), most))
 
     def _write(self, value: float) -> Exception | None:
-        """What went wrong, if anything."""
+        """Returns what went wrong, or None."""
         if self._ao is None:
             return None
         try:
@@ -625,7 +626,7 @@ class NiDevice(Device):
         return None
 
     def _mend_output(self) -> None:
-        """An output that fails while the inputs work is made again, ever more rarely."""
+        """Create an output again that fails while the inputs work, ever more rarely."""
         if self.effort is None or self._stopped:
             return
         name = f"{self._settings.device}/{self._ao_name}"
@@ -658,14 +659,14 @@ class NiDevice(Device):
             self._close(made)
 
     def _end_output(self) -> Exception | None:
-        """Zero, and nothing after it: the thread that pushes may be at work still."""
+        """Write zero, and nothing after it, even if the thread that writes efforts is still running."""
         with self._ao_lock:
             failed = self._write(0.0)
             self._ao = None
             return failed
 
     def stop(self) -> None:
-        """A server that hangs keeps us for one call, not for every task's."""
+        """Stop; a server that hangs delays this by one call, not by one for each task."""
         self._stopped, self._running = True, False
         failed = self._end_output()
         if self._streams and not (failed and server_lost(failed)):

@@ -1,8 +1,8 @@
 """NI's driver: the way to it, here or over a gRPC device server, what it answers, and what is done about that.
 
-Every answer is looked up in one table, ACTIONS. A call to a server has a deadline, for the client sets none; after one
-that had no answer no further call is made (`Link.cut`), and the ends of tasks that a hanging server has not heard of
-are sent to it when it listens again.
+Every answer is looked up in one table, ACTIONS. A call to a server has a deadline, because the client sets none; after
+a call without an answer no further one is made (`Link.cut`), and calls that end tasks, which a hanging server has
+missed, are sent to it when it answers again.
 """
 
 import ipaddress
@@ -40,14 +40,14 @@ ACTIONS = {
     -201003: Action.RECONNECT,  # cannot be accessed
     -200045: Action.RECONNECT,  # removed
     -200175: Action.RECONNECT,  # not responding
-    -200088: Action.RECONNECT,  # a device server that was restarted knows no task of ours
+    -200088: Action.RECONNECT,  # a restarted device server has no tasks of ours
     -50103: Action.HELD,
     -200022: Action.HELD,
     -200220: Action.UNKNOWN,
 }  # everything else: Action.FAIL
 _SERVER_LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
-_DEADLINE_S = 5.0  # of a call to a server; of reads and writes, which are quick, beyond the wait they ask for:
-_QUICK_DEADLINE_S = 1.0
+_DEADLINE_S = 5.0  # of a call to a server
+_QUICK_DEADLINE_S = 1.0  # of reads and writes, which are quick, beyond the wait that they ask for
 _QUICK_CALLS = ("/GetReadAttributeUInt32", "/StopTask", "/ClearTask")  # they ask for no wait, and are quick too
 
 
@@ -63,7 +63,7 @@ def server_lost(error: Exception) -> bool:
 
 
 class Cut(Exception):
-    """A call that was not made, since the one before it had no answer."""
+    """A call that was not made, because the one before it had no answer."""
 
 
 def text(error: Exception) -> str:
@@ -100,7 +100,7 @@ def no_driver(error: Exception) -> DeviceError:
 
 
 def on_loopback(server: str) -> bool:
-    """HOST:PORT of this machine; a name, but for localhost, may be any machine's."""
+    """Whether HOST:PORT is this machine; a name other than localhost may be any machine's."""
     host = server.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -112,14 +112,14 @@ class Link:
     """The way to the driver: here, or over a server's channel."""
 
     def __init__(self, server: str, tls: tuple[bytes | None, ...] = ()):
-        """`tls`: PEM of whom to believe, and our own certificate and key, if any."""
+        """`tls`: PEM of the authority to trust, and of our own certificate and key, if any."""
         self.server, self._tls = server, tls
         self.where = f"the NI gRPC device server at {server}" if server else "the NI-DAQmx driver of this machine"
         self._channel: Any = None
         self._options: Any = None
-        self.cut = False  # no call is made: after one without an answer the others would wait as long, one by one
+        self.cut = False  # make no call: after one without an answer each of the others would wait as long
         self._hangs = False  # connected, and silent
-        self._unheard: list[tuple[str, Any]] = []  # ends of tasks that a server which hangs has not heard of
+        self._unheard: list[tuple[str, Any]] = []  # calls that end tasks, missed by a server that hangs
 
     def options(self) -> Any:
         if self.server and self._options is None:
@@ -131,7 +131,7 @@ class Link:
                     f"source.server = {self.server!r} needs the package grpcio ({error}); install the extra `ni`:"
                     f" {install_extra('ni')}"
                 ) from None
-            # by itself a channel waits up to two minutes before it looks for a server again
+            # by default a channel waits up to two minutes before it connects again
             quick = [
                 ("grpc.initial_reconnect_backoff_ms", 100),
                 ("grpc.min_reconnect_backoff_ms", 100),
@@ -160,13 +160,13 @@ class Link:
         """`how`: name of gRPC's status, or CUT for a call that was not made."""
         if how != "CUT":
             self._hangs = how == "DEADLINE_EXCEEDED"
-        if how == "UNAVAILABLE":  # it has ended, and its tasks with it
+        if how == "UNAVAILABLE":  # the server has ended, and its tasks with it
             self._unheard.clear()
         if self._hangs and method.endswith("/ClearTask"):
             self._unheard.append((method, request))
 
     def clear_unheard(self) -> None:
-        """A server that only hung has our tasks still, and would report that its device is in use."""
+        """End our tasks on a server that only hung: it would report that its device is in use."""
         self.options()
         while self._unheard:
             method, request = self._unheard[0]
@@ -181,7 +181,7 @@ class Link:
 
 
 def _deadline(grpc: Any, link: Link) -> Any:
-    """The client calls without one: a server that hangs would keep us for ever."""
+    """A deadline for every call: the client sets none, and would wait for a hanging server for ever."""
 
     class Deadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         def intercept_unary_unary(self, proceed: Any, details: Any, request: Any) -> Any:

@@ -77,15 +77,15 @@ class Settings(DeviceSettings):
     device: str = "Dev1"  # as NI MAX or nilsdev names it
     # HOST:PORT of an NI gRPC device server; empty: the driver of this machine
     server: str = Field("", pattern=r"^$|^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$")
-    server_ca: str = ""  # PEM file beside the configuration: whom to believe that it is the server; with it, TLS
-    server_certificate: str = ""  # PEM files: what we show the server, where it asks for it
+    server_ca: str = ""  # PEM file beside the configuration: the authority to trust for the server; turns TLS on
+    server_certificate: str = ""  # PEM files: our certificate, for a server that asks for one
     server_key: str = ""  # likewise
     server_unencrypted: bool = False  # beyond the loopback without TLS: on a cable, or a network that you trust
     channels: dict[str, Wiring] = {}  # of daq.channels, all of them
     clock_input: str = Field("", pattern=f"^$|^ai{_NUMBER}$")  # without analog channels: converted for its clock only
     scans_per_read: int = Field(5, ge=1, le=4096)  # a read waits for so many
     buffer_s: float = Field(10.0, gt=0, le=600)  # of scans that wait for us before the device gives up
-    back_off_first_s: float = Field(0.1, gt=0, le=60)  # between two looks for a device that is gone
+    back_off_first_s: float = Field(0.1, gt=0, le=60)  # between two attempts to reach a device that is gone
     back_off_most_s: float = Field(1.0, gt=0, le=60)  # then longer, at most so long
     effort: dict[str, Any] | None = None  # EffortSettings and `ao`
 
@@ -139,13 +139,13 @@ class Settings(DeviceSettings):
 
 
 # ---- configurations of before ----------------------------------------------------------------------------------------
-# NAME = "ai0", NAME_min_v, NAME_a, ...; and decoding and pulses_per_rev of all encoders together
+# NAME = "ai0", NAME_min_v, NAME_a, ...; decoding and pulses_per_rev once for all encoders
 
 _FLAT = re.compile(r"(?P<name>\w+?)_(?P<key>min_v|max_v|full_counts|terminals|a|b)")
 
 
 def _tables_of_flat_keys(data: dict[str, Any]) -> list[str]:
-    """The tables that keys of before are now; none where there are no such keys."""
+    """The tables that replace the earlier flat keys; none if there are no such keys."""
     tables: dict[str, dict[str, Any]] = {}
     shared = {}
     for key, value in data.items():

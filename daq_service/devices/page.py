@@ -7,11 +7,11 @@ A page that moves it sends, some twenty times a second, a msgpack map of all row
     {row: value in the row's unit, ...}
 
 to a local socket (`config.socket("hand")`, PUSH). A value follows what was sent no faster than its `rate_per_s`, so
-that a slider that jumps makes a motion a machine can follow. When no message came for `let_go_ms`, the hand
-is gone: what springs back returns to its rest, the other values stay; the next message takes over again.
+that a slider that jumps makes a motion a machine can follow. When no message has come for `let_go_ms`, the hand has let
+go: controls with a spring return to rest, other values stay; the next message takes over again.
 
-What travels are counts, by the inverse of the rows; a channel that no control moves stays at the counts for 0. A
-message that is no such map is counted and changes nothing.
+Blocks hold counts, by the inverse of the rows; a channel that no control moves stays at the counts for 0. A malformed
+message is counted and changes nothing.
 """
 
 import math
@@ -36,7 +36,7 @@ from sync.transport.wire import bind, context
 MOST_BYTES = 1024
 _REFUSE_BYTES = 64 * 1024  # libzmq itself cuts the connection of a peer that sends more
 _AT_ONCE = 16  # messages taken before a scan; the others wait
-_LEAD_NS = 2_000_000  # values are moved this far ahead, at most a period: a scan due meanwhile has them
+_LEAD_NS = 2_000_000  # values are computed this far ahead, at most a period, for scans that fall due meanwhile
 _NEVER = 2**62
 
 
@@ -102,7 +102,7 @@ class Page(Device):
     def _rest(self) -> None:
         self._next_ns = _NEVER
         self._heard_ns = -_NEVER
-        self._in_use = False  # by a page that still sends
+        self._in_use = False  # whether a page still sends
         self._moving = {row: _Moving(control) for row, control in self._controls.items()}
         by_channel = {moving.control.channel: moving for moving in self._moving.values()}
         self._columns = [by_channel.get(channel) for channel in self._held.names]
@@ -162,7 +162,7 @@ class Page(Device):
                 self._say("somebody has the controls, from a page")
 
     def _move(self, now: int) -> None:
-        """Every value, at every instant that is due by now, or in a moment."""
+        """Compute every value for every instant that is due by now or within the lead."""
         silent = now - self._heard_ns > self._settings.let_go_ms * 1e6
         if self._in_use and silent:
             self._in_use = False

@@ -1,9 +1,10 @@
 """The remote source: the blocks of another host's DAQ service, every one of them, as if sampled here.
 
-The other host publishes every block (`transport.every_port`); a thread of ours takes them off the wire into a private
-ring, another keeps the other host's clock, so that instants are ours. Nothing is invented and nothing is delivered
-twice: numbers left out, by whomever, are as many lost scans; another epoch over there is a gap here. Blocks come out
-only while the other clock is known. The other host may start later, end, and come back; that is reported, and counted.
+The other host publishes every block (`transport.every_port`); one thread takes them off the wire into a private ring,
+another estimates the other host's clock, so that instants are converted to ours. Nothing is invented and nothing is
+delivered twice: each missing number is a lost scan, wherever it was lost; a new epoch there is a gap here. Blocks are
+delivered only while the other clock is known. The other host may start later, end, and come back; that is reported, and
+counted.
 
 Blocks must be of the configuration's own channels. Others are counted as foreign and ignored.
 """
@@ -27,7 +28,7 @@ from sync.transport.keys import Keys, read_keys
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
 _LOOK_NS = 100_000_000
 _CLOCK_PATIENCE_NS = 5_000_000_000
-_BOUND_HOLDS_NS = 500_000_000  # until it is looked at again, at the latest
+_BOUND_HOLDS_NS = 500_000_000  # until it is computed again, at the latest
 _RATE_FROM, _RATE_TOLERANCE = 200, 0.01
 
 
@@ -169,7 +170,7 @@ class RemoteDevice(Device):
 
     @property
     def bound_ns(self) -> int:
-        """How far instants may be off until the next look; while there is no link, that of the last one."""
+        """How far instants may be wrong until this is next computed; without a link, the bound of the last one."""
         clock = self._listened.clock if self._listened else None
         if clock and clock.estimate:
             self._bound_ns = clock.estimate.bound_at(now_ns() + _BOUND_HOLDS_NS)
@@ -213,14 +214,14 @@ class RemoteDevice(Device):
             first = int(np.argmax(ours)) if ours.any() else found
         taken = self._blocks[first:found]
         follows = (taken[1:, EPOCH] == taken[:-1, EPOCH]) & (taken[1:, SEQ] == taken[:-1, SEQ] + 1)
-        if not follows.all():  # what comes then is no continuation: it begins the next read
+        if not follows.all():  # scans after a gap do not continue these: they begin the next read
             taken = taken[: 1 + int(np.argmin(follows))]
         self._position = after - (found - first - len(taken))
         count = len(taken)
         if count == 0:
             return 0, 0
         lost = self._lost_before(taken[0])
-        # no block was sampled after it came, and none before its predecessor, whatever the estimate of the clock says
+        # no block was sampled after it came, or before its predecessor, whatever the clock's estimate says
         times = np.minimum(taken[:, T], taken[:, RECEIVED])
         if self._last is not None:
             times[0] = max(int(times[0]), self._last[2] + 1)
@@ -252,7 +253,7 @@ class RemoteDevice(Device):
             self._say(f"blocks from {self.endpoint} come again; {lost} lost meanwhile")
 
     def _look(self, link: _Link, now: int) -> None:
-        """What a person should know."""
+        """Report what a person should know."""
         count = link.receiver.count()
         if self._last is not None and not self._silent and now - self._came_ns > self._silent_ns:
             self._silent = True

@@ -1,8 +1,9 @@
 """The replay source: a recorded run plays as the driver, in real time, through the whole live path.
 
-Each recorded block becomes due when as much time has passed since the start as had passed on board; its raw values are
-those of the record. Gaps of the record are gaps again. After the last block nothing more comes, or, with `again`, the
-record begins again (a gap too). Counters in a record are unwrapped already, so the acquisition takes them as they are.
+Each recorded block becomes due when as much time has passed since the start as had when it was recorded; its raw values
+are those of the record. Gaps of the record are gaps again. After the last block nothing more comes, or, with `again`,
+the record starts again (a gap, too). Counters in a record are unwrapped already, so the acquisition takes them as they
+are.
 """
 
 from pathlib import Path
@@ -40,7 +41,7 @@ _RATE_TOLERANCE = 0.01
 def _take(scans, t_ns, now, state, buffer, recorded, offsets, lost_before, turn_ns):
     """Every scan that is due by `now`. `turn_ns`: how long the record takes if it begins again at its end, else 0."""
     size = offsets.size
-    # what no longer fits the device's buffer is lost, oldest first
+    # scans that no longer fit into the device's buffer are lost, oldest first
     ready = np.int64(0)
     last = state[_NEXT]
     while (turn_ns > 0 or last < size) and state[_START] + last // size * turn_ns + offsets[last % size] <= now:
@@ -55,7 +56,7 @@ def _take(scans, t_ns, now, state, buffer, recorded, offsets, lost_before, turn_
         gap = lost_before[at] if state[_NEXT] > 0 else 0
         if gap > 0:
             if count > 0:
-                break  # what comes now is no continuation: it begins the next read
+                break  # scans after a gap do not continue these: they begin the next read
             lost += gap
         copy(scans[count], recorded[at])
         t_ns[count] = state[_START] + state[_NEXT] // size * turn_ns + offsets[at]
@@ -99,7 +100,7 @@ class ReplayDevice(Device):
         return int(count), int(lost)
 
     def _due(self) -> int:
-        """When the next scan is; never, after the last."""
+        """When the next scan is due; never, after the last."""
         (number, start), size = self._state.tolist(), len(self._offsets)
         if self._turn_ns == 0 and number >= size:
             return _NEVER

@@ -6,11 +6,11 @@
     [source.topics]
     steering = { topic = "/cmd_vel", type = "geometry_msgs/msg/Twist", field = "angular.z" }
 
-A message is a reading of the rows that it moves, at the instant at which it came; what travels are counts, by the
-inverse of a row, clipped to its limits. A scan is due every period and holds the last reading of every channel, with
-its age where the configuration has a channel for it. A channel whose topic is silent for `silent_ms` is reported; where
-it has no channel for its age there are no scans until it is back, and what comes then is a new epoch. Of several
-publishers of one topic the last message counts. Malformed messages are counted and change nothing.
+A message is a reading of the rows that it moves, at the instant at which it came; blocks hold counts, by the inverse of
+a row, clipped to its limits. A scan is due every period and holds the last reading of every channel, with its age if
+the configuration has a channel for that. A channel whose topic is silent for `silent_ms` is reported; without a channel
+for its age there are no scans until it is back, and then a new epoch begins. If a topic has several publishers, the
+last message counts. Malformed messages are counted and change nothing.
 """
 
 import math
@@ -36,7 +36,7 @@ from sync.ring.block import AGE
 from sync.transport import ros2
 
 _MOST_WAITING = 256  # messages that came and were not taken
-_RETRY_S = 1.0  # between attempts to reach the router; a session that is open finds it again by itself
+_RETRY_S = 1.0  # between attempts to reach the router; an open session reconnects by itself
 
 
 class Moved(Section):
@@ -105,7 +105,7 @@ class Ros2Device(Device):
         self._thread.start()
 
     def _listen(self, stop: threading.Event) -> None:
-        """Until it is stopped: a session, as soon as there is a router."""
+        """Run a session, as soon as there is a router, until it is stopped."""
         reported = False
         while not stop.is_set():
             try:
@@ -136,7 +136,7 @@ class Ros2Device(Device):
     def _receiver(self, topic: ros2.Topic) -> Any:
         def receive(sample: Any) -> None:
             now = REAL.now_ns()
-            # of a message that is too long nothing is copied but that there was one
+            # a message that is too long is not copied, only noted
             data = bytes(sample.payload) if len(sample.payload) <= ros2.MOST_BYTES else b""
             with self._lock:
                 if len(self._came) < _MOST_WAITING:

@@ -41,7 +41,7 @@ def begin() -> Any:
     if sdl.SDL_InitSubSystem(sdl.SDL_INIT_JOYSTICK) < 0:
         raise DeviceError(f"source: SDL cannot look for joysticks: {last_error(sdl)}")
     sdl.SDL_InitSubSystem(sdl.SDL_INIT_HAPTIC)  # without it there is no force, which is reported where one is asked for
-    sdl.SDL_JoystickEventState(sdl.SDL_IGNORE)  # the queue would never be emptied
+    sdl.SDL_JoystickEventState(sdl.SDL_IGNORE)  # nothing would ever empty the queue of events
     return sdl
 
 
@@ -69,7 +69,7 @@ class Device:
 
 
 def devices() -> list[Device]:
-    """Every joystick there is. Raises DeviceError where SDL is not."""
+    """Every joystick there is. Raises DeviceError if SDL is missing."""
     sdl = begin()
     try:
         return list(each_device(sdl))
@@ -87,7 +87,7 @@ def each_device(sdl: Any) -> Iterator[Device]:
 
 
 def watch(say: Callable[[str], None], seconds: float) -> None:
-    """Prints which joysticks there are, and then every axis that moves with its value: so numbers of axes are found."""
+    """Print which joysticks there are, then each axis that moves, with its value: this shows the numbers of axes."""
     from sync.clock import now_ns, sleep_until
 
     sdl = begin()
@@ -177,7 +177,7 @@ class Motor:
         self._haptic = sdl.SDL_HapticOpenFromJoystick(stick)
         if not self._haptic:
             raise NoMotorError(last_error(sdl))
-        self._level: int | None = 0  # what the device has; None where that is not known
+        self._level: int | None = 0  # the level that the device has; None if unknown
         self._effect = sdl.SDL_HapticEffect()
         constant = self._effect.constant
         constant.type = sdl.SDL_HAPTIC_CONSTANT
@@ -207,7 +207,7 @@ class Motor:
 
     def _send(self, level: int) -> bool:
         if level == self._level:
-            return True  # a device takes some hundred updates a second; none for nothing
+            return True  # a device takes some hundred updates a second: send none that changes nothing
         self._effect.constant.level = level
         taken = self._sdl.SDL_HapticUpdateEffect(self._haptic, self._number, byref(self._effect)) >= 0
         self._level = level if taken else None

@@ -1,9 +1,9 @@
 """The simulator source: the steps of another run as scans, its results as the counts of sensors and encoders.
 
 The other run is the "real" machine of a twin: a simulator with parameters of its own, whose virtual sensors (machine
-`sensed`) have made noise, latency and outages already. Every step of it is one scan at the step's own instant. A
+`sensed`) have added noise, latency and outages already. Each of its steps is one scan at the step's own instant. A
 channel takes an output or an input of that run's machine, in counts; with an `age` it has a channel NAME_age_us beside
-it, which is how old the reading was at that instant.
+it, which holds how old the reading was at that instant.
 
     [source]
     kind = "simulator"
@@ -19,8 +19,8 @@ it, which is how old the reading was at that instant.
     per_count = 0.001            # value = per_count (counts - zero_counts)
     zero_counts = 0.0
 
-Nothing is invented and nothing is delivered twice: steps left out are as many lost scans, a simulator that was started
-again is a gap. The other run may start later than this one.
+Nothing is invented and nothing is delivered twice: each step left out is a lost scan, and a restart of the simulator is
+a gap. The other run may start later than this one.
 """
 
 from pathlib import Path
@@ -40,7 +40,7 @@ from sync.ring.streams import SIM, ring_name, truth_name
 from sync.transport.wire import wait_beyond
 
 _LONGEST_NAME = 32
-_RETRY_NS = 10_000_000  # between two looks for its ring
+_RETRY_NS = 10_000_000  # between two polls for its ring
 _MOST_AGE_US = 2**32 - 1
 
 
@@ -122,12 +122,12 @@ class SimulatorDevice(Device):
         begun = follower.position
         found = follower.take(self._blocks)
         first = 0
-        if self._last is None and found:  # steps from before the start are not ours
+        if self._last is None and found:  # steps from before the start are not used
             ours = self._blocks[:found, T] >= self._earliest
             first = int(np.argmax(ours)) if ours.any() else found
         taken = self._blocks[first:found]
         follows = (taken[1:, EPOCH] == taken[:-1, EPOCH]) & (taken[1:, SEQ] == taken[:-1, SEQ] + 1)
-        if not follows.all():  # what comes then is no continuation: it begins the next read
+        if not follows.all():  # scans after a gap do not continue these: they begin the next read
             taken = taken[: 1 + int(np.argmin(follows))]
             follower.position = begun + first + len(taken) if begun + found == follower.position else follower.position
         if not len(taken):

@@ -69,7 +69,7 @@ def _unit_wave(wave, turns):
 
 @kernel()
 def fill_waves(scan, since, channels):
-    """A scan, so many ns after the first one."""
+    """Fill a scan that is `since` ns after the first one."""
     for k in range(channels.shape[0]):
         c = channels[k]
         turns = c[_HZ] * (1e-9 * since + c[_SKEW_S]) + c[_PHASE]
@@ -90,7 +90,7 @@ def _make_scans(scans, t_ns, now, state, channels):
 
 
 def wave_rows(config: Config, waves: dict[str, Wave]) -> np.ndarray:
-    """What `fill_waves` needs, a row a channel; one without a wave stays at zero."""
+    """What `fill_waves` needs, a row for each channel; a channel without a wave stays at zero."""
     rows = []
     for channel in config.daq.channels:
         w = waves.get(channel.name, Wave(wave="constant"))
