@@ -1,4 +1,4 @@
-"""A haptic loop on the virtual clock: device, acquisition, inputs, machine and effort, the real ones, in one thread.
+"""A haptic loop on the virtual clock, in one thread: the real device code, acquisition, inputs, machine and effort.
 
 The device samples, a step is made from every sample, and its effort is handed over a chosen delay after the sample:
 what a run does, with a delay that does not vary. The same configuration gives the same bits.
@@ -35,7 +35,7 @@ def _advance(settings, cursor, past, sampled, moment, output, displacement):
 
 
 class _Ring:
-    """Of the DAQ, in our own memory."""
+    """The DAQ's ring, in this process's own memory."""
 
     def __init__(self, layout: Layout):
         self.layout, self.words = layout, private_ring(layout, 64)
@@ -54,10 +54,10 @@ class Trace:
     """A row a sample."""
 
     seconds: np.ndarray
-    position: np.ndarray  # of the device, as it is
+    position: np.ndarray  # of the device, exactly
     velocity: np.ndarray
     given: np.ndarray  # effort, handed over a delay after the sample
-    energy: np.ndarray  # of the port, as the passivity monitor has it
+    energy: np.ndarray  # of the port, as the passivity monitor computes it
     outputs: dict[str, np.ndarray]  # inputs and outputs of the machine
 
 
@@ -68,8 +68,8 @@ def run_closed_loop(
     delay_ns: int = 0,
     before: Callable[[HapticDevice], None] = lambda _: None,
 ) -> Trace:
-    """So many seconds of a configuration whose source is a virtual haptic device. `before` gets the device once it has
-    started. Raises ConfigError where the configuration has no such device, or no effort."""
+    """Run a configuration whose source is a virtual haptic device for so many seconds. `before` gets the device once it
+    has started. Raises ConfigError if the configuration has no such device, or no effort."""
     clock = virtual_clock(look_ns=0)
     device = open_device(config, file, Host(clock=clock))
     if not isinstance(device, HapticDevice) or device.effort is None:

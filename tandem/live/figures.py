@@ -58,15 +58,15 @@ def balance(outcome: Outcome) -> Balance:
 
 
 def _restarted(outcome: Outcome) -> bool:
-    """A service crashed: restarted, or so that its last figures are those of its last status."""
+    """Whether a service crashed: it was restarted, or its last figures are those of its last status."""
     failed = outcome.failure is not None and not outcome.reports["sim"].get("ended")
     return failed or any(crash.process in ("daq", "sim") for crash in outcome.crashes)
 
 
 def _balance_after_restarts(outcome: Outcome) -> Balance:
-    """The same where a service crashed, and its counters with it: everything comes from the rings, read from outside.
+    """The balance if a service crashed and its counters are lost: all numbers come from the rings, read from outside.
 
-    Numbers go on from one start to the next; blocks that came while there was no simulator are lost.
+    Block numbers go on from one start to the next; blocks that came while there was no simulator are lost.
     """
     seen = outcome.counted
     lost_at_source = sum(life.get("lost", 0) for life in [*outcome.past.get("daq", []), outcome.reports["daq"]])
@@ -79,7 +79,7 @@ def _balance_after_restarts(outcome: Outcome) -> Balance:
 
 
 def _wire(daq: dict[str, Any], sim: dict[str, Any], several_lives: bool) -> dict[str, int] | None:
-    """The hop in the middle, counted at both of its ends: what was put on the wire, and what came off it."""
+    """The hop over the wire, counted at both ends: blocks that were sent, and blocks that were received."""
     received = sim.get("received")
     if not received or "sent" not in daq or several_lives:
         return None
@@ -156,7 +156,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
 
 
 def printed(result: dict[str, Any]) -> list[Section]:
-    """Of a run, for the terminal; `answers` are its last lines."""
+    """The sections of a run for the terminal; `answers` are its last lines."""
     found = [histogram_table("Times in us", {title: result[key] for key, title in HISTOGRAMS.items()})]
     if result["hops_us"]:
         hops = {title: result["hops_us"][hop] for hop, title in HOPS.items()}
@@ -313,7 +313,7 @@ def _phase_line(result: dict[str, Any]) -> str:
 
 
 def _rehearsal_line(result: dict[str, Any]) -> str:
-    """Empty where nothing was rehearsed or spun."""
+    """The line on rehearsals; empty if nothing was rehearsed or spun."""
     of = result["rehearsal"]
     if not of["rehearsed_steps"] and not of["spun_ns"]:
         return ""
@@ -327,7 +327,7 @@ def _rehearsal_line(result: dict[str, Any]) -> str:
 
 
 def histogram_table(title: str, rows: dict[str, dict[str, Any]]) -> Table:
-    """Without a hop that this run does not have, such as a wire within one host, unless it has none at all."""
+    """A table without the hops that this run does not have, such as a wire within one host; with all if it has none."""
     there = {name: row for name, row in rows.items() if row["n"]} or rows
     keys = ("p50", "p90", "p99", "p999", "max")
     cells = [(name, str(row["n"]), *(f"{row[k]:.1f}" for k in keys)) for name, row in there.items()]

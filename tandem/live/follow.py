@@ -1,4 +1,4 @@
-"""Following a ring from outside, in order, as a recorder would: what was produced, and every step that was made."""
+"""Reads rings from outside and in order, as a recorder would: what was produced, and every step that was made."""
 
 from collections import deque
 
@@ -7,7 +7,7 @@ from numpy.lib import recfunctions as structured
 
 from sync.ring.follower import RingFollower
 
-_MOST_STEPS = 240_000  # kept for a report: twenty minutes at 5 ms; the histograms hold everything
+_MOST_STEPS = 240_000  # stored for a report: twenty minutes at 5 ms; the histograms cover all steps
 STEP_FIELDS = (
     "step", "status", "t_ns", "pushed_ns", "started_ns", "taken_ns", "input_seq", "input_age_ns", "age_bound_ns",
     "input_t_ns", "input_pushed_ns", "input_sent_ns", "input_received_ns", "phase_error_ns",
@@ -40,10 +40,10 @@ class Produced:
 
 
 class Steps:
-    """Every step the simulator made, as far back as a report wants them."""
+    """Every step the simulator made, as far back as a report needs them."""
 
     def __init__(self, name: str, step_ns: int, channels: tuple[str, ...] = ()):
-        self._fields = (*STEP_FIELDS, *channels)  # and those of the machine that a report draws
+        self._fields = (*STEP_FIELDS, *channels)  # `channels`: those of the machine that a report draws
         self._steps = RingFollower(name)
         self._step_ns = step_ns
         self._steps_stored = 0
@@ -59,7 +59,7 @@ class Steps:
             fields = [name for name in self._fields if name in (blocks.dtype.names or ())]
             self._parts.append(structured.repack_fields(blocks[fields]))
             self._steps_stored += len(blocks)
-            # in the DAQ's ring numbers go on, also where the DAQ or the simulator is another one than before
+            # numbers in the DAQ's ring go on, even if the DAQ or the simulator was restarted
             numbers = blocks["input_seq"].astype(np.int64)
             self._look_for_outages(blocks["step"].astype(np.int64), blocks["t_ns"].astype(np.int64), numbers)
             self.first_ns = self.first_ns or int(blocks["started_ns"][0])
@@ -71,7 +71,7 @@ class Steps:
                 self._steps_stored -= len(self._parts.popleft())
 
     def _look_for_outages(self, steps: np.ndarray, planned: np.ndarray, numbers: np.ndarray) -> None:
-        """A simulator that was restarted counts its steps from 0: what was due between the two was not made."""
+        """A restarted simulator counts its steps from 0: steps that were due in between were not made."""
         step, planned_ns = self._last or (-1, 0)
         before = np.concatenate([[step], steps[:-1]])
         for n in np.flatnonzero(steps <= before).tolist():
@@ -82,7 +82,7 @@ class Steps:
         self._last = (int(steps[-1]), int(planned[-1]))
 
     def _due(self, since_ns: int, until_ns: int) -> int:
-        """Steps that should have been between two instants, the first of which had one."""
+        """Steps that were due between two instants, the first of which had a step."""
         return max(round((until_ns - since_ns) / self._step_ns) - 1, 0)
 
     def absent_until(self, end_ns: int) -> None:

@@ -15,14 +15,14 @@ from tandem.reports.outcome import verdict
 from tandem.reports.report import Line, Report, Section, Table
 from tandem.reports.run_report import run_report
 
-# Two real crystals drift; one machine's do not. With the DAQ's this much off a free run passes through all phases.
+# Two real crystals drift; clocks of one machine do not. With the DAQ's so far off a free run passes all phases.
 _CRYSTAL_PPM = 300
 
 
 def measure(
     file: Path, overrides: list[str], transports: tuple[str, ...], seconds: float, phase: bool, console: Console
 ) -> tuple[dict[str, Any], list[RunData], int]:
-    """({"runs": […], "bare": {…}}, the steps of the runs, exit code). The bare figures come first."""
+    """({"runs": […], "bare": {…}}, the steps of the runs, exit code). The bare figures are measured first."""
     from sync.config.config import forced_transport
     from tandem.doctor.baseline import bare_ipc, bare_lateness
 
@@ -35,7 +35,7 @@ def measure(
     for transport in transports:
         for mode in ("free", "locked") if phase else (config.sim.phase,):
             settings = [*overrides, *forced_transport(transport), "sim.probe_rest_ms=0", f'sim.phase="{mode}"']
-            settings += ["view.enabled=false", "supervision.restart=false"]  # nothing else of ours on the machine
+            settings += ["view.enabled=false", "supervision.restart=false"]  # no other process of ours may run
             if phase and "clock_ppm" not in config.source:
                 settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
             label = f"{transport}, {mode}" if phase else transport

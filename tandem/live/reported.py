@@ -41,7 +41,7 @@ def settings_of(
     if record is not None:
         settings.append(f"record.enabled={str(record).lower()}")
     if repeat is not None:
-        # found now: once the recorder has begun, the latest run of a folder is the new one
+        # found before the run: once its recorder has begun, it is itself the latest run of the folder
         from sync.record.reader import find
 
         with errors():
@@ -51,17 +51,17 @@ def settings_of(
 
 @dataclass(frozen=True)
 class Own:
-    """What the report of a machine's run shows beside what all show: its REPORT (tandem/brought.py)."""
+    """What the report of a machine's run shows besides what all reports show: its REPORT (tandem/brought.py)."""
 
     channels: tuple[str, ...]  # of a step, which its sections draw
     sections: "Callable[[], Sequence[PageSection]]"  # of the page, found when there is one
 
 
 def own_report(machine: str) -> Own:
-    """What a machine brings to the report of its run."""
+    """What a machine adds to the report of its run."""
     from sim_service.registry import MACHINES
 
-    # what other packages declare takes a moment to read
+    # reading what other packages declare takes a moment
     if machine not in (REPORTS if machine in MACHINES else plugins.known(plugins.REPORTS, REPORTS)):
         return Own((), tuple)
     own = plugins.load(plugins.REPORTS, REPORTS, machine, "report", ("REPORT",)).REPORT

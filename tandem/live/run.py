@@ -26,10 +26,10 @@ def _opened(config: "Config", file: Path) -> Any:
 
 
 def refuse_early(config: "Config", file: Path) -> None:
-    """Raises ConfigError for whatever can be found wrong without compiled code: keys, values, files that are missing.
+    """Raises ConfigError for all errors that can be found without compiled code: in keys and values, missing files.
 
-    A person who mistyped a setting has the answer before anything is started or compiled; the rest is found by the
-    processes that use it, before they begin.
+    A person who mistyped a setting gets the answer before anything is started or compiled; the processes that use the
+    rest find its errors before they begin.
     """
     from daq_service import devices
     from sync.config.config import named_files
@@ -44,7 +44,7 @@ def refuse_early(config: "Config", file: Path) -> None:
     machine = config.sim.machine
     if "/" not in machine or machine.endswith(".toml"):
         return
-    from sim_service.registry import known_machines  # a machine of another package may be called so
+    from sim_service.registry import known_machines  # a machine of another package may have this name
 
     if machine not in (known := known_machines()):
         raise ConfigError(
@@ -54,7 +54,7 @@ def refuse_early(config: "Config", file: Path) -> None:
 
 
 def _alike(place: Path) -> str:
-    """What was meant by a file that is not there: one where the user stands, or else one beside it."""
+    """The file that was meant by one that does not exist: in the working folder, or beside the missing one."""
     if (here := Path(place.name)).is_file():
         return f"; did you mean {here}?"
     for folder in (Path(), place.parent):
@@ -69,7 +69,7 @@ def _beside(place: Path) -> str:
 
 
 def checked_config(file: Path, overrides: list[str]) -> "Config":
-    """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
+    """The configuration, after every check of it that needs no running process. Nothing has started yet."""
     import numpy as np
 
     from sync.compile.jit import compiling
@@ -87,7 +87,7 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
             raise ConfigError(fault)
         check_watched(config, [output.name for output in model.outputs], str(file))
         state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
-        model.initial(state, params, model.tables, work)  # it must stand, too
+        model.initial(state, params, model.tables, work)  # its initial state must be found, too
     return config
 
 
@@ -100,14 +100,14 @@ _MODULE = re.compile(r"[a-z]\w{0,39}", re.ASCII)  # what a machine or a device o
 
 
 def compile_ahead(config: "Config", file: Path) -> None:
-    """On all cores, with progress, where something is still to be compiled. Quick where nothing is."""
+    """Compile on all cores, with progress, what is not compiled yet. Quick if everything is."""
     from daq_service.devices import DEVICES
     from sync.compile import build, dependencies
 
     name = compiled_set(config, file)
     if build.done(name):
         return
-    refuse_early(config, file)  # reported before the compiler has its minute
+    refuse_early(config, file)  # errors are reported before compiling takes its minute
     refuse_unknown_machine(config, file)
     modules = [*_COMPILED, *_ours(DEVICES.get(str(config.source.get("kind")), ""), dependencies.runs)]
     # a machine may import what makes it only when it is made
@@ -126,7 +126,7 @@ def refuse_unknown_machine(config: "Config", file: Path) -> None:
     from sim_service.registry import known_machines
 
     name, known = machine_name(config, file.parent), known_machines()
-    if name and name not in known:  # a file that names none is refused where the rest of it is read
+    if name and name not in known:  # a file without a name is refused where the rest of it is read
         machine = config.sim.machine
         where = f"{file.parent / machine}: machine" if machine.endswith(".toml") else "sim.machine"
         raise ConfigError(f"{where} = {name!r}: must be one of {', '.join(known)}")
@@ -141,7 +141,7 @@ def compiled_set(config: "Config", file: Path) -> str:
 
 
 def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
-    """The modules with kernels that a machine or a device needs; none of one of another package, which is compiled
+    """The modules with kernels that a machine or a device of ours needs; none for another package's, which is compiled
     when it is imported."""
     from sync.compile import dependencies
 
@@ -168,12 +168,12 @@ def figures_line(status: dict[str, dict[str, Any]]) -> str:
 
 
 def _limits(config: "Config", file: Path, overrides: list[str]) -> list[str]:
-    """Settings that hold down what a hand could feel as chatter, from a measurement of this machine."""
+    """Settings that limit what a hand could feel as chatter, from a measurement of this machine."""
     from daq_service.devices import felt
 
     if not felt(config):
         return []
-    compile_ahead(config, file)  # whether its machine has a limit is known of the machine itself
+    compile_ahead(config, file)  # only the machine itself knows whether it has a limit
     from tandem.doctor import all_rows
 
     settled: list[str] = []
@@ -197,15 +197,15 @@ def live_run(
 ) -> tuple["Config", Any, Path | None]:
     """A run, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder).
 
-    `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for. The
-    page's token is in `token_file`, or in the environment, or a new one. `channels` of the machine are kept of every
-    step for a report, beside what is kept of all.
+    `begun_at` (monotonic seconds), for a process that makes several runs: since when this one's first step is awaited.
+    The page's token is in `token_file`, or in the environment, or a new one. `channels` of the machine are stored of
+    every step for a report, besides those that are stored for all machines.
     """
     from sync.config.config import load, shipped_instead
     from sync.files.token import page_token
     from tandem.live.supervisor.launch import ProcessGroup
 
-    token = page_token(token_file)  # before anything inherits the environment
+    token = page_token(token_file)  # read before any process inherits the environment
     config = load(file, overrides)
     refuse_early(config, file)  # before a measurement takes its time
     for sentence in shipped_instead(config, file):
@@ -216,7 +216,7 @@ def live_run(
         overrides = [*overrides, *limits]
         config = load(file, overrides)
     compile_ahead(config, file)
-    # first of all: it imports beside us
+    # before all else: it imports while this process goes on
     group = ProcessGroup(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
     folder = None
     try:
@@ -257,7 +257,7 @@ def live_run(
     except BaseException:
         if folder is not None:
             with contextlib.suppress(OSError):
-                folder.rmdir()  # of a run that never was, if it is empty
+                folder.rmdir()  # the empty folder of a run that never started
         raise
     finally:
         group.call_off()

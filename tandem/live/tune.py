@@ -1,6 +1,6 @@
-"""`tandem tune`: the parameters of a running simulation, seen and changed while it runs.
+"""`tandem tune`: shows and changes the parameters of a simulation while it runs.
 
-A change takes effect before the next step, is reported and recorded: a replay makes it before the same step.
+A change takes effect before the next step, and is reported and recorded: a replay makes it before the same step.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from tandem.reports.report import Marked, Report, Section, Table
 
 
 def wanted(changes: list[str]) -> dict[str, float]:
-    """NAME=VALUE, each."""
+    """The values of changes, each written NAME=VALUE."""
     values = {}
     for change in changes:
         name, found, text = change.partition("=")
@@ -26,7 +26,7 @@ def wanted(changes: list[str]) -> dict[str, float]:
 
 
 def tune(config: Config, changes: list[str], reset: bool) -> dict[str, Any]:
-    """Change, or only ask; everything or nothing. Returns all parameters as they are now."""
+    """Change parameters, all or none of them, or only ask. Returns all parameters as they are now."""
     values = wanted(changes)
     client = CommandClient(config)
     try:

@@ -1,4 +1,4 @@
-"""Whether every part of the record is still there: the same file under its name, as long as it was written."""
+"""Whether every part of the record is still there: the same file under its name, at least as long as was written."""
 
 import contextlib
 import os
@@ -8,15 +8,15 @@ from pathlib import Path
 from sync.record import Sink
 from sync.record.retention import free_bytes
 
-_PRESENCE_S = 0.5  # between two looks for the files
+_PRESENCE_S = 0.5  # between two checks of the files
 
 
 class Presence(threading.Thread):
-    """Watches in a thread of its own, because a disk may hang. A file that was deleted takes every byte, and can never
-    be read; of one that was truncated what came before is gone."""
+    """Watches in a thread of its own, because a disk may hang. A deleted file still takes every byte, but can never be
+    read; a truncated file has lost what came before."""
 
     def __init__(self, folder: Path, measures: bool = False):
-        """`measures`: also how much room the disk has."""
+        """`measures`: also measure how much room the disk has."""
         super().__init__(name="presence", daemon=True)
         self._folder, self._measures = folder, measures
         self._parts: dict[Path, Sink | os.stat_result | None] = {}  # None: it was not there from the beginning
@@ -25,18 +25,18 @@ class Presence(threading.Thread):
         self.free: int | None = None  # bytes
 
     def watch(self, path: Path, sink: Sink | None = None) -> None:
-        """From now on. `sink` writes it; without, it was written before."""
+        """Watch a part from now on. `sink` writes it; without one it was written before."""
         with contextlib.suppress(FileNotFoundError):
             self._parts = {path: sink or path.lstat(), **self._parts}  # the newest first
             return
         self._parts = {path: None, **self._parts}
 
     def forget(self, path: Path) -> None:
-        """It is about to be deleted."""
+        """Stop watching a part that is about to be deleted."""
         self._parts = {other: file for other, file in self._parts.items() if other != path}
 
     def look(self) -> str | None:
-        """What is wrong, once something is: a file that was put back by hand lacks what came meanwhile."""
+        """What is wrong, and it stays so: a file that was put back by hand lacks what came meanwhile."""
         for path, file in self._parts.items():
             if self.missing is None and (wrong := _wrong_with(path, file)) and path in self._parts:
                 self.missing = f"{path} {wrong}"

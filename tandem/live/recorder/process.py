@@ -23,7 +23,7 @@ _LEAST_RING_S = 0.5
 
 
 def _listen(stop: threading.Event, messages: list[dict[str, Any]], notes: "collections.deque[Note]") -> None:
-    """What is to be noted, and how the run ended, as the supervisor writes it; or that the supervisor is gone."""
+    """Read notes, and how the run ended, from the supervisor; its input also ends when the supervisor has gone."""
     for line in sys.stdin:
         try:
             message = dict(json.loads(line))
@@ -38,9 +38,9 @@ def _listen(stop: threading.Event, messages: list[dict[str, Any]], notes: "colle
 
 
 def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, folder: Path | None) -> dict[str, Any]:
-    """Record into `folder`; supervised (None) the folder and the model's parameters come as the first line on standard
-    input (what starts a run has the model already; here it would cost its import), and whether this is to be the
-    next part of the record in that folder; then notes, at last the end."""
+    """Record into `folder`. Supervised (None), the first line on standard input has the folder, the model's parameters
+    (to build the model here would cost its imports) and whether this is the next part of the record in that folder;
+    notes follow, and at last the end."""
     supervised, parameters, again = folder is None, None, False
     if folder is None:
         reporter.ready({})
@@ -49,9 +49,9 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
             return {}  # called off
         message = json.loads(line)
         if "folder" not in message:
-            return {}  # the run went on without it, and has ended
+            return {}  # the run went on without a recorder, and has ended
         folder, parameters, again = Path(message["folder"]), message["parameters"].encode(), bool(message.get("again"))
-    # the rings do not wait: before whatever else runs here, if it may, and behind everything that feeds the loop
+    # rings do not wait: run before all other programs, if permitted, but after everything that feeds the loop
     if not config.realtime.enabled or this_thread(_PRIORITY):
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, _NICE)
@@ -59,7 +59,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
     messages: list[dict[str, Any]] = []
     notes: collections.deque[Note] = collections.deque()
     if supervised:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor's word ends it, or the supervisor's end
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a message of the supervisor ends it, or the supervisor's end
         threading.Thread(target=_listen, args=(stop, messages, notes), daemon=True).start()
     for role, blocks, rate in (("daq", config.daq.ring_blocks, config.daq.rate_hz),
                                ("sim", config.sim.ring_blocks, 1e3 / config.sim.step_ms)):  # fmt: skip
@@ -86,7 +86,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
             reporter.status(recorder.figures())
         turn += 1
     if supervised and not messages:
-        recorder.drain(1.0)  # the services end too, a little later
+        recorder.drain(1.0)  # the services are ending too, a little later
     recorder.note(notes)
     message = messages[0] if messages else {}
     reason = message.get("reason") or ("the supervisor ended without a word" if supervised else "stopped")

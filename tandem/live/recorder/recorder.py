@@ -21,8 +21,8 @@ from tandem.records.descriptions import describe
 from tandem.records.provenance import attachments, start_facts
 
 LOOK_S = 0.04
-_FIRST_PART_NS = 10**9  # how old a part must be to be ended by a failed sync; twice as old for each one before
-_LEAST_PART_NS = 10 * 10**9  # and to be ended because the disk has too little room
+_FIRST_PART_NS = 10**9  # age at which a failed sync ends a part; doubled by every failure before
+_LEAST_PART_NS = 10 * 10**9  # age at which lack of room on the disk may end it
 
 
 class Note(NamedTuple):
@@ -38,8 +38,8 @@ class CannotRecord(TandemError):
 
 
 class Recorder:
-    """One run, in as many parts as it takes. Never waits for a disk that is slow, only for one that hangs when a part
-    is begun: the rings remember for longer."""
+    """One run, in as many parts as it takes. Never waits for a slow disk, only for one that hangs when a part is begun:
+    the rings hold their blocks for longer than that."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Recorder:
             raise CannotRecord(f"no record in {folder}: {error.strerror}") from None
         self._earlier, self._earlier_bytes = left.earlier, left.size
         self._ending: list[Sink] = []  # earlier parts that the disk has not taken yet
-        self._deletions: list[tuple[Sink, Deletion]] = []  # each once the part that states it is on the disk
+        self._deletions: list[tuple[Sink, Deletion]] = []  # carried out once the part that states it is on the disk
         self._failed: dict[str, SyncFailure] = {}  # by file, of this recorder
         self._failed_reported = 0
         self.notices: collections.deque[str] = collections.deque()  # for the supervisor
@@ -85,7 +85,7 @@ class Recorder:
             for stream in RECORDED
             if stream.exists(config.transport.kind)
         ]
-        # behind the rings: a ring that is held cannot go any more, and these take their time
+        # after the rings are open: an open ring cannot vanish, and attachments take a while
         self._attachments = attachments(config, file, parameters)
         self.writer.attach(self._attachments, begun_ns)
         self.writer.flush()
@@ -109,7 +109,7 @@ class Recorder:
         return {topic: left for topic, left in found.items() if left is not None}
 
     def next_part(self) -> bool:
-        """Go on in a new file, from the very block at which this one ends."""
+        """Continue in a new file, with the very block at which this one ends."""
         for tap in self._taps:
             tap.take()
         now = self._clock.now_ns()
@@ -170,7 +170,7 @@ class Recorder:
         return " and ".join(f"record.{key} = {value:g}" for key, value in rules.items() if value)
 
     def _delete(self) -> None:
-        """What is stated in a part that is on the disk; in a thread of its own, because a disk may hang."""
+        """Delete what a part on the disk states as deleted; in a thread of its own, because a disk may hang."""
         while self._deletions and self._deletions[0][0].synced:
             _, deletion = self._deletions.pop(0)
             for path in deletion.files:
@@ -191,7 +191,7 @@ class Recorder:
         if now >= self._part_end_ns:
             return True
         self._note_failures()
-        # a disk that fails again and again gets ever fewer new files
+        # the more often a disk fails, the more rarely a new file is begun
         if len(self._failed) > self._failed_reported and now - self._part_ns > _FIRST_PART_NS << min(
             self._failed_reported, 10
         ):
@@ -209,7 +209,7 @@ class Recorder:
         for tap in self._taps:
             tap.take()
         now = self._clock.now_ns()
-        # a look later it would be too late
+        # at the next look it would be too late
         if now - self._flushed_ns + round(LOOK_S * 1e9) > self._flush_ns:
             self.writer.flush()
             self.worst_pause_ns = max(self.worst_pause_ns, now - self._flushed_ns)
@@ -220,7 +220,7 @@ class Recorder:
         self._delete()
 
     def _has_ended(self, sink: Sink) -> bool:
-        """On the disk, or known to have failed."""
+        """Whether this part is on the disk, or known to have failed."""
         if sink.ended and sink.sync_failure is not None:
             self._failed[sink.sync_failure.file] = sink.sync_failure
         return sink.ended
@@ -228,7 +228,7 @@ class Recorder:
     def note(self, notes: "collections.deque[Note]") -> None:
         while notes:
             note = notes.popleft()
-            if note.number > self._earlier.noted:  # else a recorder before this one has written it
+            if note.number > self._earlier.noted:  # otherwise an earlier recorder has written it
                 self.writer.note(note.text, note.at_ns, note.number)
                 self._earlier.noted = note.number
 
@@ -292,9 +292,9 @@ class Recorder:
         missing = self.presence.look()
         self._ending = []
         self._delete()
-        self._deletions = []  # what the last part states and is still there is not read; the next run's limits see it
+        self._deletions = []  # files that the last part states as deleted are not read; the next run counts them
         result = self.figures()
-        # by hand, what passed before the recorder was started is nothing it missed
+        # a recorder started by hand did not miss what passed before its start
         dropped = any(
             tap.lost or tap.dropped or tap.trouble or tap.gone or (supervised and tap.before) for tap in self._taps
         )
@@ -321,7 +321,7 @@ class Recorder:
         return {"reason": reason, **lost, **deleted, **unsynced}
 
     def _state_failure_in_a_new_part(self, reason: str, summary: dict[str, Any]) -> bool:
-        """The last sync failed: the end that stands in that file knows nothing of it, so another one follows."""
+        """The last sync failed, which the end in that file cannot say: so write another file that does."""
         self._note_failures()
         now = self._clock.now_ns()
         self._earlier_bytes += self.writer.sink.written

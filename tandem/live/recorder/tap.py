@@ -16,18 +16,18 @@ class Tap:
     def __init__(self, topic: str, ring: str, writer: RunWriter, left: Left | None = None, again: bool = False):
         self.topic, self._writer = topic, writer
         self._follower = RingFollower(ring)
-        self._reading = False  # the ring that is there; False while it is not (yet, any more) for the record
-        self._position = 0  # how far the record goes in the ring that was noted last
+        self._reading = False  # whether the open ring is being recorded (yet, still)
+        self._position = 0  # how far the record has come in the ring that was noted last
         self._layout = ""  # of the blocks that were recorded
         self._blocks = np.zeros((0, 0), np.int64)
-        self._before: tuple[int, int] | None = None  # (segment, head) of a ring without a writer when first seen
+        self._before: tuple[int, int] | None = None  # (segment, head) of a ring that had no writer when first seen
         self._done = -1  # the segment that was read to its end
         self._noted: tuple[str, int] | None = None  # the last note: its state and segment
         self.trouble: str | None = None
         self.recorded = self.before = self.dropped = 0
         self._lost_before = 0  # by the recorders before this one
-        self.gone = False  # a ring that was not there any more when the record was taken up again
-        self._watched = again  # there was a recorder before the ring
+        self.gone = False  # whether a ring had vanished when the record was continued
+        self._watched = again  # whether there was a recorder before the ring
         if left is not None:
             self._take_up(left)
 
@@ -36,7 +36,7 @@ class Tap:
         return self._lost_before + self._follower.lost
 
     def left(self) -> Left | None:
-        """How far the record of this topic goes; None if there is nothing yet. What was dropped is missing, too."""
+        """How far the record of this topic goes; None if there is nothing yet. Dropped blocks count as missing, too."""
         if self._noted is None:
             return None
         state, segment = self._noted
@@ -45,7 +45,7 @@ class Tap:
         return Left(account, state, self.before, self.dropped, self.gone, self._layout)
 
     def go_on_in(self, writer: RunWriter) -> None:
-        """From here on into another part."""
+        """Write to another part from here on."""
         self._writer = writer
         if self._reading and (ring := self._follower.ring) is not None:
             writer.topic(self.topic, ring.layout)
@@ -56,7 +56,7 @@ class Tap:
         self._writer.ring(Ring(self.topic, state, segment, position, self.recorded, before, self._layout))
 
     def _take_up(self, left: Left) -> None:
-        """Go on where the files end."""
+        """Continue where the files end."""
         account = left.account
         self.recorded, self.before, self.dropped = account.rows, left.before, left.dropped
         self._lost_before = account.missing - left.dropped
@@ -69,7 +69,7 @@ class Tap:
             self._done = account.segment
         elif left.state != GONE:
             ring = self._follower.attached()
-            # what its writer did meanwhile, even if it was another one, stands behind this position
+            # what its writer pushed meanwhile, even a new writer, is behind this position
             if ring is not None and ring.segment == account.segment and ring.head >= account.position:
                 if self._read(ring, account.position):
                     self._note(AGAIN, ring.segment, self._position)
@@ -78,7 +78,7 @@ class Tap:
             self._note(GONE, account.segment, account.position)
 
     def _read(self, ring: RingReader, position: int) -> bool:
-        """From here on; False if its blocks cannot stand in the record."""
+        """Read from here on; False if the record cannot hold these blocks."""
         try:
             if self._layout not in ("", ring.layout.id):
                 raise ValueError(f"{self.topic}: the layout changed in the middle of the run")
@@ -92,20 +92,20 @@ class Tap:
         return True
 
     def _begin(self, ring: RingReader) -> None:
-        """With a ring that is there, if it is one of this run."""
-        self._follower.position = ring.head  # else none of its blocks is missing in the record
+        """Begin with a ring that has appeared, if it is one of this run."""
+        self._follower.position = ring.head  # so that, if it is not of this run, its blocks do not count as missing
         again = ring.segment == self._done
         if again and ring.closed:
             return
         if not ring.writer_alive and not self._watched:
             if not again and self._before != (found := (ring.segment, ring.head)):
-                self._before = found  # of a writer that is no more; adopted, it goes on from here
+                self._before = found  # left by a writer that has gone; if it is adopted, reading begins here
                 self._note(LEFT, *found)
             return
         left = self._position if again else 0
         if self._before and self._before[0] == ring.segment:
             left = max(left, self._before[1])
-        # what passed before there was a recorder is not lost by it; what passed while one should have been there is
+        # blocks from before the first recorder are not lost; those that passed while one should have run are
         begin = left if self._watched else max(ring.head - ring.capacity, left)
         if self._read(ring, begin):
             self.before += begin - left
@@ -113,12 +113,12 @@ class Tap:
             self._watched = True
 
     def take(self) -> None:
-        """Everything new; then, if the ring was closed, from the one that followed it."""
+        """Record everything new; then, if the ring was closed, continue with the one that followed it."""
         while self.trouble is None:
             ring = self._follower.ring
             if ring is not None and not self._reading:
                 self._begin(ring)
-            goes_on = ring is not None and ring.writer_alive  # before the look at the blocks
+            goes_on = ring is not None and ring.writer_alive  # checked before the blocks are read
             self._record()
             if goes_on:
                 return
@@ -126,7 +126,7 @@ class Tap:
             if change is Change.NONE:
                 return
             if change is Change.CLOSED and self._reading and ring is not None:
-                self._record()  # what a writer pushed that adopted and closed it just now
+                self._record()  # a writer may have adopted, filled and closed it just now
                 self._done = ring.segment
                 self._note(CLOSED, self._done, self._position)
             if change in (Change.CLOSED, Change.OPENED):
@@ -143,7 +143,7 @@ class Tap:
 
     @property
     def ended(self) -> bool:
-        """Nothing more will come: its writer has gone, or there is none."""
+        """Whether nothing more will come: its writer has ended, or there is none."""
         ring = self._follower.ring
         return not self._reading or ring is None or not ring.writer_alive
 

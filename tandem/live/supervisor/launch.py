@@ -1,14 +1,14 @@
 """The processes of a run: one table, and how they are started and ended.
 
-What a person waits for is mostly imports. They happen once: this module needs nothing but the standard library and
-starts the template (tandem/live/supervisor/template.py), which imports, loads the compiled code, builds the model and
-then forks every process of the run, at the start and whenever one must be replaced. Meanwhile the supervisor imports
-what it needs itself. A process that is ready waits for a line on its standard input before it begins; closing it calls
-it off.
+Most of a start is imports. They happen once: this module needs nothing but the standard library and starts the template
+(tandem/live/supervisor/template.py), which imports, loads the compiled code, builds the model and then forks every
+process of the run, at the start and whenever one must be replaced. Meanwhile the supervisor imports what it needs
+itself. A process that is ready waits for a line on its standard input before it begins; closing that input calls the
+process off.
 
-The forked processes are children of this one, not of the template: it forks them through a process that ends at once,
-and this process adopts orphans. So their exit status comes from the kernel, whatever happens to the template; if it
-ends, another one is started, and the run goes on meanwhile.
+The forked processes are children of this one, not of the template: the template forks them through a process that ends
+at once, and this process adopts orphans. So their exit status comes from the kernel, whatever happens to the template;
+if the template ends, another one is started, and the run goes on meanwhile.
 """
 
 import contextlib
@@ -29,17 +29,17 @@ from typing import Any, TextIO
 from sync.child_python import python_command, python_environment
 from sync.process.threads import joined
 
-_PATIENCE_S = 20.0  # to end after being asked to, on a machine that is busy with others; then the process is killed
+_PATIENCE_S = 20.0  # for a process to end after it was asked to, on a busy machine; then it is killed
 _LOOK_S = 0.005
-_ANSWER_S = 30.0  # a template that takes longer to fork what it has forked before hangs
-SPARE = b"spare"  # what the template is asked for besides processes
+_ANSWER_S = 30.0  # a template hangs if it takes longer to fork a process that it has forked before
+SPARE = b"spare"  # the template can be asked for this besides processes
 _SPARE_PAUSE_S = 1.0  # between two of them
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # between starts of a template that ends before it has forked anything
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # between starts of templates that end before they have forked anything
 _SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37  # prctl
 
 
 def adopt_orphans(adopt: bool) -> bool:
-    """Whether processes whose parent ends become children of this one; returns what held before."""
+    """Set whether processes whose parent ends become children of this one; returns what was set before."""
     libc, before = ctypes.CDLL(None), ctypes.c_int()
     libc.prctl(_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     libc.prctl(_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
@@ -52,18 +52,18 @@ class Process:
     module: str  # `python -m` runs it alone
     prepare: str  # the module whose `prepare` builds it in the template
     title: str
-    without: str  # what happens once it may not be started again; "": the run ends with it
+    without: str  # what happens once it is no longer restarted; "": the run ends with it
     ring: str  # whose header holds its heartbeat; "": its status lines are its heartbeat
-    silent_s: float  # without a heartbeat for so long it hangs, whatever the kernel says
+    silent_s: float  # it hangs if it gives no heartbeat for so long, whatever the kernel says
     ends: frozenset[int]  # exit codes of an end on purpose: starting it again would not help
     real_time: bool = True  # locked memory
-    waits: bool = True  # for a line before it begins; else it reads its own first line
-    builds_itself: bool = False  # in its own time, and not in the template: no other process waits for it
+    waits: bool = True  # for a line before it begins; otherwise it reads its own first line
+    builds_itself: bool = False  # after the fork and not in the template: no other process waits for that
 
 
-_ON_PURPOSE = frozenset({0, 2, 3, 8, 11})  # asked to, by its configuration, its model, its input, for want of consent
+_ON_PURPOSE = frozenset({0, 2, 3, 8, 11})  # asked to; its configuration, model or input; no consent
 
-# In the order of stopping. All are asked at once: the simulator drains what the DAQ sent last; the recorder gets how
+# In the order of stopping. All are asked at once: the simulator drains what the DAQ sent last; the recorder is told how
 # the run ended, so it ends last. A driver of a device may hang for a second, a disk for several.
 DAQ = Process("daq", "daq_service", "daq_service.service", "the DAQ", "", "daq", 2.0, _ON_PURPOSE)
 SIM = Process("sim", "sim_service", "sim_service.service", "the simulator", "", "sim", 1.0, _ON_PURPOSE)
@@ -85,7 +85,7 @@ PROCESSES = (DAQ, SIM, *BESIDE, RECORDER)
 
 
 class Fork:
-    """A process that the template has forked and this one has adopted; as subprocess.Popen has it."""
+    """A process that the template has forked and this one has adopted; used like a subprocess.Popen."""
 
     def __init__(self, pid: int):
         self.pid = pid
@@ -96,7 +96,7 @@ class Fork:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
-                pid, status = self.pid, signal.SIGKILL  # another thread has waited for it: all we know is that it ended
+                pid, status = self.pid, signal.SIGKILL  # another thread has waited for it: only its end is known
             if pid:
                 self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
@@ -133,7 +133,7 @@ class Service:
     # ---- starting it
 
     def pipes(self) -> tuple[int, int]:
-        """Its standard input and output, to be closed here once it has them. What came of an earlier try is dropped."""
+        """Its standard input and output, to be closed here once it has them. Output of an earlier try is dropped."""
         self._close_stdin()
         self._ready, self.pid = False, 0
         stdin, write = os.pipe()
@@ -172,7 +172,7 @@ class Service:
     def _read(self, stdout: TextIO) -> None:
         with stdout:
             for line in stdout:
-                if stdout is self._stdout:  # else of an earlier try to start it
+                if stdout is self._stdout:  # otherwise it is of an earlier attempt to start it
                     self._take(line)
 
     def _take(self, line: str) -> None:
@@ -180,7 +180,7 @@ class Service:
             message = json.loads(line)
         except (ValueError, RecursionError):
             message = None
-        if not isinstance(message, dict):  # a library that prints: it must not stop us from reading on
+        if not isinstance(message, dict):  # a library prints: that must not end the reading
             message = {"text": line.rstrip()}
         kind = message.pop("kind", "say")
         if kind == "status":
@@ -202,7 +202,7 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """To begin."""
+        """Whether it is ready to begin."""
         return self._ready and self.pid != 0
 
     @property
@@ -211,8 +211,8 @@ class Service:
         return self.poll()
 
     def say(self, line: str) -> None:
-        """A line on its standard input."""
-        with contextlib.suppress(OSError, ValueError):  # it has ended: seen elsewhere
+        """Write a line to its standard input."""
+        with contextlib.suppress(OSError, ValueError):  # it has ended, which is noticed elsewhere
             if self._stdin is not None:
                 self._stdin.write(line + "\n")
                 self._stdin.flush()
@@ -227,16 +227,16 @@ class Service:
     def ask_to_end(self) -> None:
         unbuilt = self.process.builds_itself and not self._ready  # it has nothing to lose
         self._signal(signal.SIGKILL if unbuilt else signal.SIGTERM)
-        self._close_stdin()  # wherever it still waits for the word to begin
+        self._close_stdin()  # ends it if it still waits for the order to begin
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
 
     def end(self, patience_s: float = _PATIENCE_S) -> int:
-        """Wait for it to end, insist; the exit code (negative: the signal that ended it)."""
+        """Wait for it to end, kill it if it does not; returns the exit code (negative: the signal that ended it)."""
         looks, insisted = 0, False
         while (code := self.code) is None:
-            looks += 1  # none while everything was stopped, it too
+            looks += 1  # counted, not timed: while everything was stopped nothing is counted
             if not insisted and looks * _LOOK_S > patience_s:
                 insisted = True
                 self._report(f"{self.process.title} does not end; killed")
@@ -266,9 +266,9 @@ _early: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
 
 
 def start_early() -> None:
-    """Start the template of the run that will be asked for, first thing: what every run imports it imports beside
-    us. Where none is made after all, it ends with this process."""
-    with contextlib.suppress(OSError):  # then it is started when it is needed, and reports why it cannot be
+    """Start the template of the run that will be asked for before anything else: it imports what every run needs while
+    this process goes on. If there is no run after all, it ends with this process."""
+    with contextlib.suppress(OSError):  # then it is started when needed, and the error is reported there
         _early.append(start_template(sys.argv[2:]))
 
 
@@ -292,19 +292,19 @@ def start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[b
 
 
 class Template:
-    """The process that forks the others, as its supervisor sees it. To be looked at some times a second.
+    """The process that forks the others, as its supervisor sees it. `look` is to be called several times a second.
 
-    It has a spare, a fork of itself, which takes over where it crashes.
+    It has a spare, a fork of itself, which takes over if it crashes.
     """
 
     def __init__(self, file: Path, overrides: list[str], report: Callable[[str], None]):
         self._words = [str(file), *overrides]
         self._report = report
-        self._waiting: list[Service] = []  # to be asked for
+        self._waiting: list[Service] = []  # not asked for yet
         self._asked: list[tuple[Service | None, float]] = []  # since when; answered in this order. None: a spare
-        self._forked: set[str] = set()  # the names of what this one has forked; the first time it has to build
-        self._build: set[str] = set()  # the names of what the one before it had forked
-        self._worked = False  # this one or one before it has forked something
+        self._forked: set[str] = set()  # names of what this one has forked; for a first fork it has to build
+        self._build: set[str] = set()  # names of what the one before it had forked, to be built again
+        self._worked = False  # whether this one, or one before it, has forked anything
         self._pause_s, self._due = 0.0, 0.0
         self._process: subprocess.Popen[bytes] | Fork | None = None
         self._spare: Fork | None = None
@@ -357,7 +357,7 @@ class Template:
             finally:
                 for fd in fds:
                     os.close(fd)
-        while self._build:  # what may be needed again
+        while self._build:  # build what may be needed again
             with contextlib.suppress(OSError):
                 self._socket.send(self._build.pop().encode())
         if self._asked:
@@ -369,7 +369,7 @@ class Template:
 
     @property
     def rests(self) -> bool:
-        """All that was asked for has been forked, the spare too; or it has ended, or cannot have one."""
+        """Whether all that was asked for has been forked, the spare too; or it has ended, or can have no spare."""
         there = self._spare is not None and self._spare_built == self._forked
         return not self._waiting and (self._process is None or (not self._asked and (there or self._spare_failed)))
 
@@ -378,7 +378,7 @@ class Template:
         return [process.pid for process in (self._process, self._spare) if process is not None]
 
     def _keep_a_spare(self) -> None:
-        """One that has built what this one has; another one where it has not, or has ended."""
+        """Have a spare that has built what this one has; replace one that has not, or that has ended."""
         if self._spare is not None and self._spare.poll() is None and self._spare_built == self._forked:
             return
         if not self._forked or time.monotonic() < self._spare_due:
@@ -403,7 +403,7 @@ class Template:
         self._spare = self._spare_socket = None
 
     def _take_answers(self) -> None:
-        with contextlib.suppress(OSError):  # nothing there, or it has ended
+        with contextlib.suppress(OSError):  # there is no answer, or it has ended
             while answer := self._socket.recv(4096):
                 service, _ = self._asked.pop(0)
                 pid, _, error = answer.decode().partition(" ")
@@ -416,8 +416,8 @@ class Template:
                 service.failed(1, error) if error else service.forked(int(pid))
 
     def _lost(self, code: int) -> None:
-        """It has ended. What it was asked for last may have been forked or not: such a fork ends by itself, for its
-        standard input is closed, and it had not begun."""
+        """It has ended. What it was asked for last may have been forked: such a fork ends by itself, because it has not
+        begun and its standard input is closed."""
         self._socket.close()
         self._process = None
         asked, self._asked = [service for service, _ in self._asked if service is not None], []
@@ -442,7 +442,7 @@ class Template:
         self._due = time.monotonic() + self._pause_s
 
     def close(self) -> None:
-        """It ends; nothing more is started."""
+        """End it; nothing more is started."""
         if self._closed:
             return
         self._closed = True
@@ -463,7 +463,7 @@ class ProcessGroup:
         self._unread: list[str] = []
         self._listener: Callable[[str], None] = self._unread.append
         self._there: list[Service] = []
-        self._adopted_before = adopt_orphans(True)  # what the template forks is to be our child
+        self._adopted_before = adopt_orphans(True)  # forks of the template are to be our children
         self.template = Template(file, overrides, self._report)
         # the recorder first: the others wait until it watches
         self.recorder = self.start(RECORDER) if recorded else None
@@ -473,14 +473,14 @@ class ProcessGroup:
         self._listener(text)
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """From now on what they write is passed on; also what they have written already."""
+        """Pass on what they write from now on, and what they have written already."""
         self._listener = listener
         unread, self._unread = self._unread, []
         for text in unread:
             listener(text)
 
     def start(self, process: Process) -> Service:
-        """One more of its kind."""
+        """Start one more process of this kind."""
         service = Service(process, self._report)
         self._there.append(service)
         self.template.fork(service)
@@ -488,20 +488,20 @@ class ProcessGroup:
 
     @property
     def threads(self) -> list[int]:
-        """What works for the run beside its processes: those that fork them, and the threads that read them."""
+        """What works for the run besides its processes: what forks them, and the threads that read their output."""
         return [*self.template.pids, *(reader for each in self._there if (reader := each.reader) is not None)]
 
     def reap(self, service: Service) -> None:
-        """It has ended: nothing of it is kept."""
+        """It has ended: drop it."""
         service.end()
         self._there.remove(service)
 
     def call_off(self) -> None:
-        """All that are still there end, and nothing they write is passed on."""
+        """End all that still run; nothing they write is passed on."""
         self._listener = lambda _: None
         self.template.close()
         for service in self._there:
             service.ask_to_end()
-        for service in self._there:  # also one that was forked and not reported: its output ends when it has ended
+        for service in self._there:  # also one that was forked without a report of it: its output closes when it ends
             service.end()
         adopt_orphans(self._adopted_before)

@@ -1,4 +1,4 @@
-"""Telling the service manager, if there is one, that a run is under way and that its supervisor is awake.
+"""Tells the service manager, if there is one, that a run is under way and that its supervisor is alive.
 
 systemd listens on a datagram socket that it names in the environment (sd_notify); without one this does nothing.
 """
@@ -24,7 +24,7 @@ def notify(text: str) -> None:
 
 
 def alive() -> None:
-    """Often enough for a watchdog of some seconds."""
+    """Report that the supervisor is alive, often enough for a watchdog of some seconds."""
     now = time.monotonic()
     if now - _last[0] >= _EVERY_S:
         _last[0] = now

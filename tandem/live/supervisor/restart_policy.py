@@ -1,8 +1,9 @@
 """The restart policy of a run: what runs in each slot, whether it is at work, and what follows when it ends.
 
 A process that crashes after it has worked is replaced at once, and after ever longer pauses if it keeps crashing soon
-after its start. One whose heartbeat stops is killed and replaced too. One that ended on purpose, or never worked, is
-not; nor is one that crashed more often than its budget allows. Every crash, and how long the work rested, is reported.
+after its start. A process whose heartbeat stops is killed and replaced, too. A process that ended on purpose, or never
+worked, or crashed more often than its budget allows, is not replaced. Every crash is reported, and how long the work
+was interrupted.
 """
 
 import time
@@ -15,37 +16,37 @@ from sync.ring.follower import RingFollower
 from sync.ring.ring import HEARTBEAT_WORD, RingReader, peek
 from tandem.live.supervisor.launch import Process, ProcessGroup, Service
 
-_YOUNG_S = 3.0  # a process that ends sooner did not end by accident
+_YOUNG_S = 3.0  # a crash sooner than this after a start is no accident: the next start waits
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
-_IMPORTING_S, _BEGINNING_S = 120.0, 20.0  # to be ready, and then to show the first sign of work, on a slow machine
-_STOPPED_S = 0.5  # of ourselves: then everything may have been stopped, and no heartbeat means anything
+_IMPORTING_S, _BEGINNING_S = 120.0, 20.0  # until it is ready, and then until its first work shows, on a slow machine
+_STOPPED_S = 0.5  # of the supervisor: then everything may have been stopped, and heartbeats mean nothing
 
 
 @dataclass
 class Crash:
-    """What happened, and what it cost."""
+    """A crash, and how long it interrupted the work."""
 
     process: str
-    at_s: float  # of the run
+    at_s: float  # time of the run
     why: str
-    outage_s: float | None = None  # from the last sign of work to the next; None: there was none
+    outage_s: float | None = None  # from the last work before it to the first after; None: none followed
 
 
 @dataclass
 class Slot:
     process: Process
     service: Service | None
-    begin: Callable[[Service], None]  # gives the word to one that is ready
+    begin: Callable[[Service], None]  # orders one that is ready to begin
     rules: Supervision
     group: ProcessGroup
     note: Callable[[str], None]
     ring: RingFollower | None
     all_crashes: list[Crash]  # of the run, in the order in which they were noticed
     crashes: list[Crash] = field(default_factory=list)
-    past: list[dict[str, int]] = field(default_factory=list)  # the last figures of those that ended
-    last: Service | None = None  # the last one in it, once it is empty
-    begun: bool = True  # the one in it has got the word to begin
+    past: list[dict[str, int]] = field(default_factory=list)  # the last figures of the processes that ended
+    last: Service | None = None  # the last service in it, once it is empty
+    begun: bool = True  # whether its service has got the order to begin
     _worked: bool = False
     _since: float = 0.0
     _due: float = 0.0
@@ -54,14 +55,14 @@ class Slot:
     _head: int = 0
     _felt_ns: int = 0
     _statuses: tuple[int, float] = (0, 0.0)
-    _killed: bool = False  # by us; it may take its time to go
-    _awake: float = 0.0  # since when we ourselves are
+    _killed: bool = False  # by us; its end may take a while
+    _awake: float = 0.0  # since when the supervisor itself has run without a stop
 
     def __post_init__(self) -> None:
         self._since = time.monotonic()
 
     def look(self, now: float, elapsed_s: float, trusted: bool) -> str | None:
-        """What there is to do; a sentence if the slot is given up. `trusted`: we ourselves were not stopped."""
+        """Do what is due; returns a sentence if the slot is given up. `trusted`: this process was not stopped."""
         service = self.service
         if service is None:
             return None
@@ -69,10 +70,10 @@ class Slot:
             self._begin_if_ready(service, now)
         if service.code is not None:
             if self.begun:
-                self._back(service)  # it may have worked since the last look, and its ring shows it
+                self._back(service)  # its ring shows whether it has worked since the last look
             return self._crashed(service, now, elapsed_s)
         if not trusted:
-            self._awake = now  # everything may have been stopped: give it time to move again
+            self._awake = now  # everything may have been stopped: give the process time to work again
             self._statuses = (service.statuses, now)
         at_work = self.begun and self._back(service)
         if self._killed or not self.rules.restart or now - self._awake < _STOPPED_S:
@@ -95,7 +96,7 @@ class Slot:
         return self.ring.attached() if self.ring else None
 
     def _back(self, service: Service) -> bool:
-        """It works; after a crash, report for how long it did not."""
+        """Whether it works; after a crash, report for how long the work was interrupted."""
         open_crashes = [crash for crash in self.crashes if crash.outage_s is None]
         if self._worked and not open_crashes:
             return True
@@ -122,9 +123,9 @@ class Slot:
         if self.process.ring:
             ring = self._attached()
             if ring is not None and ring.writer_pid == service.pid:
-                # at the instant of this look: if everything is stopped during it, no heartbeat is older for that
+                # against the start of this look: a stop of everything during the look makes no heartbeat older
                 return now - 1e-9 * int(peek(ring.words, HEARTBEAT_WORD))
-            return 0.0 if self._worked else now - self._since  # it has not even made its ring
+            return 0.0 if self._worked else now - self._since  # it has not made its ring yet
         if service.statuses != self._statuses[0]:
             self._statuses = (service.statuses, now)
         return now - max(self._statuses[1], self._since)
@@ -142,7 +143,7 @@ class Slot:
         if len(self._recent) >= self.rules.restarts:
             return f"{message}; it crashed {len(self._recent) + 1} times within {within:g} s"
         self._recent.append(now)
-        if self._worked:  # else the work rests since the one before it
+        if self._worked:  # otherwise the work has been interrupted since the crash before
             self._mark(now)
         self._young = self._young + 1 if not self._worked or now - self._since < _YOUNG_S else 0
         pause = min(_FIRST_PAUSE_S * 2 ** (self._young - 1), _LONGEST_PAUSE_S) if self._young else 0.0
@@ -160,7 +161,7 @@ class Slot:
         return None
 
     def _mark(self, now: float) -> None:
-        """How far it had come, and when it was last felt."""
+        """Note how far it had come, and when it last worked."""
         self._head, self._felt_ns = 0, round(now * 1e9)  # CLOCK_MONOTONIC, as time.monotonic() here
         ring = self._attached() if self.process.ring else None
         if ring is not None:
@@ -170,7 +171,7 @@ class Slot:
                 self._felt_ns = int(newest["pushed_ns"])
 
     def wait(self, patience_s: float) -> None:
-        """Until a replacement is at work, or has ended, or it takes too long."""
+        """Wait until a replacement works, or has ended, or takes too long."""
         end = time.monotonic() + patience_s
         while self.service is not None and self.crashes and self.service.code is None and time.monotonic() < end:
             self.group.template.look()
@@ -182,7 +183,7 @@ class Slot:
 
     @property
     def settled(self) -> bool:
-        """At work, or given up."""
+        """Whether it works, or is given up."""
         return self.service is None or (self.begun and self._worked)
 
     def close(self) -> None:
@@ -200,7 +201,7 @@ class RestartPolicy:
         self._looked = time.monotonic()
 
     def adopt(self, service: Service, begin: Callable[[Service], None], begun: bool = True) -> Slot:
-        """From now on this service is watched, and replaced. `begun`: it has got the word already."""
+        """Watch this service from now on, and replace it. `begun`: it has got the order to begin already."""
         process = service.process
         ring = RingFollower(self._config.ring(process.ring)) if process.ring else None
         rules = self._config.supervision
@@ -209,7 +210,7 @@ class RestartPolicy:
         return slot
 
     def look(self, elapsed_s: float) -> list[tuple[Slot, str]]:
-        """The slots that were given up, and why."""
+        """Look at all slots; returns those that were given up, and why."""
         self._group.template.look()
         now = time.monotonic()
         trusted, self._looked = now - self._looked < _STOPPED_S, now

@@ -1,9 +1,10 @@
-"""Starting the services, watching them, stopping them in order, and leaving nothing behind.
+"""The supervisor: starts the services, watches them, stops them in order, and leaves nothing behind.
 
-The services share nothing but blocks; what the supervisor knows of them it reads from their standard output (a JSON
-object a line) and, as a reader like any other, from their rings. They have been started already
+The services share nothing but blocks; the supervisor learns about them from their standard output (a JSON object a
+line) and, as a reader like any other, from their rings. They have been started already
 (tandem/live/supervisor/launch.py) and begin together, once the recorder watches. A process that crashes is replaced
-(tandem/live/supervisor/restart_policy.py). The recorder ends last and records why; a run goes on without it.
+(tandem/live/supervisor/restart_policy.py). The recorder ends last and records why the run ended; if it fails, the run
+goes on without it.
 """
 
 import collections
@@ -43,13 +44,13 @@ LOOK_S = 0.05
 _HASTY_S = 0.005  # while something is being started
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
 _MOST_NOTICES = 2000
-_MOST_REPEATED = 8 * 1024  # bytes of notes that are sent to a recorder's successor once more
-_MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
-_LATE_S = 5.0  # for a simulator to come to the end of its steps
+_MOST_REPEATED = 8 * 1024  # bytes of notes that are sent again to a recorder's successor
+_MOST_NOTES = 32 * 1024  # bytes: a recorder that does not read must not block the supervisor with a full pipe
+_LATE_S = 5.0  # for a simulator to make its last steps
 _NO_STEP_S = 2.0  # for the first step, beyond the seconds that are asked for
-_UNUSED_S = 10.0  # where blocks come: a simulator that must wait for a busy machine may still use one
-_NO_TRUTH_S = 30.0  # where another run is started first
-_SILENT_S = 600.0  # before the first step: nothing was compiled, no process said anything or became ready
+_UNUSED_S = 10.0  # the same if blocks come: a simulator on a busy machine may still use one
+_NO_TRUTH_S = 30.0  # the same if another run is started first
+_SILENT_S = 600.0  # before the first step: without anything compiled, any notice, or a process becoming ready
 
 
 class _Recording:
@@ -64,8 +65,8 @@ class _Recording:
         self._missed = False  # it crashed before it began
         self._noted, self._full = 0, False
         self._number = 0  # of the last note
-        self._unsent: list[str] = []  # while there is no recorder
-        self._latest: collections.deque[str] = collections.deque()  # of those that were sent
+        self._unsent: list[str] = []  # notes, while there is no recorder
+        self._latest: collections.deque[str] = collections.deque()  # notes that were sent
         self._lock = threading.Lock()
 
     @property
@@ -73,8 +74,8 @@ class _Recording:
         return self._slot.service if self._slot else self._first
 
     def note(self, text: str, ours: bool = False) -> None:
-        """Something worth keeping with the record; notices of the supervisor itself always find room."""
-        with self._lock:  # services are heard in threads of their own
+        """Store a notice with the record; there is always room for notices of the supervisor itself."""
+        with self._lock:  # threads of their own read the services' output
             if self._service is None or (self._full and not ours):
                 return
             self._noted += len(text)
@@ -99,7 +100,7 @@ class _Recording:
 
     @property
     def ready(self) -> bool:
-        """It watches for rings, or there is nothing to wait for (any longer: a disk may hang)."""
+        """Whether it watches for rings, or need not be awaited (any longer: a disk may hang)."""
         if self._service is None or self._service.status or self._service.code is not None:
             return True
         self._waiting_since = self._waiting_since or time.monotonic()
@@ -113,7 +114,7 @@ class _Recording:
         return self._service.status if self._service else {}
 
     def look(self, policy: RestartPolicy) -> None:
-        """Send it where to write, as soon as it and the model's parameters are there."""
+        """Tell it where to write, as soon as it is ready and the model's parameters are known."""
         first = self._first
         if first is not None and self._slot is None:
             if first.code is not None:
@@ -126,15 +127,15 @@ class _Recording:
         self._pass_on()
 
     def _go_on(self, service: Service, task: dict[str, Any]) -> None:
-        """The next one writes the next part, and has room for notes of its own."""
+        """The next recorder writes the next part, and has its own budget for notes."""
         service.say(json.dumps({**task, "again": True}))
-        with self._lock:  # the last notes to its predecessor may not be in the files: sent again
+        with self._lock:  # its predecessor may not have written the last notes: send them again
             self._unsent = [*self._latest, *self._unsent]
             self._latest.clear()
         self._noted, self._full = 0, False
 
     def settle(self, elapsed_s: float) -> None:
-        """If it has just crashed, its successor must hold the rings before the services let go of them."""
+        """If it has just crashed, its successor must have opened the rings before the services close them."""
         if self._slot is not None:
             if (why := self._slot.look(time.monotonic(), elapsed_s, False)) is not None:  # it may have crashed just now
                 self._show(f"{why}; {self._slot.process.without}")
@@ -163,7 +164,7 @@ class _Recording:
 
 
 def sweep(config: Config) -> list[str]:
-    """Remove what crashed owners left; never what a running one holds. Returns what was removed."""
+    """Remove what crashed owners left behind, never what a running one holds. Returns what was removed."""
     removed = [config.ring(name) for name in STREAMS if remove_stale(config.ring(name))]
     for name, owned_with in SOCKETS.items():
         socket = config.socket(name)
@@ -175,9 +176,9 @@ def sweep(config: Config) -> list[str]:
 
 @contextlib.contextmanager
 def only_one(config: Config) -> Iterator[None]:
-    """There is no other run of this name meanwhile: a lock that the kernel drops with its holder, however that ends.
+    """No other run has this name meanwhile: a lock ensures it, which the kernel drops however its holder ends.
 
-    It is a byte of one file, at a place that the name chooses, so that a crashed one leaves nothing behind.
+    The lock is on one byte of a file, at a place that depends on the name, so that a crashed run leaves nothing behind.
     """
     busy = RingBusy(
         f"a run named {config.name!r} is going on already; wait for it, end it, or give this one another `name`"
@@ -209,10 +210,10 @@ def _ring_in_use(name: str) -> bool:
 
 @dataclass
 class Outcome:
-    """What a run was."""
+    """What came out of a run."""
 
     seconds: float = 0.0  # from the start of the first step to the end of the last
-    first_step_s: float | None = None  # from the start of this process, or of this run where it makes several
+    first_step_s: float | None = None  # from the start of this process, or of this run if it makes several
     failure: str | None = None
     code: int = 0
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -220,12 +221,12 @@ class Outcome:
     crashes: list[Crash] = field(default_factory=list)
     past: dict[str, list[dict[str, int]]] = field(default_factory=dict)  # the last figures of crashed processes
     notices: list[str] = field(default_factory=list)
-    record: dict[str, Any] | None = None  # the recorder's report on its file; None: there was to be none
+    record: dict[str, Any] | None = None  # the recorder's report on its file; None: no record was wanted
     steps: np.ndarray = field(default_factory=lambda: np.zeros(0, [("step", "<i8")]))
 
 
 def _process_age_s() -> float:
-    """How long this process has been there: what a person waits also counts the imports."""
+    """How long this process has existed: the time that a person waits includes the imports."""
     started = int(Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
@@ -256,12 +257,12 @@ class Supervisor:
         self._begun_at = time.monotonic() - _process_age_s() if begun_at is None else begun_at
         self._first_step: float | None = None
         self._begun = False
-        self._begin_sent = 0.0  # when both were told to begin
+        self._begin_sent = 0.0  # when both services got the order to begin
         self._policy = RestartPolicy(config, group, self._note)
         self._recording = _Recording(group.recorder if folder else None, self._what_to_record, self._note)
         self._produced = Produced(config.ring("daq"))
         self._steps = Steps(config.ring("sim"), config.step_ns, channels)
-        # built and forked before the first step: both take the kernel milliseconds, which a loop may have to wait for
+        # built and forked before the first step: each costs milliseconds in the kernel, for which a loop might wait
         self._ahead = group.start(LOOK_AHEAD) if config.look_ahead.enabled else None
         self._page = group.start(VIEW) if config.view.enabled else None
         self._truth = TruthRun(config, truth, self._hear) if truth else None
@@ -272,7 +273,7 @@ class Supervisor:
     # ---- notices
 
     def _keep(self, text: str, ours: bool) -> None:
-        # the token of the page is for the person at this terminal, not for the readers of the record
+        # the page's token is for the person at this terminal, not for readers of the record
         redacted_text = redacted(text, self._token)
         if ours or len(self.outcome.notices) < _MOST_NOTICES:
             self.outcome.notices.append(redacted_text)
@@ -292,7 +293,7 @@ class Supervisor:
         return compiled_so_far(), ready, self._recording.ready, self._begun, len(self.outcome.notices)
 
     def _service(self, process: Process) -> Service:
-        """The one in its slot, or the first of its kind."""
+        """The service in its slot, or the first one of its kind."""
         slot = self._policy.slots.get(process.name)
         found = (slot.service or slot.last) if slot else None
         return found or self._group.services[SERVICES.index(process)]
@@ -322,7 +323,7 @@ class Supervisor:
         return self._first_step is not None and self._policy.settled
 
     def _turn(self, seconds: float) -> bool:
-        """One look at everything; False if the run has come to its end."""
+        """Check everything once; False if the run has come to its end."""
         self._recording.look(self._policy)
         if not self._begun:
             self._begin()
@@ -367,12 +368,12 @@ class Supervisor:
         return not status[SIM.name].get("at_end") and elapsed < seconds + _LATE_S
 
     def _begin(self) -> None:
-        """The word to both, once they are ready and the recorder watches."""
+        """Order both services to begin, once they are ready and the recorder watches."""
         services = self._group.services
         for service in services:
             if service.code is None:
                 continue
-            service.end()  # its last words, too, have been read then
+            service.end()  # after this its last words have been read, too
             for refusal in (ConfigError, DeviceError, ConsentMissing):
                 if service.code == refusal.code:
                     raise refusal(service.last_words)
@@ -401,16 +402,16 @@ class Supervisor:
 
     @property
     def _ahead_ready(self) -> bool:
-        """Or it will never be, which ends nothing."""
+        """Whether the look ahead is ready, or never will be; then the run goes on without it."""
         return self._ahead is None or self._ahead.ready or self._ahead.code is not None
 
     def _say_begin(self, service: Service) -> None:
-        """And when to end: a simulator that takes another's place keeps to the end of the first."""
+        """Order it to begin, and say when to end: a restarted simulator keeps to the end of the first."""
         service.say(json.dumps({"end_ns": self._end_ns} if self._end_ns else {"seconds": self._asked_s}))
 
     @property
     def _end_ns(self) -> int:
-        """From this instant on no step is due; 0: not known yet, or there is none."""
+        """The instant from which on no step is due; 0: not known yet, or there is none."""
         planned = self._steps.first_planned_ns
         return planned + round(self._asked_s * 1e9) if planned and self._asked_s > 0 else 0
 
@@ -425,7 +426,7 @@ class Supervisor:
                 self._policy.adopt(self._ahead, lambda service: service.say("{}"), begun=False)
 
     def _begin_view(self, service: Service) -> None:
-        """Its token goes through the pipe: a command line is readable by everybody."""
+        """Send the token through the pipe: everybody can read a command line."""
         service.say(json.dumps({"token": self._token}))
 
     def _end(self) -> None:
@@ -448,7 +449,7 @@ class Supervisor:
             service.ask_to_end()
         for service in services:
             code, name = service.end(), service.process.name
-            waiting = name in slots and not slots[name].begun  # a replacement that we ourselves called off
+            waiting = name in slots and not slots[name].begun  # a replacement that the supervisor itself called off
             early = self.interrupted.is_set() and self._first_step is None
             asked_early = code == -signal.SIGTERM and (early or waiting)
             if code != 0 and outcome.failure is None and not asked_early:
@@ -465,7 +466,7 @@ class Supervisor:
                 outcome.reports[each.process.name] = each.report or each.status
 
     def _finish(self) -> None:
-        """Whatever went wrong: the record gets its end, and nothing is left behind."""
+        """End the record and leave nothing behind, whatever went wrong."""
         outcome = self.outcome
         for process in SERVICES:
             outcome.reports.setdefault(process.name, {})
@@ -483,7 +484,7 @@ class Supervisor:
             self._note(f"removed what was left behind: {left}")
 
     def _count_due_steps(self) -> None:
-        """Steps that were due when there was no simulator any more: until now, or until the end that was asked for."""
+        """Count steps that were due after the simulator had gone: until now, or until the end that was asked for."""
         sim = [crash for crash in self.outcome.crashes if crash.process == SIM.name]
         failed = self.outcome.failure is not None and not self.outcome.reports[SIM.name].get("ended")
         end_ns = self._end_ns
@@ -506,14 +507,14 @@ def supervise(
     channels: tuple[str, ...] = (),
     truth: Path | None = None,
 ) -> Outcome:
-    """Both services, until `seconds` after the first step (0: until interrupted), or until one of them is given up.
+    """Run both services until `seconds` after the first step (0: until interrupted), or until one is given up.
 
     With a `folder` the run is recorded there, with the parameters of the model, as the simulator reports them;
     `conclude` makes the summary at its end; `begun_at` (monotonic seconds) is when the wait for the first step began,
     the start of this process if it is not given; `token` opens the page, a new one if none is given; `channels` of the
-    machine are kept of every step (tandem/live/follow.py); `truth` is the configuration of a run that is started beside
-    this one (tandem/live/supervisor/truth.py). What the services find wrong with the configuration before they begin is
-    a ConfigError, what they miss a DeviceError.
+    machine are stored of every step (tandem/live/follow.py); `truth` is the configuration of a run that is started
+    beside this one (tandem/live/supervisor/truth.py). Raises ConfigError for errors that the services find in the
+    configuration before they begin, DeviceError for a device or software that they lack.
     """
     with only_one(config):
         sweep(config)

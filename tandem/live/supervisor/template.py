@@ -2,19 +2,19 @@
 
     python -m tandem.live.supervisor.template FD [WORD]...
 
-The words say whose it is, in `ps`. It is asked on a socket (FD). The first message names the configuration and what is
-set in it; then one message a process: its name, with its standard input and output as descriptors; without them the
-process is only built. It builds what that process needs, unless it has done so already, forks it and answers with its
-pid; one that nothing waits for (`builds_itself`) is forked first and builds itself. All the template has built is
-shared with its forks, page by page, until one of them writes there. So nothing may be in it that does not survive a
-fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver
-would not survive (`survives_fork` of its settings) is started in the fork, by exec.
+The words only show in `ps` whose template it is. It takes requests on a socket (FD). The first message names the
+configuration and what is set in it; then each message asks for a process: its name, with its standard input and output
+as descriptors; without descriptors the process is only built. The template builds what that process needs, unless it
+has done so already, forks it and answers with its pid; a process that nothing waits for (`builds_itself`) is forked
+first and builds itself. All that the template has built is shared with its forks, page by page, until one of them
+writes there. So it may hold nothing that does not survive a fork: no thread (BLAS included), no socket of ZeroMQ, no
+device, no CUDA. A DAQ whose driver would not survive (`survives_fork` of its settings) is started in the fork, by exec.
 
-It is also asked for a spare: a fork of itself with a socket of its own, which has built the same and takes over where
-the template crashes. Importing and building anew would take a second, in which nothing that crashed could be replaced.
+It is also asked for a spare: a fork of itself with a socket of its own, which has built the same and takes over if the
+template crashes. To import and build again would take a second, in which no crashed process could be replaced.
 
-The configuration is the one the run was started with; what is wrong with it, the process that needs it reports. The
-template ends with its supervisor, whatever ends that.
+The configuration is the one the run was started with; the process that needs it reports its errors. The template ends
+with its supervisor, however that ends.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ _MOST_BYTES = 1 << 20  # of a path and settings
 
 
 def name_process(name: str) -> None:
-    """How this process is called in `ps` and `top`: forks have the command line of their template."""
+    """Name this process in `ps` and `top`: forks have the command line of their template."""
     ctypes.CDLL(None).prctl(_SET_NAME, f"tandem-{name}".encode(), 0, 0, 0)
 
 
@@ -75,7 +75,7 @@ class Builder:
             return error
 
     def own_process(self, process: Process) -> bool:
-        """Whether it must be started by exec."""
+        """Whether this process must be started by exec."""
         if process.name != "daq":
             return False
         from sync.errors import ConfigError
@@ -85,7 +85,7 @@ class Builder:
             from daq_service.devices import settings_class
 
             return not settings_class(config).survives_fork
-        except ConfigError:  # which the process reports
+        except ConfigError:  # the process itself reports it
             return False
 
     def prepare(self, process: Process) -> None:
@@ -93,7 +93,7 @@ class Builder:
             self._attempt(process)
 
     def run(self, process: Process) -> NoReturn:
-        """Be that process, from now on."""
+        """Become that process."""
         if self.own_process(process):
             words = [word for override in self._overrides for word in ("--set", override)]
             command = python_command("-m", process.module, str(self._file), "--supervised", *words)
@@ -116,12 +116,12 @@ class Builder:
 
 
 def _fork(title: str, become: Callable[[], NoReturn]) -> str:
-    """The pid of the new process, or " " and why there is none. It becomes a child of the process that adopts
-    orphans (the supervisor), so that it does not depend on the template."""
+    """Fork; returns the pid of the new process, or " " and why there is none. It becomes a child of the process that
+    adopts orphans (the supervisor), so that it does not depend on the template."""
     read, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    gc.freeze()  # a collection in a fork would write into every object it shares
+    gc.freeze()  # a garbage collection in a fork would write into every shared object
     try:
         between = os.fork()
     except OSError as error:
@@ -164,7 +164,7 @@ def _fork_process(process: Process, builder: Builder, channel: socket.socket, st
 
 
 def _fork_spare(builder: Builder, channel: socket.socket, fd: int) -> str:
-    """A template that has built all this one has, and waits on a socket of its own."""
+    """Fork a template that has built all that this one has, and waits on a socket of its own."""
 
     def become() -> NoReturn:
         channel.close()
@@ -177,14 +177,14 @@ def _fork_spare(builder: Builder, channel: socket.socket, fd: int) -> str:
 
 
 def _serve(channel: socket.socket, builder: Builder) -> None:
-    """Until the supervisor has ended, or needs nothing more."""
+    """Serve requests until the supervisor has ended, or needs nothing more."""
     processes = {process.name: process for process in PROCESSES}
     while True:
         message, fds, _, _ = socket.recv_fds(channel, 64, 2)
         if not message:
             return
         if message == SPARE:
-            name_process("template")  # a spare that is asked for a spare is none any more
+            name_process("template")  # a spare that is asked for a spare has become the template
             answer = _fork_spare(builder, channel, fds[0])
         else:
             process = processes[message.decode()]
@@ -199,7 +199,7 @@ def _serve(channel: socket.socket, builder: Builder) -> None:
 
 
 def _import_libraries() -> None:
-    """What every run needs, as far as it has no kernels: those may have to be compiled first."""
+    """Import what every run needs, except modules with kernels: those may have to be compiled first."""
     for name in (
         "sync.compile.jit",
         "sync.config.config",
@@ -209,7 +209,7 @@ def _import_libraries() -> None:
         importlib.import_module(name)
     from sync.process.realtime import own_cores
 
-    own_cores()  # of every fork, also of those that are made once the template keeps off the loop's
+    own_cores()  # noted now for all forks, before the template leaves the loop's core
 
 
 def main() -> None:
@@ -221,10 +221,10 @@ def main() -> None:
     fd = int(sys.argv[1])
     os.set_inheritable(fd, False)
     channel = socket.socket(fileno=fd)
-    gc.disable()  # nothing that is built here goes
+    gc.disable()  # nothing that is built here is ever freed
     _import_libraries()
     if not (task := channel.recv(_MOST_BYTES)):
-        return  # no run after all
+        return  # there is no run after all
     file, *overrides = json.loads(task)
     _serve(channel, Builder(Path(file), overrides))
 

@@ -2,8 +2,8 @@
 
 It is started once this run's own processes wait for its first step, so that both begin together, by the command that
 any other run has (`tandem run`): with its own processes, its own record in the folder `truth` of this run's, and its
-own report. It ends after this run's services have. If it ends by itself, or does not start, this run ends, and says
-why: nothing comes from the source any more.
+own report. It ends after this run's services have. If it ends by itself, or does not start, this run ends and says why,
+because the source gives nothing any more.
 """
 
 import contextlib
@@ -24,21 +24,21 @@ from sync.ring.streams import truth_name
 from tandem.records.against_truth import FOLDER
 
 _PATIENCE_S = 30.0
-# the kernel asks it to end where this process is killed (PR_SET_PDEATHSIG): it has a session of its own
+# the kernel asks it to end if this process is killed (PR_SET_PDEATHSIG), because it has a session of its own
 _ENDS_WITH_US = """import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
 os.execv(sys.executable, [sys.executable, "-P", *sys.argv[1:]])"""
 
 
 def truth_of(config: Config, file: Path) -> Path | None:
-    """The configuration of the run that is to be started beside this one."""
+    """The configuration of the run that is to be started beside this one; None if there is none."""
     named = config.source.get("truth")
     started = config.source.get("kind") == "simulator" and isinstance(named, str) and named
     return file.parent / str(named) if started else None
 
 
 def check_watched(config: Config, outputs: Sequence[str], file: str) -> None:
-    """What is compared with the truth must be an output of the twin; the source sees that it is one of the truth."""
+    """Raises ConfigError unless what is watched is an output of the twin; the source checks that the truth has it."""
     watched = config.source.get("watch", ()) if config.source.get("kind") == "simulator" else ()
     for name in watched:
         if name not in outputs:
@@ -60,7 +60,7 @@ class TruthRun:
         return self._popen is not None
 
     def start(self, folder: Path | None) -> None:
-        """Recorded in this run's folder if it has one."""
+        """Start it, recorded in this run's folder if there is one."""
         command = python_command("-c", _ENDS_WITH_US, "-m", "tandem", "run", str(self._file))
         command += ["--seconds", "0", "--json", "--set", f"name={self._name}", "--set", "view.enabled=false"]
         command += [word for setting in self._settings for word in ("--set", setting)]
@@ -83,11 +83,11 @@ class TruthRun:
             for line in stream:
                 if text := line.strip():
                     self._last_words = text
-                    if self._scratch is None or not text.startswith("report: "):  # of which nothing is left
+                    if self._scratch is None or not text.startswith("report: "):  # an unrecorded one is deleted
                         self._report(f"truth: {text}")
 
     def failure(self) -> str | None:
-        """Why nothing comes any more; None while it runs, or before it was started."""
+        """Why it ended; None while it runs, or before it was started."""
         if self._popen is None or (code := self._popen.poll()) is None:
             return None
         if self._reader is not None:
