@@ -1,8 +1,8 @@
 """A twin against the "real" machine it ran beside (`source.truth`), from both records: errors of what is watched.
 
-A step of the twin used a block, whose instant is that of the step of the real machine it was made of: both are steps
-of the same length from the same instant, and what they come to is compared. Estimated quantities are compared with the
-real machine's parameters of their names, where it has such.
+A step of the twin used a block, which was made from a step of the real machine and has that step's instant: both steps
+have the same length and begin at the same instant, so their results are compared. Estimated quantities are compared
+with the real machine's parameters of the same names, if it has these.
 """
 
 from pathlib import Path
@@ -14,10 +14,10 @@ from sync.record import Run, RunError, open_run
 from sync.record.settings import recorded_number, recorded_parameters
 from tandem.reports.report import Section, Table
 
-FOLDER = "truth"  # in a run's own: where the "real" machine beside it is recorded
+FOLDER = "truth"  # in a run's folder: holds the record of the "real" machine beside it
 
-_OUT_S = 1.0  # a reading older than this is of a sensor that is out; its latency is far less
-_NEVER_S = 3999.0  # the age of what has not come yet is more
+_OUT_S = 1.0  # a reading older than this comes from a sensor that is out: a latency is far less
+_NEVER_S = 3999.0  # what has not come yet has a higher age than this
 ESTIMATED, SIGMA, AGE = "estimated_", "sigma_", "age_"
 
 
@@ -47,18 +47,18 @@ def _has_steps(run: Run, names: set[str]) -> bool:
 
 
 def paired(steps: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of every step of the twin the number of the real machine's step, and whether it is of the same instant."""
+    """For every step of the twin: the number of the real machine's step, and whether it has the same instant."""
     order = np.argsort(true["t_ns"], kind="stable")
     at = np.searchsorted(true["t_ns"][order], steps["input_t_ns"])
     at = order[np.minimum(at, len(order) - 1)]
-    # of steps that had the same block only the first is of its instant
+    # of several steps that used the same block only the first has its instant
     fresh = np.concatenate([[True], steps["input_seq"][1:] != steps["input_seq"][:-1]])
     return at, (true["t_ns"][at] == steps["input_t_ns"]) & fresh
 
 
 def watched_truth(path: Path) -> dict[str, np.ndarray]:
-    """What `source.watch` names, of the real machine's record, for every step of the run; NaN: not known,
-    or before `source.settle_s`."""
+    """The quantities that `source.watch` names, from the real machine's record, for every step of the run; NaN: not
+    known, or before `source.settle_s`."""
     folder = truth_folder(path)
     if folder is None:
         return {}

@@ -1,7 +1,8 @@
 """What the channels of a record mean: for schemas, exported tables, and for users who open a run with another tool.
 
-Names of status bits and commands come from the tables the loops themselves use; what a machine's quantities mean comes
-from its description, which a record has among its parameters (records of before have none: those stay without text).
+Names of status bits and commands come from the tables that the loops themselves use; the meaning of a machine's
+quantities comes from its description, which a record has among its parameters (earlier records have none: these stay
+without text).
 """
 
 import json
@@ -64,12 +65,12 @@ _KINDS = {
 
 
 def _bits(status: dict[int, str]) -> dict[str, tuple[int, str]]:
-    """Named after their texts: NEW_EPOCH for "new epoch"."""
+    """The bits, named after their texts: NEW_EPOCH for "new epoch"."""
     return {text.upper().replace(" ", "_"): (bit, text) for bit, text in status.items()}
 
 
 def describe(parameters: bytes | None) -> Describe:
-    """Of a run whose machine is described so (`parameters.json`)."""
+    """The descriptions for a run whose `parameters.json` is given."""
     texts = _texts(parameters)
 
     def described(topic: str, layout: Layout) -> Description:

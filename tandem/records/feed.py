@@ -1,8 +1,8 @@
 """A recorded run as the page and Foxglove show it.
 
-What a record holds are blocks and outputs. The states that a scene is drawn from are made again by an exact replay, so
-what is shown is what the loop computed on board, not what a viewer makes of it. Where that cannot be (a record that
-begins in the middle, or other channels), the outputs alone are shown, and that is reported.
+A record holds blocks and outputs. The states from which a scene is rendered are computed again by an exact replay, so
+that the page shows what the loop computed live, not what a viewer makes of it. If that is impossible (a record that
+begins in the middle, or other channels), only the outputs are shown, and that is reported.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from tandem.records.replay import Asked
     from tandem.view.data_source import RecordData
 
-_STATES_S = 0.03  # between two states that are kept
-_MOST_BYTES = 256 << 20  # of them
+_STATES_S = 0.03  # between two states that are stored
+_MOST_BYTES = 256 << 20  # of these states
 
 Say = Callable[[str], None]
 
 
 class _States:
-    """Keeps the model's state every so many steps of a replay: in single precision, within bounds."""
+    """Stores the model's state every so many steps of a replay: in single precision, within bounds."""
 
     def __init__(self, step_ns: int, say: Say):
         self._step_ns, self._say = step_ns, say
@@ -51,7 +51,7 @@ class _States:
 def record_feed(
     path: Path, asked: "Asked", say: Say, update: Callable[[str, float], None], report_losses: bool = True
 ) -> "RecordData":
-    """A recorded run as a feed; as it was, or as it is asked to be run again. `report_losses`: say what it lacks."""
+    """A recorded run as a feed: as it was, or run again as `asked`. `report_losses`: also report what it lacks."""
     import numpy as np
 
     from sim_service.step_record import RESTARTED

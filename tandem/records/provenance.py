@@ -37,7 +37,7 @@ def _version(package: str) -> str:
 
 
 def utc_offset_ns() -> int:
-    """From the monotonic clock to UTC, as both are now."""
+    """UTC minus the monotonic clock, now."""
     before = now_ns()
     utc = time.time_ns()
     return int(utc - (before + now_ns()) // 2)
@@ -63,7 +63,7 @@ def machine_facts() -> dict[str, str]:
 
 
 def other_facts(run: Run) -> dict[str, tuple[str, str]]:
-    """What may make a replay differ from its record, where it is not the same here: recorded, and here."""
+    """Facts that may make a replay differ from its record and are not the same here: (recorded, here)."""
     here = machine_facts()
     found = {key: (run.start.get(key, "not recorded"), here[key]) for key in _BITS}
     return {key: pair for key, pair in found.items() if pair[0] != pair[1]}
@@ -108,7 +108,7 @@ def _blas() -> str:
 
 def attachments(config: Config, file: Path, parameters: bytes | None = None) -> dict[str, bytes]:
     """The configuration in force, the files it came from, and the model's parameters with their units."""
-    # where a page was served, and for whom, is private: it does not go into a record
+    # where and for whom a page was served is private, and does not go into a record
     public = config.model_copy(update={"view": View()})
     found = {
         "config.json": as_text(public.model_dump(mode="json")),
@@ -117,7 +117,7 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
         **model_files(config, file),
     }
     for number, name in enumerate(config.include, 1):
-        with contextlib.suppress(OSError):  # its content is in config.json
+        with contextlib.suppress(OSError):  # config.json has its content
             found[f"include_{number}.toml"] = (file.parent / name).read_bytes()
     manoeuvre = config.source.get("manoeuvre")
     if isinstance(manoeuvre, str) and (file.parent / manoeuvre).is_file():

@@ -1,11 +1,11 @@
 """`tandem replay`: a recorded run again, as it was, or as it would have been.
 
-exact     every step gets the block it used on board, and must give the same bits.
+exact     every step gets the block it used live, and must give the same bits.
 ideal     every step gets the newest block by sample instant, as if there were no transport: what latency cost.
---delay-ms, --jitter-ms   ideal, but a block is there only so much after its sampling: what milliseconds cost in metres.
+--delay-ms, --jitter-ms   ideal, but a block comes only so long after its sampling: what milliseconds cost in metres.
 
-Times of steps are those of the record; a record without steps (an imported one) gets them at its own rhythm. An ideal
-replay may be of a part of it, and may begin in motion, as what was measured of the machine says.
+Times of steps are those of the record; a record without steps (an imported one) gets a step every `sim.step_ms`. An
+ideal replay may be of a part of the record, and may begin in the motion that was measured there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -89,7 +89,7 @@ class Asked:
     overrides: list[str] = field(default_factory=list)
     halved: bool = False  # each step also in two halves, extrapolated
     predictions: int = 100  # of the record, at most so many computed again, evenly spread: each takes some ms
-    remake: bool = False  # the vector of parameters is made here even if the record has it
+    remake: bool = False  # make the vector of parameters here even if the record has it
     from_s: float | None = None  # since the first step or, in a record without steps, the first block
     to_s: float | None = None
     moving: bool = False  # it begins as its measured channels say at that instant
@@ -111,7 +111,7 @@ class Replayed:
     instants: np.ndarray  # of the steps
     figures: dict[str, Any]
     files: dict[str, bytes]  # what the model is made from, by the names in a record
-    parts: Any = None  # what `stepped` says of its steps
+    parts: Any = None  # what `stepped` returns about its steps
 
     def columns(self) -> dict[str, np.ndarray]:
         return named(self.model, self.results)
@@ -125,14 +125,14 @@ def named(model: Machine, results: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def configuration(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
-    """The configuration of the record, or another file's, with what was set on the command line; the model of it."""
+    """The configuration of the record, or of another file, with what the command line sets; and its model."""
     config, _, model, params = _made(run, asked)
     check_step(config, model, str(asked.config or run.path))
     return config, *(_recorded(run, asked, model, params) or (model, params))
 
 
 def _recorded(run: Run, asked: Asked, model: Machine, params: np.ndarray) -> tuple[Machine, np.ndarray] | None:
-    """With the recorded words, if nothing was changed and their layout is that of here."""
+    """The model with the recorded words, if nothing was changed and it has the same layout here."""
     if asked.changed or asked.remake:
         return None
     return recorded_machine(model, params, run.json("parameters.json").get("made"))
@@ -145,7 +145,7 @@ def _made(run: Run, asked: Asked) -> tuple[Config, MachineFiles, Machine, np.nda
 
 
 def _sources(run: Run, asked: Asked) -> tuple[Config, MachineFiles]:
-    """What it is made from: the record's own files, but for those that are asked for in their place."""
+    """What the model is made from: the record's own files, or those that are asked for in their place."""
     if asked.config is not None:
         config = load(asked.config, asked.overrides)
         return config, configured(config, asked.config.parent)
@@ -153,7 +153,7 @@ def _sources(run: Run, asked: Asked) -> tuple[Config, MachineFiles]:
     if not (settings := run.json("config.json")):
         raise RunError(f"{run.path}: holds no configuration; give one after it")
     was = check(Config, settings, where)
-    # its fragments are in it already, whatever has become of their files; new ones go over it
+    # it contains its fragments already, whatever has become of their files; new ones override it
     config = assembled(settings, [], asked.overrides, Path(), where, carries=True)
     own, there, then = recorded(run.attachments, str(run.path)), given_files(config), given_files(was)
     others = [key for key in {**then, **there} if then.get(key) != there.get(key)]
@@ -170,7 +170,7 @@ def _sources(run: Run, asked: Asked) -> tuple[Config, MachineFiles]:
             raise RunError(f"{run.path}: its {FILE} is missing or damaged; give a configuration after it") from None
         if not any(key in there for key in others):
             return config, own.with_given(others, MachineFiles({}, {}))
-    # those that are asked for are read as a configuration's are, with the ones they are named by; the rest is recorded
+    # read files that are asked for, and those that they name, as for a configuration; the rest is from the record
     today = configured(assembled(run.json("config.json"), [], asked.overrides, Path(), where), Path())
     return config, own.with_given(others, today) if config.sim.machine == was.sim.machine else today.with_given(
         same, own
@@ -187,26 +187,26 @@ def _same_layout(run: Run, topic: Topic, config: Config) -> None:
 
 @dataclass
 class Watch:
-    """Callbacks that see the model itself while it is replayed: after so many steps each, with how many are done."""
+    """Callbacks that see the model itself during a replay: called every so many steps, with how many are done."""
 
-    every: Callable[[int, Machine], int]  # of so many steps of this model
+    every: Callable[[int, Machine], int]  # how often, for so many steps of this model
     look: Callable[[int, Simulation], None]
 
 
 @kernel(STEP)
 def _no_step(state, inputs, params, tables, work, h):
-    """Inputs stay as they are given."""
+    """Does nothing, so that inputs stay as they are."""
 
 
 def _silent(model: Machine) -> Machine:
-    """What has a machine's inputs and parameters, and does nothing."""
+    """A machine with the same inputs and parameters that does nothing."""
     nothing = (Quantity("nothing", "1", ""),)
     return Machine("nothing", model.inputs, nothing, nothing, model.parameters, _no_step)
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the steps of a replay are given, before any is made."""
+    """The inputs of all steps of a replay, before any step is made."""
 
     run: Run
     config: Config
@@ -214,7 +214,7 @@ class Inputs:
     params: np.ndarray
     instants: np.ndarray
     epochs: np.ndarray  # of each step's block
-    values: np.ndarray  # a row a step; NaN: nothing
+    values: np.ndarray  # a row a step; NaN: no row of [inputs] gives it
 
 
 def _inputs(
@@ -226,7 +226,7 @@ def _inputs(
 
 
 def refuse_contradictions(asked: Asked) -> None:
-    """What no record can be asked for."""
+    """Raises ConfigError for options that contradict each other."""
     if asked.mode not in MODES:
         raise ConfigError(f"--mode {asked.mode}: must be one of {', '.join(MODES)}")
     for key, value in (("--delay-ms", asked.delay_ms), ("--jitter-ms", asked.jitter_ms)):
@@ -247,8 +247,8 @@ def replay_run(
     path: Path, asked: Asked, progress: Progress = lambda *_: None, watch: Watch | None = None,
     stepped: Callable[[Inputs], tuple[slice, np.ndarray, Any]] | None = None,
 ) -> Replayed:  # fmt: skip
-    """`stepped`, if there is one, makes the steps from all inputs at once: which steps, inputs and outputs of each, and
-    what it says of them."""
+    """Replay a record. `stepped`, if given, makes the steps from all inputs at once; it returns which steps, their
+    inputs and outputs, and something about them for `Replayed.parts`."""
     refuse_contradictions(asked)
     begun = now_ns()
     run = open_run(path, progress=lambda share: progress("reading", share))
@@ -313,7 +313,7 @@ def _figures(done: Replayed, topic: Topic, asked: Asked, times: dict[str, float]
         "run": str(run.path),
         "steps": n,
         "recorded_steps": len(run.topics["/step"]) if "/step" in run.topics else 0,
-        # recorded, but from a simulator that had begun before the record
+        # recorded steps of a simulator that had begun before the record
         "steps_before": done.plan.first if asked.mode == "exact" else 0,
         "stopped": done.plan.stopped,
         "diverged": diverged,
@@ -333,12 +333,12 @@ def _figures(done: Replayed, topic: Topic, asked: Asked, times: dict[str, float]
         "measured": beside_measured(measured(run), done.instants + config.step_ns, columns),
     }
     if "step_error" in columns and n:
-        found["step_error"] = float(columns["step_error"].max()) or None  # zero all along: not estimated
+        found["step_error"] = float(columns["step_error"].max()) or None  # zero throughout: it was not estimated
     return found
 
 
 def _exact_plan(run: Run, topic: Topic, config: Config) -> Plan:
-    """The steps and blocks of the record. Raises where one is missing from the first on."""
+    """The steps and blocks of the record. Raises RunError if there is no step that can be replayed."""
     steps = run.need("/step").blocks
     _same_layout(run, topic, config)
     if config.step_ns != _recorded_step_ns(run):
@@ -380,7 +380,7 @@ def _recorded_step_ns(run: Run) -> int:
 
 
 def _instants(run: Run, topic: Topic, config: Config, asked: Asked) -> tuple[np.ndarray, int]:
-    """When the steps are that are asked for, and how many of the record come before them."""
+    """The instants of the steps that are asked for, and how many steps of the record come before them."""
     every = _all_instants(run, topic, config)
     since = every - every[0]
     begin, end = (None if s is None else round(s * 1e9) for s in (asked.from_s, asked.to_s))
@@ -396,7 +396,7 @@ def _instants(run: Run, topic: Topic, config: Config, asked: Asked) -> tuple[np.
 
 
 def _start(run: Run, model: Machine, t_ns: int) -> str:
-    """What was measured at that instant of that with which the machine can begin, as --set takes it."""
+    """The quantities by which the machine can begin in motion, as measured at that instant, in the form of --set."""
     known = startable(model)
     sensed = {name: each for name, each in measured(run).items() if name in known}
     values = {name: float(each.at(np.array([t_ns]))[0]) for name, each in sensed.items()}
@@ -412,7 +412,7 @@ def _start(run: Run, model: Machine, t_ns: int) -> str:
 
 
 def _all_instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
-    """When the steps were; with another step, or in a record without steps, one every step from the first on."""
+    """The instants of all steps: those recorded; with another step, or without recorded steps, evenly spaced ones."""
     step_ns = _recorded_step_ns(run)
     t = topic.blocks["t_ns"]
     if step_ns:
@@ -434,7 +434,7 @@ def _available(
     run: Run, topic: Topic, instants: np.ndarray, config: Config, delay_ms: float, jitter_ms: float, seed: int,
     first: int,
 ) -> Plan:  # fmt: skip
-    """`first` of these instants, among the steps of the record."""
+    """A plan by availability. `first`: the place of the first instant among the steps of the record."""
     t = topic.blocks["t_ns"]
     jitter = np.random.default_rng(seed).uniform(0.0, jitter_ms * 1e6, len(t)) if jitter_ms else 0.0
     available = (t + delay_ms * 1e6 + jitter).astype(np.int64)
@@ -445,14 +445,14 @@ def _available(
 
 
 def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.ndarray, other: bool) -> int:
-    """What was commanded on board is commanded again, before the same steps; how many commands are left out, because
-    they are none of this machine, which may be another one."""
+    """Add the recorded commands to the plan, before the same steps; returns how many are left out because this machine,
+    which may be another one, does not know them."""
     topic = run.topics.get("/command")
     if topic is None or not len(topic):
         return 0
     if topic.layout != COMMANDS:
         raise RunError(f"{run.path}: /command holds {topic.layout.text}, this program knows {COMMANDS.text}")
-    # by name: another machine may have the parameter at another place, or not at all
+    # by name, because another machine may have the parameter at another place, or not at all
     named = list(recorded_parameters(run))
     try:
         plan.commands, left_out = checked_commands(topic.words, named, model, other)
@@ -463,7 +463,7 @@ def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.
         plan.obeyed = obeyed_as_recorded(steps, topic.blocks)
     else:
         plan.obeyed = obeyed_by_time(instants, topic.blocks)
-    plan.flags[resets(plan)] |= replay_flags.RESTART  # as on board
+    plan.flags[resets(plan)] |= replay_flags.RESTART  # as in the live run
     return left_out
 
 
@@ -479,7 +479,7 @@ def status_bits(reported: np.ndarray) -> np.ndarray:
 
 
 def resets(plan: Plan) -> np.ndarray:
-    """Steps before which the model was put back to its start."""
+    """The steps before which the model was reset."""
     if plan.obeyed is None:
         return np.zeros(0, np.int64)
     kinds = COMMANDS.view(plan.commands)["kind"]
@@ -516,7 +516,7 @@ def _run_plan(
 def _paced(
     simulation: Simulation, plan: Plan, config: Config, speed: float, progress: Progress, reported: np.ndarray
 ) -> np.ndarray:
-    """At so many times real time, each result into the simulator's ring, where the view finds it."""
+    """Replay at so many times real time, and push each result into the simulator's ring, where the view finds it."""
     layout = output_layout(simulation.model)
     refuse_too_large("the run", "sim.ring_blocks", config.ring("sim"), layout, config.sim.ring_blocks)
     ring = RingWriter(config.ring("sim"), layout, config.sim.ring_blocks)
@@ -551,7 +551,7 @@ def recorded_columns(run: Run, model: Machine) -> dict[str, np.ndarray]:
 
 
 def _compare(done: Replayed) -> dict[str, Any]:
-    """Bit by bit with what the run recorded. Identical is only what was done again as a whole."""
+    """Compare bit by bit with what the run recorded. Only a replay of the whole record can be identical."""
     recorded = recorded_columns(done.run, done.model)
     if not recorded or _recorded_step_ns(done.run) != done.config.step_ns:
         return {"identical": None, "first_difference": None, "differing_channels": []}
@@ -579,13 +579,13 @@ def _compare(done: Replayed) -> dict[str, Any]:
 
 
 def all_identical(figures: dict[str, Any]) -> bool:
-    """Steps, and efforts and predictions where there are any."""
+    """Whether steps, and efforts and predictions if there are any, are identical."""
     others = [figures.get("efforts"), figures.get("look_ahead")]
     return bool(figures["identical"]) and not any(other and other["differing"] for other in others)
 
 
 def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
-    """What the change did: against the run on board, and with a delay also against none at all."""
+    """What the change did: compared with the live run and, for a delay, also with no delay at all."""
     found: dict[str, Any] = {}
     on_board = recorded_columns(done.run, done.model)
     if on_board:
@@ -605,11 +605,11 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
     return found
 
 
-# ---- saying it -------------------------------------------------------------------------------------------
+# ---- the report ------------------------------------------------------------------------------------------
 
 
 def pictures(done: Replayed) -> list[Raw]:
-    """Of every output that was measured, too, both over the time since the first step."""
+    """A picture for every output that was also measured: both over the time since the first step."""
     sensed, outputs, out = measured(done.run), done.columns(), []
     begun, ends = int(done.instants[0]), done.instants + done.config.step_ns
     for row in done.figures["measured"]:

@@ -1,4 +1,4 @@
-"""The efforts of a record computed again from its steps, and compared to the bit."""
+"""The efforts of a record computed again from its steps, and compared bit by bit."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sync.ring.streams import SIM, STREAMS
 
 
 def efforts_again(run: Run, config: Config) -> dict[str, Any] | None:
-    """What became of them, of all axes together; None where the record has none, or the configuration does not say how
+    """The comparison, of all axes together; None if the record has no efforts, or the configuration does not say how
     they were made."""
     found = [each for stream in config.efforts if (each := _of_stream(run, config, stream)) is not None]
     if not found:
@@ -33,7 +33,7 @@ def _of_stream(run: Run, config: Config, stream: str) -> dict[str, Any] | None:
         return None
     if efforts.layout not in (LAYOUT, BEFORE_PORTS):
         raise RunError(f"{run.path}: {topic} holds {efforts.layout.text}, this program knows {LAYOUT.text}")
-    # keys of the device's own stand beside them
+    # the table also holds keys of the device's own
     own = {name: value for name, value in written.items() if name in EffortSettings.model_fields}
     settings = check(EffortSettings, own, str(run.path), key)
     if any((name, "f8") not in [(c.name, c.type) for c in steps.layout.channels] for name in settings.wants):
@@ -56,7 +56,7 @@ def _of_stream(run: Run, config: Config, stream: str) -> dict[str, Any] | None:
 
 
 def _whole(efforts: np.ndarray) -> np.ndarray:
-    """As words; those of earlier versions without what they did not have."""
+    """The efforts as words; in those of earlier versions, fields that they lack are zero."""
     words = np.ascontiguousarray(efforts).view(np.int64).reshape(len(efforts), -1)
     there = np.zeros((len(words), LAYOUT.words), np.int64)
     there[:, : words.shape[1]] = words

@@ -1,4 +1,4 @@
-"""Predictions of a record computed again from the states of its replay, and compared to the bit."""
+"""Predictions of a record computed again from the states of its replay, and compared bit by bit."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from sync.ring.streams import LOOK_AHEAD, SIM
 
 
 class PredictionsAgain:
-    """Fed with the model after every step of a replay; `most` of the predictions, evenly spread, are made again."""
+    """Called with the model after steps of a replay; computes at most `most` predictions again, evenly spread."""
 
     def __init__(self, run: Run, config: Config, model: Machine, params: np.ndarray, plan: Plan, most: int):
         from sim_service.look_ahead.predict import Predictor  # compiled, and only needed here

@@ -1,4 +1,4 @@
-"""A replay as a run of its own: what the loop would have recorded, had it been on board."""
+"""A replay as a run of its own: what the loop would have recorded, had it made these steps live."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
 
 
 def saved_run(done: Replayed) -> tuple[dict[str, bytes], dict[str, CompleteTopic]]:
-    """Attachments and topics of the run that a replay is."""
+    """Attachments and topics of a replay, as a run of its own."""
     attached = {**not_of_the_machine(done.run.attachments), **done.files}
     attached.pop("summary.json", None)
     attached["config.json"] = done.config.model_dump_json(indent=1).encode()
@@ -48,7 +48,7 @@ def saved_run(done: Replayed) -> tuple[dict[str, bytes], dict[str, CompleteTopic
 
 
 def replayed_steps(done: Replayed) -> np.ndarray:
-    """Every step of it, as the loop would have written it."""
+    """Every step of the replay, as the loop would have written it."""
     topic = _saved_topics(done)["/step"]
     return topic.layout.view(topic.words)
 
@@ -67,12 +67,12 @@ def _saved_topics(done: Replayed) -> dict[str, CompleteTopic]:
             )
         part = slice(done.plan.first, done.plan.first + len(done.results))
         recorded_steps = steps.layout.view(steps.words[part])
-        words = np.zeros((len(recorded_steps), layout.words), np.int64)  # the machine may have further channels since
+        words = np.zeros((len(recorded_steps), layout.words), np.int64)  # the machine may have more channels by now
         for name in recorded_steps.dtype.names or ():
             layout.view(words)[name] = recorded_steps[name]
         _fill(layout.view(words), done)
         found = {name: CompleteTopic(t.layout, t.words, t.positions) for name, t in recorded.items()}
-        if "/command" in found:  # in the words of this machine
+        if "/command" in found:  # as words of this machine
             obeyed = done.plan.commands[:, AT_KIND] != LEFT_OUT
             found["/command"] = CompleteTopic(COMMANDS, done.plan.commands[obeyed], found["/command"].positions[obeyed])
         return found | {"/step": CompleteTopic(layout, words, steps.positions[part])}
@@ -90,7 +90,7 @@ def _saved_topics(done: Replayed) -> dict[str, CompleteTopic]:
 
 
 def _lives(plan: Plan) -> np.ndarray:
-    """Of each step, the how manieth simulator made it."""
+    """For each step the number of the simulator that made it."""
     lives: np.ndarray = np.cumsum(plan.flags & replay_flags.INITIAL != 0)
     return lives
 
@@ -116,7 +116,7 @@ def _fill(steps: np.ndarray, done: Replayed) -> None:
 
 
 def _step_words(done: Replayed) -> np.ndarray:
-    """What the loop would have put into its ring."""
+    """The words that the loop would have pushed into its ring."""
     layout, n = output_layout(done.model), len(done.results)
     words = np.zeros((n, layout.words), np.int64)
     steps = layout.view(words)
