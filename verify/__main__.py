@@ -16,7 +16,7 @@
     --limit MINUTES      ends a measurement that takes longer; that counts as missed
 
 An option applies to every chosen promise that has it. Exit code: 0 all held, 1 something was missed, 2 wrong usage.
-What this machine lacks something for is listed, and not missed.
+A promise for which this machine lacks something is listed, and does not count as missed.
 """
 
 import fnmatch
@@ -41,7 +41,7 @@ FLAGS = (*SELECTIONS, "brief")
 
 
 class Usage(Exception):
-    """What is wrong with the words that were typed, and what would be right."""
+    """An error in the words that were typed: says what is wrong and what would be right."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Asked:
 
     @property
     def chosen(self) -> list[Promise]:
-        """By name, or by selection; without either none."""
+        """The promises chosen by name or by selection; none without either."""
         if self.names:
             found = [p for name in self.names for p in PROMISES.values() if fnmatch.fnmatch(p.name, name)]
             unknown = [name for name in self.names if not fnmatch.filter(PROMISES, name)]
@@ -64,7 +64,7 @@ class Asked:
         return [p for p in PROMISES.values() if any(getattr(p, kind) is not None for kind in kinds)]
 
     def settings(self, promise: Promise) -> dict[str, Any]:
-        """Of the selection, if it is one, then what was typed."""
+        """Settings of the selection, if there is one, overridden by what was typed."""
         kind = next((kind for kind in ("quick", "bench", "drill") if kind in self.given), None)
         found: dict[str, Any] = dict(getattr(promise, kind) or {}) if kind else {}
         typed = {name: words for name, words in self.given.items() if name not in (*FLAGS, *OWN)}
@@ -135,7 +135,7 @@ def measure_all(plan: list[tuple[Promise, dict[str, Any]]], asked: Asked, limit_
         for number, (promise, settings) in enumerate(plan, 1):
             note(f"{number} of {len(plan)}: {Outcome(promise, settings).command}: {promise.promised}")
             found.append(measured_once(promise, settings, limit_s, asked))
-            write(found, asked)  # after each: what was measured stays if the next is interrupted
+            write(found, asked)  # after each, so that it is not lost if the next one is interrupted
     except KeyboardInterrupt:
         note(f"interrupted; {len(plan) - len(found)} were not measured")
     show.table(found, Console())

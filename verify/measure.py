@@ -1,8 +1,8 @@
 """What a promise's function yields: rows, each a quantity with its value, limit and verdict; or text as others print
 it.
 
-`at_most`, `at_least`, `equal` and `holds` make rows that are judged; `figure` makes one of which nothing is promised.
-`note` tells meanwhile how far a measurement is, on standard error. What cannot be measured here raises `NotHere`.
+`at_most`, `at_least`, `equal` and `holds` make rows that are judged; `figure` makes a row without a promise. `note`
+reports on standard error how far a measurement is. A measurement that is impossible here raises `NotHere`.
 """
 
 import io
@@ -29,7 +29,7 @@ class Row:
     value: float | str
     unit: str = ""
     limit: str = ""
-    held: bool | None = None  # None: nothing is promised of it
+    held: bool | None = None  # None: nothing is promised
 
     @property
     def verdict(self) -> str:
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Printed:
-    """Text that belongs on a page as it is: a table of many columns, what a command of tandem prints."""
+    """Text for a page, unchanged: a table of many columns, or what a command of tandem prints."""
 
     text: str
 
@@ -51,7 +51,7 @@ Result = Row | Printed
 
 
 def number(value: float) -> str:
-    """To four digits; whole numbers as they are."""
+    """A number with four digits; whole numbers unchanged."""
     if math.isfinite(value) and value == int(value) and abs(value) < 1e15:
         return str(int(value))
     return f"{value:.4g}"
@@ -79,7 +79,7 @@ def holds(quantity: str, held: Any, found: Any = "", limit: str = "") -> Row:
 
 
 def reported(report: Report, folder: Path | None = None) -> Printed:
-    """A report as the terminal has it, and its page and figures in a folder, if one is named."""
+    """A report as the terminal shows it; if a folder is named, its page and figures are written there."""
     if folder is not None:
         note(f"report: {write_report_page(folder, report)}")
     console = Console(file=io.StringIO(), width=160)

@@ -1,8 +1,8 @@
 """The registry: every promise by name, what it says, where it is measured, how long that takes and what it needs.
 
-A new one is an entry here and a function below verify/ that yields rows (verify/measure.py); the keyword arguments of
-that function are its options. `bench` and `drill` are its settings in `make bench` and `make drill`, `quick` its
-shortest; None: it is not part of it.
+A new promise is an entry here and a function below verify/ that yields rows (verify/measure.py); the keyword arguments
+of that function are its options. `bench` and `drill` are its settings in `make bench` and `make drill`, `quick` its
+shortest ones; None: it is not in that selection.
 """
 
 from verify.registry import Promise

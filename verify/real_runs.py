@@ -1,11 +1,11 @@
-"""Real runs of tandem, for checks: one that hangs is ended, and what a loop misses is held against a bare loop's.
+"""Real runs of tandem, for checks: a run that hangs is ended, and a loop's misses are compared with a bare loop's.
 
 The bare loop only sleeps (tandem/doctor/baseline.py). It runs at the same time, at the same rate, on the core and with
-the priority of the simulator's loop, and catches up or gives up by the same rule. Held against each other is what both
-have: wake-ups more than a period late. A step that ends after the next is due is a miss of the loop's, too; they are
-counted beside. What stops the machine stops both, and so does a step of ours that takes longer than a period; what else
-is ours stops one. So of the misses those are counted, too, that none of the other's is near to, ours by what made them
-late: woken late, a late block, the step.
+the priority of the simulator's loop, and catches up or gives up by the same rule. The comparison is of what both can
+have: wake-ups more than a period late. The simulator's loop also misses when a step ends after the next is due; these
+misses are counted separately. Whatever stops the machine delays both loops, and so does a step of ours that takes
+longer than a period; any other fault of ours delays only our loop. So misses without a miss of the other loop near them
+are counted, too; ours by their cause: woken late, a late block, the step.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from tandem.doctor.baseline import BareLoop
 from verify import ROOT
 from verify.measure import Row, holds, note
 
-LIMIT_S = 900.0  # beside what a run is asked to take: a first one compiles
+LIMIT_S = 900.0  # beyond the length of the run: a first run compiles
 
 
 def options(settings: Sequence[str]) -> list[str]:
@@ -37,9 +37,9 @@ def options(settings: Sequence[str]) -> list[str]:
 
 
 def tandem(*words: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """What it printed. What it says meanwhile, such as what it compiles, goes to our own standard error.
+    """Run tandem; returns what it printed. Its messages meanwhile, such as what it compiles, go to our standard error.
 
-    One that hangs is ended, and every process it started with it.
+    If it hangs, it is ended with every process that it started.
     """
     note(f"tandem {' '.join(words)}")
     child = subprocess.Popen(
@@ -51,7 +51,7 @@ def tandem(*words: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
 
 
 def reported(child: "subprocess.Popen[str]", limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """The figures that it prints at its end, which must come in time."""
+    """The figures that a run prints at its end, which must come in time."""
     asked = " ".join(str(word) for word in child.args) if isinstance(child.args, list) else str(child.args)
     try:
         printed, _ = child.communicate(timeout=limit_s)
@@ -67,10 +67,10 @@ def reported(child: "subprocess.Popen[str]", limit_s: float = LIMIT_S) -> dict[s
 
 
 def end(child: "subprocess.Popen[Any]") -> None:
-    """Ctrl-C, to which a run ends cleanly, then by force; nothing if it has ended."""
+    """End a run: by Ctrl-C, on which it ends cleanly, then by force; nothing if it has ended."""
     for order, patience_s in ((signal.SIGINT, 20.0), (signal.SIGKILL, None)):
         if child.poll() is None:
-            if os.getpgid(child.pid) == child.pid:  # with all that it started
+            if os.getpgid(child.pid) == child.pid:  # with all processes that it started
                 os.killpg(child.pid, order)
             else:
                 child.send_signal(order)
@@ -84,13 +84,13 @@ def costs_us(steps: np.ndarray) -> np.ndarray:
 
 
 def more_than_chance(ours: int, theirs: int) -> bool:
-    """Whether so many of all of them or more would be ours less than once in twenty times, were it up to a coin."""
+    """Whether a fair coin would give us so many of the misses, or more, less than once in twenty times."""
     both = ours + theirs
     return bool(20 * sum(math.comb(both, k) for k in range(ours, both + 1)) < 2**both)
 
 
 def replayed(folder: str | Path) -> Row:
-    """Whether the record of a run is replayed to the bit, its efforts too."""
+    """Whether a replay of a run's record is bit-identical, its efforts too."""
     again = tandem("replay", str(folder))
     efforts = again.get("efforts") or {"compared": 0, "differing": 0}
     found = f"{efforts['compared']} efforts compared, {efforts['differing']} differ"
@@ -104,13 +104,13 @@ class Misses:
     ended: int  # steps that ended after the next was due
     ours: int  # those that were woken more than a period late
     bare: int
-    ours_alone: dict[str, int]  # with none of the bare loop's near, by cause
+    ours_alone: dict[str, int]  # those with no miss of the bare loop near them, by cause
     bare_alone: int
 
     @property
     def ours_to_answer_for(self) -> bool:
-        """Whether we are woken late more often than chance explains, or our own steps overrun in more than one of a
-        thousand: those a bare loop has none of."""
+        """Whether we are woken late more often than chance explains, or more than one in a thousand of our steps
+        overruns, which a bare loop has none of."""
         return more_than_chance(self.ours, self.bare) or self.ours_alone["the step"] > 1e-3 * self.steps
 
     @property
@@ -128,9 +128,9 @@ class Misses:
 
 
 def compare(steps: np.ndarray, bare: np.ndarray, period_ns: int) -> Misses:
-    """Misses of a run's steps and of the bare loop while it ran: when each was due and done."""
+    """Misses of a run's steps, and of the bare loop while the run lasted, from when each step was due and done."""
     times = np.column_stack([steps[name] for name in ("t_ns", "started_ns", "taken_ns", "pushed_ns")])
-    # the flag is that of the step before
+    # the flag refers to the step before
     ours = times[:-1][steps["status"][1:] & MISSED != 0]
     bare = bare[(bare[:, 1] >= times[0, 0]) & (bare[:, 0] <= times[-1, -1])]
     near = (bare[:, 0] <= ours[:, -1:] + period_ns) & (bare[:, 1] >= ours[:, :1] - period_ns)
@@ -144,7 +144,7 @@ def compare(steps: np.ndarray, bare: np.ndarray, period_ns: int) -> Misses:
 def run_beside_bare(
     file: Path, settings: list[str], seconds: float, folder: str
 ) -> tuple[dict[str, Any], Misses, np.ndarray]:
-    """The figures of a run, what it and a bare loop beside it missed, its steps."""
+    """(the figures of a run, the misses of it and of a bare loop beside it, its steps)."""
     config = load(file, settings)
     limit_s = seconds + LIMIT_S
     with BareLoop(config, limit_s) as bare:

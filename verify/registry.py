@@ -31,11 +31,11 @@ class Promise:
     promised: str  # one sentence
     where: str  # "module:function" below verify
     minutes: float  # with its defaults
-    preset: Settings = field(default_factory=dict)  # settings that make it this promise, of a function of several
+    preset: Settings = field(default_factory=dict)  # settings that make it this promise, if its function has several
     environment: Mapping[str, str] = field(default_factory=dict)  # of the process that measures
     needs: tuple[str, ...] = ()  # of `MISSING`; "package NAME", "program NAME", or "quiet machine"
-    quick: Settings | None = None  # its shortest settings, if it has some that take less than a minute
-    bench: Settings | None = None  # its settings in `make bench`, if it is one of that
+    quick: Settings | None = None  # its shortest settings, if there are some that take less than a minute
+    bench: Settings | None = None  # its settings in `make bench`, if it belongs to that
     drill: Settings | None = None
 
     @property
@@ -49,7 +49,7 @@ class Promise:
         return {name: one for name, one in options_of(self.function).items() if name not in self.preset}
 
     def missing(self) -> list[str]:
-        """What it needs and this machine has not."""
+        """What it needs and this machine does not have."""
         return [why for need in self.needs if (why := lacking(need))]
 
 
@@ -130,7 +130,7 @@ def _no_real_data() -> str:
 
 
 MISSING: dict[str, Callable[[], str]] = {
-    "quiet machine": lambda: "",  # cannot be asked; the load is beside every result
+    "quiet machine": lambda: "",  # cannot be found out; the load is shown beside every result
     "x86": lambda: "" if platform.machine() == "x86_64" else f"an x86-64 processor, this is {platform.machine()}",
     "gpu": lambda: "" if ctypes.util.find_library("cuda") else "no GPU",
     "browser": _no_browser,

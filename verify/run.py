@@ -23,7 +23,7 @@ from verify.registry import REQUIRED, Promise, Settings
 
 @dataclass
 class Outcome:
-    """What came of one promise."""
+    """The outcome of one promise."""
 
     promise: Promise
     settings: Settings
@@ -32,7 +32,7 @@ class Outcome:
     not_here: str = ""  # why it could not be measured
     seconds: float = 0.0
     load: tuple[float, ...] = (0.0, 0.0)  # of the machine, before and after
-    machine: dict[str, str] = field(default_factory=dict)  # where another run measured it; else this one
+    machine: dict[str, str] = field(default_factory=dict)  # on which another run measured it; empty: this one
 
     @property
     def missed(self) -> bool:
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def results(promise: Promise, settings: Settings) -> Iterator[Result]:
-    """Measured in this process; NotHere if it cannot be."""
+    """Measure in this process; raises NotHere if that is impossible."""
     if why := promise.missing():
         raise NotHere("; ".join(why))
     options = promise.options
@@ -74,7 +74,7 @@ def results(promise: Promise, settings: Settings) -> Iterator[Result]:
 
 
 def measured(promise: Promise, settings: Settings, limit_s: float | None = None) -> Outcome:
-    """Measured in a process of its own, which is ended if it takes longer than `limit_s`."""
+    """Measure in a process of its own, which is ended if it takes longer than `limit_s`."""
     found = Outcome(promise, settings)
     found.not_here = "; ".join(promise.missing())
     if found.not_here:
@@ -107,7 +107,7 @@ def measured(promise: Promise, settings: Settings, limit_s: float | None = None)
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """As Ctrl-C does, so that it ends what it has started; then by force."""
+    """End it as Ctrl-C does, so that it ends what it has started; then by force."""
     for order in (child.terminate, child.kill):
         if child.poll() is None:
             order()
@@ -120,7 +120,7 @@ def _text(settings: Settings) -> str:
 
 
 def _settings(promise: Promise, text: str) -> dict[str, Any]:
-    """As they were before `_text`."""
+    """The settings as they were before `_text`."""
     options = promise.options if not promise.missing() else {}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
     paths = {name for name, option in options.items() if option.kind is Path}
@@ -149,7 +149,7 @@ def main(name: str, settings: str, file: str) -> int:
 
 
 def signal_as_interrupt() -> None:
-    """A measurement that is ended from outside ends what it has started, as after Ctrl-C."""
+    """Make a measurement that is ended from outside end what it has started, as after Ctrl-C."""
     for number in (signal.SIGTERM, signal.SIGINT):  # a shell's background job ignores SIGINT
         signal.signal(number, signal.default_int_handler)
 

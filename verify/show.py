@@ -1,4 +1,4 @@
-"""What came of promises: one table for the terminal, a page for the site, an object for programs."""
+"""The outcomes of promises: one table for the terminal, a page for the site, an object for programs."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from verify.measure import Row
 from verify.registry import Promise, Settings
 from verify.run import Outcome
 
-MEASURED = "<!-- measured -->"  # what stands above it in a page is written by people
+MEASURED = "<!-- measured -->"  # people write the text of a page above this line
 _SHOWN = ("utc", "software", "commit", "sources", "processor", "cores", "kernel", "python", "numba", "numpy")
 
 
@@ -37,7 +37,7 @@ def minutes(value: float) -> str:
 
 
 def table(found: list[Outcome], console: Console) -> None:
-    """Every row of every promise, and below it what was missed and what could not be measured."""
+    """Print every row of every promise, then what was missed and what could not be measured."""
     shown = Table(box=None, pad_edge=False)
     for heading in ("promise", "quantity", "value", "unit", "limit", "verdict"):
         shown.add_column(heading, justify="right" if heading == "value" else "left", overflow="fold")
@@ -86,7 +86,7 @@ def as_json(found: list[Outcome]) -> dict[str, Any]:
 
 
 def from_json(made: dict[str, Any], promise: Promise, settings: Settings) -> Outcome | None:
-    """What `as_json` wrote of this promise alone; None if it was measured with other settings."""
+    """The outcome that `as_json` wrote of this promise alone; None if it was measured with other settings."""
     (one,) = made["promises"]
     found = Outcome(promise, settings, machine=made["machine"])
     if one["command"] != found.command:
@@ -103,7 +103,7 @@ def facts() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """Of the sources, and whether they differ from it."""
+    """The commit of the sources, and whether they differ from it."""
     try:
         named = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=12"],
@@ -117,7 +117,7 @@ def _commit() -> str:
 def page(title: str, found: list[Outcome], before: str = "", brief: bool = False) -> str:
     """Markdown, with date, machine, commit and sources; `before` is the page as it was.
 
-    A brief page has a row a promise: what it was judged by."""
+    A brief page has one row for each promise: what it was judged by."""
     text, marked, _ = before.partition(MEASURED)
     lines = [text.rstrip(), "", MEASURED, ""] if marked else [f"# {title or 'What was measured'}", ""]
     lines += [summary(found) + ".", ""]
