@@ -1,8 +1,8 @@
 """One thread for matrix products: matrices are small here, and threads for them would only spin beside the loop.
 
-Each package of ours asks for it before it imports anything (its `__init__.py`), so that numpy finds it when it loads
-its BLAS. Where a program has imported numpy before, BLAS stays in that program as its author has it, and what we start
-has one thread; costs are times of threads, so that no other thread is counted in them.
+Each package of ours sets this before it imports anything (in its `__init__.py`), so that numpy finds it when it loads
+its BLAS. If a program has imported numpy before, its BLAS stays as its author set it, and only processes that we start
+have one thread; costs are measured as times of threads, so that they include no other thread.
 """
 
 import os
@@ -12,6 +12,6 @@ _OTHERS = ("MKL_NUM_THREADS", "OMP_NUM_THREADS")  # other libraries of a program
 
 
 def one_thread(own_process: bool = False) -> None:
-    """Unless the environment says otherwise; inherited by every process that is started from here."""
+    """Set one thread, unless the environment says otherwise; every process started from here inherits it."""
     for setting in (*_BLAS, *_OTHERS) if own_process else _BLAS:
         os.environ.setdefault(setting, "1")

@@ -1,6 +1,6 @@
 """The errors a user of tandem can meet and catch. Each is raised once, at the edge, and says what would be right.
 
-What is wrong with a file from elsewhere is found in bounded time, and said in some lines, however much it is.
+Errors of a file from elsewhere are found in bounded time and reported in a few lines, however many there are.
 """
 
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ _MOST_COMPARED, _LONGEST_COMPARED = 1000, 64  # names, and letters of each
 
 
 def first_findings(found: Iterable[str]) -> str:
-    """A line each, and whether there are more: those are not even looked for. Empty if there is none."""
+    """The first findings, a line each, and whether there are more: the rest is not even searched. Empty if none."""
     lines = list(islice(found, _MOST_FINDINGS + 1))
     return "\n".join(lines[:_MOST_FINDINGS]) + "\n... and more" * (len(lines) > _MOST_FINDINGS)
 
 
 def near_names(name: object, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Those that a misspelt name may have meant, the nearest first. Of very many, those of about its length are
-    compared."""
+    """The names that a misspelt one may have meant, the nearest first. If there are very many, only those of about its
+    length are compared."""
     import difflib
 
     text = str(name)[:_LONGEST_COMPARED]

@@ -1,14 +1,14 @@
-"""A virtual clock: time that passes only when code looks at it or sleeps, and a scripted world that acts in it.
+"""A virtual clock: time that passes only when code reads it or sleeps, and a scripted world that acts in it.
 
-A look has a set cost: a fixed time, a random part, and now and then a stall, all from a seed. So does a model's step,
-if the model says so in a word it shares with the clock: the first of `busy`, or the last. Whatever the script has for
-an instant that passes is done before the call returns: blocks are pushed into rings, a writer closes its ring or begins
-a new epoch, commands are pushed, words are set. Everything happens in the one thread that looks, so the same seed and
-script give the same bits, and a minute of steps takes milliseconds.
+Reading the clock has a cost: a fixed time, a random part, and now and then a stall, all from a seed. A model's step has
+a cost, too, if the model puts one into a word that it shares with the clock: the first of `busy`, or the last. Whatever
+the script has for an instant that passes is done before the call returns: blocks are pushed into rings, a writer closes
+its ring or begins a new epoch, commands are pushed, words are set. Everything happens in the one thread that reads the
+clock, so the same seed and script give the same bits, and a minute of steps takes milliseconds.
 
-Where a test wants to decide as it goes, it gives the clock a limit. At its limit time stops, and the code that looked
-waits there until the test, which by then has seen what it wanted, moves the limit on (`let_pass`). Two threads, but
-never both at work: what comes out is as certain as before.
+If a test wants to decide as it goes, it gives the clock a limit. At the limit time stops, and the code that read the
+clock waits there until the test has seen what it wanted and moves the limit on (`let_pass`). There are two threads, but
+never both at work, so the results are as deterministic as before.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from sync.compile.jit import kernel
 from sync.ring.block import EPOCH, PUSHED, SEQ, T
 from sync.ring.ring import EPOCH_WORD, HEAD_WORD, STATE_WORD, push
 
-# the clock's words: time; where it stops, and where it has stopped; the next row of the script; what a look costs
+# the clock's words: time; where it stops, and where it has stopped; the next row of the script; the cost of a reading
 NOW, LIMIT, PARKED, CURSOR, RANDOM, LOOK_NS, SPREAD_NS, STALL_PER_MILLION, STALL_NS, LOOKS = range(10)
 WORDS_OF_CLOCK = 10
 FOREVER = 2**62
@@ -34,7 +34,7 @@ AT, KIND, WHERE, BLOCK = range(4)
 # word of control
 PUSH, COMMAND, STATE, NEW_EPOCH, CONTROL = range(5)
 
-_NAP_NS = 20_000  # of real time, between two looks whether time may go on
+_NAP_NS = 20_000  # of real time, between two checks whether time may go on
 
 
 @kernel()
@@ -50,7 +50,7 @@ def random_below(words, bound):
 
 @kernel()
 def _act(words, row, rings, commands, control):
-    """Do what a row of the script says. What is pushed is completed in its row, so the script is its own record."""
+    """Do what a row of the script says. Pushed blocks are completed in their rows, so that the script records them."""
     kind = row[KIND]
     if kind == PUSH:
         ring = rings[row[WHERE]]
@@ -71,11 +71,11 @@ def _act(words, row, rings, commands, control):
 
 @kernel()
 def _cost(words, busy):
-    """What this look costs."""
+    """The cost of this reading of the clock."""
     words[LOOKS] += 1
     cost = words[LOOK_NS] + np.int64(busy[0])
     busy[0] = 0.0
-    cost += np.int64(busy[-1])  # the same word, where there is one
+    cost += np.int64(busy[-1])  # the same word of the twin, if there is one
     busy[-1] = 0.0
     if words[SPREAD_NS] > 0:
         cost += random_below(words, words[SPREAD_NS])
@@ -115,7 +115,7 @@ def virtual_clock(
     look_ns: int = 50,
     seed: int = 1,
 ) -> VirtualClock:
-    """A clock that stands at `start_ns`. `rings`: a row a ring; what is not given is not acted upon."""
+    """A clock that stands at `start_ns`. `rings`: a row for each ring. The script can only act on what is given."""
     words = np.zeros(WORDS_OF_CLOCK, np.int64)
     words[[NOW, LIMIT, RANDOM, LOOK_NS]] = start_ns, limit_ns, max(seed, 1), look_ns
     words[PARKED] = start_ns

@@ -1,8 +1,8 @@
-"""Text out of files and off the wire, for a terminal: what would control it is shown instead.
+"""Text from files and from the wire, for a terminal: characters that would control it are made visible instead.
 
 A record's name, the reason of its end, a key of a TOML file may hold any character. Printed as they are, escape
-sequences move the cursor, change the title, or write into the clipboard; characters that turn the direction of writing
-show another text than is there. Everything that tandem prints goes through `visible`.
+sequences move the cursor, change the title, or write into the clipboard; characters that change the direction of
+writing make the text look like another one. Everything that tandem prints goes through `visible`.
 """
 
 import re
@@ -27,7 +27,7 @@ def visible(text: str) -> str:
 
 
 def warn_in_words() -> None:
-    """From now on a warning in this process is one line of ours; Python's own form has the place in a source, too."""
+    """Show every warning of this process as one line of ours; Python's own form also shows the place in the source."""
 
     def show(
         message: Warning | str, category: type[Warning], filename: str, lineno: int,

@@ -342,7 +342,7 @@ class Config(Section):
     @field_validator("source")
     @classmethod
     def _shallow(cls, source: dict[str, Any]) -> dict[str, Any]:
-        """A record keeps it as JSON, whose writers have their limits; no source has settings that deep."""
+        """Refuse deeper tables: a record stores them as JSON, whose writers have limits, and no source needs them."""
         inside: list[Any] = [source]
         for _ in range(_MOST_DEEP):
             tables = [value.values() if isinstance(value, dict) else value for value in inside]
@@ -370,7 +370,7 @@ class Config(Section):
 
     @property
     def efforts(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """What goes back to the device: by stream, the key of its table, and the table, not checked yet."""
+        """The efforts that go back to the device, by stream: (the key of the table, the table, not checked yet)."""
         found = {EFFORT.name: ("source.effort", self.source.get("effort"))}
         axes = self.source.get("axes")
         for stream, name in zip(AXIS_EFFORTS, sorted(axes) if isinstance(axes, dict) else (), strict=False):
@@ -432,7 +432,7 @@ def runtime_directory() -> Path:
 
 
 def _at_home() -> list[Path]:
-    """By the system's list of users, not by HOME: all processes of a user must find the same."""
+    """Found by the system's list of users, not by HOME: all processes of a user must find the same folder."""
     try:
         return [Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "tandem" / "run"]
     except KeyError:
@@ -494,7 +494,7 @@ _SHIPPED = next((place for place in _PLACES if place.is_dir()), None)
 
 
 def shipped_under(reference: str) -> Path | None:
-    """What tandem ships under the end of a path, such as `../tyres/155_80_r13.tir`."""
+    """The file that tandem ships whose place ends like this path, such as `../tyres/155_80_r13.tir`."""
     parts = [part for part in Path(reference).parts if part not in ("/", "..", ".")]
     found = _SHIPPED.joinpath(*parts[-2:]) if _SHIPPED is not None and parts else None
     return found if found is not None and found.is_file() else None
@@ -515,9 +515,9 @@ def named_files(data: dict[str, Any]) -> dict[str, str]:
 
 
 def _find_files(data: dict[str, Any], overrides: list[str], folder: Path, carried: dict[str, str]) -> None:
-    """One that --set names is looked for where the user stands, then beside the configuration, as all others are; and
-    what a copied configuration names is found among those that tandem ships, which a run says (`shipped_instead`).
-    What a record carries is not looked for, unless --set names it."""
+    """Find the files that are named. One that --set names is searched in the working folder, then beside the
+    configuration, as all others are; if a copied configuration names a file that tandem ships, that is taken, and a run
+    says so (`shipped_instead`). Files that a record carries are not searched, unless --set names them."""
     asked = {tuple(key_of(override)) for override in overrides}
     for key, name in named_files(data).items():
         place = tuple(key.split("."))
@@ -535,8 +535,8 @@ def _find_files(data: dict[str, Any], overrides: list[str], folder: Path, carrie
 
 
 def shipped_instead(config: Config, file: Path) -> list[str]:
-    """A sentence for each file that is not where the configuration names it, and was taken from those that tandem
-    ships: of a folder that is mistyped it would be another machine."""
+    """A sentence for each file that is not where the configuration names it and was taken from those that tandem ships:
+    if only the folder was mistyped, that may be another machine."""
     if _SHIPPED is None or file.parent.resolve().is_relative_to(_SHIPPED.resolve()):
         return []
     return [

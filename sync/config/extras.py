@@ -1,8 +1,8 @@
-"""Optional packages: the very command that installs what is missing, for the interpreter that misses it.
+"""Optional packages: the exact command that installs what is missing, for the interpreter that lacks it.
 
-The distribution has a name of its own: a public package called `tandem` is somebody else's. The command names the
-packages of the extra themselves, as pyproject.toml of a checkout or our own metadata has them, so that it does the same
-in a checkout, in an environment with an installed package, and without an index that has us.
+The distribution has another name: the public package called `tandem` is somebody else's. The command names the packages
+of the extra themselves, from pyproject.toml in a checkout or from our own metadata, so that it does the same in a
+checkout, in an environment with an installed package, and with an index that does not have our distribution.
 """
 
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 DISTRIBUTION = "tandem-realtime"
-# what each is for, as somebody chooses them where the package is installed: tandem-realtime[page,can]
+# what each extra is for; chosen when the package is installed: tandem-realtime[page,can]
 USES = {
     "page": "the page of a run, of a record, of a mechanism: `tandem drive`, `run`, `demo`, `view`",
     "ni": 'NI-DAQmx: `source.kind = "nidaqmx"`',
@@ -40,8 +40,8 @@ _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 
 
 def _checkout() -> dict[str, Any]:
-    """The table `project` of the pyproject.toml beside the packages, where they stand in a checkout of ours: newer than
-    what was installed from it."""
+    """The table `project` of the pyproject.toml beside the packages, if they are in a checkout of ours: it is newer
+    than what was installed from it."""
     if not _PROJECT.is_file():
         return {}
     project: dict[str, Any] = tomllib.loads(_PROJECT.read_text(encoding="utf-8")).get("project", {})
@@ -49,7 +49,7 @@ def _checkout() -> dict[str, Any]:
 
 
 def installed_version() -> str:
-    """Of tandem, such as `0.1.0`."""
+    """The version of tandem, such as `0.1.0`."""
     try:
         return str(_checkout().get("version") or version(DISTRIBUTION))
     except PackageNotFoundError:
@@ -57,7 +57,7 @@ def installed_version() -> str:
 
 
 def packages(extra: str) -> list[str]:
-    """What an extra consists of, such as `python-can>=4.4`; the extra itself where that cannot be read."""
+    """The packages of an extra, such as `python-can>=4.4`; the extra itself if these cannot be read."""
     if project := _checkout():
         return list(project.get("optional-dependencies", {}).get(extra, [])) or [f"{DISTRIBUTION}[{extra}]"]
     try:
@@ -75,5 +75,5 @@ def install(*wanted: str) -> str:
 
 
 def install_extra(extra: str) -> str:
-    """The command that installs what an extra consists of."""
+    """The command that installs the packages of an extra."""
     return install(*packages(extra))

@@ -9,7 +9,7 @@
     buttons.middle = { to = 0.0 }
 
 The device that samples them (daq_service/devices/page.py) and the page that shows them (tandem/view/controls.py)
-read this one table. Without it every row that reads one channel and can be inverted is moved, within its limits.
+read this one table. Without it the page moves every row that reads one channel and can be inverted, within its limits.
 """
 
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class _Table(Section):
 
 @dataclass(frozen=True)
 class HandControl:
-    """A control with its row: nothing is left open."""
+    """A control with its row, every default filled in."""
 
     row: Affine | Encoder
     settings: Control
@@ -76,7 +76,7 @@ class HandControl:
         return min(max(value, self.least), self.most)
 
     def counts(self, value: float) -> int:
-        """That a sensor would read there: the inverse of the row."""
+        """The counts that a sensor would read there: the inverse of the row."""
         return round(self.row.counts(value))
 
     def moved(self, value: float, move: Move) -> float:
@@ -88,7 +88,7 @@ def invertible(row: Row) -> bool:
 
 
 def hand_controls(config: Config, file: Any) -> dict[str, HandControl]:
-    """By row, in the order of the table; ConfigError for what cannot be moved so."""
+    """The controls by row, in the order of the table; ConfigError for a row that cannot be moved."""
     given = check(_Table, {"controls": config.source.get("controls", {})}, str(file), "source").controls
     given = given or {name: Control() for name, row in config.inputs.items() if invertible(row)}
     if not given:
@@ -140,7 +140,7 @@ def _with_row(config: Config, name: str, control: Control, file: Any) -> HandCon
 
 
 def _limits(row: Affine | Encoder) -> tuple[float | None, float | None]:
-    """As the row has them; of an affine one also what is calibrated, from nothing to full."""
+    """The row's own limits; for an affine row also within its calibrated range, from zero to full."""
     if isinstance(row, Encoder):
         return row.least, row.most
     least, most = (0.0 if row.least is None else row.least), (row.full if row.most is None else row.most)

@@ -2,9 +2,9 @@
 
 A row reads channels, or the results of other rows, converts them, limits the result, and says what becomes of it when
 it is stale; `to` names the machine's inputs it is for: the value, its rate, its acceleration, as many as it makes.
-Counts are named so (`zero_counts`); everything else of a row is in the row's own `unit`. An angle may be in `deg`
-here (a rate in `deg/s`) and is in rad in the machine; other units are the machine's own. What computes it:
-sim_service/inputs.
+Keys of counts say so (`zero_counts`); all other quantities are in the row's own `unit`. An angle may be in `deg`
+here (a rate in `deg/s`) and is in rad in the machine; other units are the machine's own. sim_service/inputs computes
+the rows.
 
 A new kind of row is a class here (its settings, how many results it makes, its conversion, its inverse if it has one)
 and its name in ROWS.
@@ -20,7 +20,7 @@ from sync.config.toml import CHOICE, Section
 
 NAME = r"^[a-z][a-z0-9_]{0,31}$"
 MOST_ROWS = 15  # four bits each, in the word that a step records of their stages; measurements have none
-MOST_MEASUREMENTS = 45  # with the others a bit each, in the word that says what was clipped
+MOST_MEASUREMENTS = 45  # with the other rows, one bit each in the word that says what was clipped
 _Name = Annotated[str, Field(pattern=NAME)]
 _NameOrNone = Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]{0,31})?$")]
 
@@ -45,8 +45,8 @@ class Stale(Section):
 
 
 class _Row(Section):
-    """What every kind has. A further kind is a class like those below, and its name in ROWS: `numbers` are what its
-    conversion needs, `convert` is the conversion, and serves compiled code."""
+    """What every kind has. A further kind is a class like those below, with its name in ROWS: `numbers` are what its
+    conversion needs, `convert` is the conversion, for compiled code."""
 
     if TYPE_CHECKING:
         kind: str
@@ -65,21 +65,21 @@ class _Row(Section):
     stale: Stale = Stale()  # what becomes of it once it is stale
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
-        """That its conversion reads, of steps and blocks so long."""
+        """The numbers that its conversion reads, for steps and blocks of these lengths."""
         raise NotImplementedError
 
     @property
     def channels(self) -> list[str]:
-        """That it reads, in the order of its conversion."""
+        """The channels that it reads, in the order of its conversion."""
         return []
 
     @property
     def rows(self) -> list[str]:
-        """Whose results it reads."""
+        """The rows whose results it reads."""
         return []
 
     def results(self, rows: "dict[str, Row]") -> int:
-        """How many it makes: 1 a value, 2 with its rate, 3 with its acceleration."""
+        """How many results it makes: 1 a value, 2 with its rate, 3 with its acceleration."""
         return 1
 
     def in_si(self, value: float) -> float:
@@ -138,11 +138,11 @@ class Affine(_OneDevice):
     full_is: str = Field("at its other end", max_length=80)  # and then, to calibrate it
 
     def counts(self, value: float) -> float:
-        """That would read so; in the row's unit."""
+        """The counts for this value, which is in the row's unit."""
         return self.zero_counts + value / self.full * self.full_counts
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
-        # a share of full scale is divided, anything else multiplied: so earlier versions rounded, and records hold it
+        # a share of full scale is divided, anything else multiplied: earlier versions rounded so, and so do records
         scale = (self.full, self.full_counts) if self.unit == "1" else (self.in_si(self.full) / self.full_counts, 1.0)
         return [self.zero_counts, *scale]
 
@@ -181,7 +181,7 @@ class Encoder(_Row):
         return self.zero_counts + value / (self.per_count * self.sign)
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
-        from sync.signals import estimators  # compiled code, which a configuration does without
+        from sync.signals import estimators  # compiled code, which a configuration alone does not need
 
         per_count = self.in_si(self.per_count) * self.sign
         made = estimators.parameters(self.estimator, self.differentiator, step_s, period_s, per_count, self.motion)
@@ -268,7 +268,7 @@ class Arctangent(_Row):
 
 
 def _scaled(numbers, row, own, x, xd, xdd, y):
-    """Counts from their zero, of which no rate is known."""
+    """Counts relative to their zero, scaled; their rate is not known."""
     return (x - numbers[row, own]) * numbers[row, own + 1], 0.0, 0.0
 
 
@@ -328,7 +328,7 @@ class Measurement(_Row):
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [self.zero_counts, self.in_si(self.per_count) * self.sign]
 
-    convert = staticmethod(_scaled)  # the rate's place is for its age
+    convert = staticmethod(_scaled)  # the place of its rate holds its age
 
     @property
     def channels(self) -> list[str]:
@@ -401,7 +401,7 @@ def _kinds_known(rows: Any) -> Any:
 
 
 def _connected(rows: dict[str, Any]) -> dict[str, Any]:
-    """What is read is there, nothing reads itself, no input is written twice, no row has more results than it makes."""
+    """Check that sources exist, no row reads itself, no input is written twice, no `to` has more than the row makes."""
     taken: dict[str, str] = {}
     for name, row in rows.items():
         for other in row.rows:
@@ -438,7 +438,7 @@ def _connected(rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def order_of(rows: dict[str, Any]) -> list[str]:
-    """Every row behind those it reads."""
+    """The names of all rows, each after those that it reads."""
     done: list[str] = []
     while len(done) < len(rows):
         ready = [n for n, row in rows.items() if n not in done and all(other in done for other in row.rows)]

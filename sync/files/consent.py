@@ -1,12 +1,12 @@
 """Code of others that this user lets run: files by their SHA-256, in a file that nobody else can write.
 
-An FMU is somebody's compiled code. Whether it runs is for the user to say, not for a machine's file, a configuration or
-a record, which come from others as well. What he has consented to stands in
+An FMU is somebody's compiled code. The user decides whether it runs, not a machine's file, a configuration or a record,
+which may come from others as well. What the user has consented to is in
 
     $XDG_CONFIG_HOME/tandem/fmu_consent      by default ~/.config; made by `tandem fmu FILE --allow`, mode 0600
     $TANDEM_FMU_CONSENT                      another file instead, for runs that nobody attends
 
-a line each, as `sha256sum` writes them: the hash, then a name, which is for people. Such a file, and its folder, belong
+one line for each file, as `sha256sum` writes it: the hash, then a name for people. The file and its folder must belong
 to the user or to root, and nobody else may write them: otherwise nothing in it counts, and the error says so.
 """
 
@@ -40,7 +40,7 @@ def place() -> Path:
 
 
 def consented() -> dict[str, str]:
-    """Names by hash. Raises ConfigError where others could have written the file, or it is none of these."""
+    """Names by hash. Raises ConfigError if others could have written the file, or if it has another form."""
     file = place()
     try:
         with open_given(file) as stream:
@@ -93,7 +93,7 @@ def _change(change: Callable[[dict[str, str]], object]) -> None:
         make_folder(file.parent)
         folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)  # two that change it at once lose nothing of each other
+            fcntl.flock(folder, fcntl.LOCK_EX)  # so that two simultaneous changes are both stored
             found = consented()
             change(found)
             lines = "".join(f"{hash}  {name}\n" for hash, name in found.items())

@@ -1,7 +1,7 @@
-"""Files whose names somebody gave, opened to be read: ordinary ones, and nothing else.
+"""Opens files that somebody named, for reading: ordinary files and nothing else.
 
-A pipe that nobody writes to holds its reader up for ever, a device such as /dev/zero has no end. Both are refused
-before they are opened, as an OSError in words.
+A pipe that nobody writes to would block its reader for ever, and a device such as /dev/zero has no end. Both are
+refused before they are opened, by an OSError that says so.
 """
 
 import errno
@@ -20,7 +20,7 @@ def open_given(path: Path) -> BinaryIO:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, f"is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, a file is expected", str(path))
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe by now does not wait either
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe by now does not block
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is no file any more", str(path))

@@ -3,8 +3,8 @@
 A file from another source may be small and still fill the memory: it is compressed, or it states how many rows it has.
 A reader therefore takes what it is about to decode from a `Budget`, before it decodes it, and decodes no more than it
 took, because sizes that a file states may be wrong. The budget grows with the file: 32 times its size, and 16 MiB,
-which is ten times what records, exports and measurements take. What small inputs cost beyond their bytes (objects, rows
-of a table) is taken from the same budget.
+which is ten times what records, exports and measurements need. The cost of small inputs beyond their bytes (objects,
+rows of a table) is taken from the same budget.
 
 `tandem --decode-limit-mb N COMMAND ...` sets another limit, for this command and the processes it starts.
 """
@@ -48,13 +48,13 @@ class Budget:
         self._taken = 0
 
     def take(self, count: int, what: str) -> None:
-        """Before `count` bytes are decoded, which stay until the file is closed."""
+        """Take `count` bytes from the budget before they are decoded; they stay until the file is closed."""
         self._taken += max(count, 0)
         if self._taken > self.limit:
             raise self.refusal(what, self._taken)
 
     def need(self, count: int, what: str) -> None:
-        """The same for bytes that are given back at once."""
+        """Check the budget for bytes that are freed again at once."""
         if count > self.limit:
             raise self.refusal(what, count)
 
@@ -67,7 +67,7 @@ class Budget:
 
     @contextmanager
     def enforced(self, what: str) -> Iterator[None]:
-        """While a library decodes: it gets no more address space than is left, whatever the file makes it ask for.
+        """Bound the address space while a library decodes: it gets no more than is left, whatever the file requests.
 
         For commands that do nothing else meanwhile: the limit is that of the whole process.
         """

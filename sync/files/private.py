@@ -24,7 +24,7 @@ OTHERS_WRITE = 0o022
 
 
 def only_for_this_user() -> None:
-    """For the entry of a program: whatever it makes from here on, and whatever its forks make, is this user's alone."""
+    """Called when a program starts: all files that it and its forks make from here on are this user's alone."""
     os.umask(_UMASK)
 
 
@@ -48,7 +48,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path, exist_ok: bool = True) -> None:
-    """Also those above it that are not there; each is this user's alone, and its name is on the disk."""
+    """Make a folder, and those above it that do not exist; each is this user's alone, and its name is on the disk."""
     missing = [folder]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
@@ -63,7 +63,7 @@ def make_folder(folder: Path, exist_ok: bool = True) -> None:
 
 
 def rename(part: Path, target: Path) -> None:
-    """A file or a folder of files gets its name once its content is on the disk: it is there whole, or not at all."""
+    """Rename a file, or a folder of files, once its content is on the disk: it is there whole, or not at all."""
     _sync_content(part)
     os.rename(part, target)
     _sync_quietly({part.parent, target.parent})
@@ -74,9 +74,9 @@ def written(target: Path, replace: bool = False) -> Iterator[Path]:
     """A place for a file or a folder, which becomes `target` at the end: for this user alone, whole or not at all.
     Raises OSError; FileExistsError where something has that name already, unless it is to be replaced.
 
-    The folder of `target` may be somebody else's, who puts links there, and exchanges files while we write. So the
+    The folder of `target` may belong to another user, who puts links there and exchanges files while we write. So the
     place has a random name, in a folder that is made for it and is reached by its descriptor: nothing that is opened
-    can be a link of his, and what becomes `target` takes the place of a link instead of following it.
+    can be a link of that user, and `target` replaces a link instead of following it.
     """
     if not replace and os.path.lexists(target) and not _is_empty_folder(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
@@ -87,7 +87,7 @@ def written(target: Path, replace: bool = False) -> Iterator[Path]:
         own = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
         if os.fstat(own).st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "what is made there belongs to another user", str(target))
-        # the ending stays: some libraries insist on theirs
+        # keeps the suffix: some libraries need theirs
         part = Path(f"/proc/self/fd/{own}") / f"part{target.suffix}"
         yield part
         _only_for_its_owner(part)
@@ -104,15 +104,15 @@ def written(target: Path, replace: bool = False) -> Iterator[Path]:
 
 
 def rewrite(path: Path, content: bytes) -> None:
-    """A file with this content instead of whatever has its name: a link that somebody put there is replaced, and what
-    it leads to stays as it is; raises OSError."""
+    """Write a file with this content in place of whatever has its name: a link is replaced, and its target stays as it
+    is; raises OSError."""
     with written(path, replace=True) as part:
         part.write_bytes(content)
 
 
 def by_default(path: Path) -> Path:
-    """`path`, where nobody has named a place: beside a record, or in the working folder. Raises ConfigError where that
-    is another user's folder, root's excepted, or a link of another user leads there."""
+    """`path` for a file whose place nobody has named: beside a record, or in the working folder. Raises ConfigError if
+    that folder is another user's, root excepted, or if another user's link leads there."""
     owners = {os.geteuid(), 0}
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdigit():
         owners.add(int(os.environ["SUDO_UID"]))
@@ -165,7 +165,7 @@ def _give_name(part: str, own: int, name: str, above: int, replace: bool) -> Non
         try:
             os.link(part, name, src_dir_fd=own, dst_dir_fd=above, follow_symlinks=False)
         except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):  # else the disk has no links
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):  # these: the disk has no hard links
                 raise
         else:
             return
@@ -183,5 +183,5 @@ def _empty(folder: int) -> None:
 
 def _sync_quietly(folders: Iterable[Path]) -> None:
     for folder in folders:
-        with contextlib.suppress(OSError):  # some file systems have no such thing for folders
+        with contextlib.suppress(OSError):  # some file systems cannot sync folders
             sync_folder(folder)

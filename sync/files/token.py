@@ -25,7 +25,7 @@ def new_token() -> str:
 
 
 def page_token(file: Path | None = None) -> str:
-    """From `file`, or from the environment (out of which it is taken: no other process inherits it), or a new one."""
+    """The token from `file`, or from the environment (and removed there: no process inherits it), or a new one."""
     given = os.environ.pop(VARIABLE, "")
     if file is not None:
         return _checked(_read(file), str(file))
@@ -52,10 +52,10 @@ def _checked(token: str, where: str) -> str:
 
 
 def redacted(text: str, token: str) -> str:
-    """For records, reports and whatever else outlives the run."""
+    """The text without the token, for records, reports and whatever else outlives the run."""
     return text.replace(token, "...") if token else text
 
 
 def without_tokens(data: bytes) -> bytes:
-    """A file of a configuration, for a record: whatever is set as a token in it, also in a comment, is left out."""
+    """A configuration's file for a record: without whatever is set as a token in it, also in a comment."""
     return _SETTING.sub(rb"\1" + _HIDDEN, data)

@@ -27,11 +27,11 @@ GRANT = "grant it with `ulimit -r 98 -l unlimited`, or rtprio and memlock in /et
 
 
 def cores(config: Realtime) -> tuple[int | None, int | None]:
-    """(core of acquisition and wire, core of the loop); None where the scheduler shall choose.
+    """(core of acquisition and wire, core of the loop); None if the scheduler is to choose.
 
     A block passes four threads on its way (producer, two of ZeroMQ, receiver). On one core that is four switches of
     context; spread over cores each is a wake-up of an idle core, which doubled the transfer time on a virtual machine.
-    The loop has the other end of the machine for itself.
+    The loop runs alone on the last core.
     """
     if not config.enabled:
         return None, None
@@ -46,36 +46,37 @@ def cores(config: Realtime) -> tuple[int | None, int | None]:
 
 @functools.cache
 def own_cores() -> frozenset[int]:
-    """The cores of this process: those of its first look, for its threads leave some of them (`off_the_loop`)."""
+    """The cores that this process had at the first call: its threads leave some of them later (`off_the_loop`)."""
     return frozenset(os.sched_getaffinity(0))
 
 
 def cores_beside(config: Realtime) -> frozenset[int]:
-    """Where everything but the loop runs: not on its core and, where there are enough, not on that of acquisition and
-    wire. Without real-time priority the loop would wait there; with it, for what the kernel does not interrupt."""
+    """The cores for everything but the loop: not the loop's and, if there are enough, not that of acquisition and wire.
+    Otherwise the loop would wait for these threads or, with real-time priority, for what the kernel does not
+    interrupt."""
     acquisition, loop = cores(config)
     left = own_cores() - {loop}
     return left - {acquisition} if len(left) > 1 else left or own_cores()
 
 
 def off_the_loop(config: Realtime, *threads: int) -> None:
-    """These threads, or the calling one, and all they start from now on."""
+    """Move these threads, or the calling one, off the loop's core, with all threads that they start from now on."""
     if config.enabled:
         for thread in threads or (0,):
-            with suppress(OSError):  # it has ended, or is not ours to move
+            with suppress(OSError):  # the thread has ended, or may not be moved
                 os.sched_setaffinity(thread, cores_beside(config))
 
 
 def exact_sleep() -> int:
-    """Without real-time priority the kernel rounds every sleep of a thread up, by 50 us unless the thread says
-    otherwise: the calling one by no more than what is returned, in ns. (Bare loop on x86: late by 54 us, then by 5.)"""
+    """Make sleeps of the calling thread exact; returns by how many ns they may still be late. Without real-time
+    priority the kernel rounds sleeps up, by default by 50 us. (Bare loop on x86: late by 54 us before, by 5 after.)"""
     libc = ctypes.CDLL(None)
     libc.prctl(_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)
     return int(libc.prctl(_GET_TIMERSLACK, 0, 0, 0, 0))
 
 
 def _granted(priority: int) -> str:
-    """How to get a real-time priority that was refused: by what refuses it."""
+    """How to get a real-time priority that was refused, which depends on what refuses it."""
     found = group_scheduling.reason(priority)
     return GRANT if found is None else f"{found[0]}; {found[1]}"
 
@@ -110,18 +111,18 @@ def permitted(priority: int) -> bool:
 
 @contextmanager
 def at_ease() -> Iterator[None]:
-    """The calling thread without real-time priority: for work that takes long, and that nothing waits for."""
+    """Take real-time priority from the calling thread meanwhile: for long work that nothing waits for."""
     policy, param = os.sched_getscheduler(0), os.sched_getparam(0)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     try:
         yield
     finally:
-        with suppress(OSError):  # taken away meanwhile
+        with suppress(OSError):  # the permission was taken away meanwhile
             os.sched_setscheduler(0, policy, param)
 
 
 def this_process(lock_memory: bool) -> list[str]:
-    """Memory that is not paged out, a collector that leaves start-up objects alone, and a short GIL interval."""
+    """Lock memory, keep the garbage collector off start-up objects, set a short GIL interval; returns refusals."""
     gc.collect()
     gc.freeze()
     # a thread that wakes up waits this long for one that computes; the default of 5 ms is a whole step
@@ -139,14 +140,14 @@ def this_process(lock_memory: bool) -> list[str]:
 
 # ---- a wire that is flooded ------------------------------------------------------------------------------------------
 
-_FLOODED = 0.7  # of a core, at two looks one after the other
-_QUIET = 0.35  # of a core
-_QUIET_NS = 5_000_000_000  # so long below before it has its priority back; longer each time
+_FLOODED = 0.7  # share of a core, at two looks in a row
+_QUIET = 0.35  # share of a core
+_QUIET_NS = 5_000_000_000  # so long below that until a thread gets its priority back; longer each time
 _MOST_QUIET = 12
-_FIND_LOOKS = 40  # between looks for threads of libzmq's, and at all threads of a core together
-_FORGOTTEN_NS = 600_000_000_000  # so long without a flood, and it is as if there had been none
-_CROWDED = 0.85  # of a core, for all real-time threads of ours; the kernel lets them have 0.95
-_CROWDED_NS = 500_000_000  # over less than this a share means nothing
+_FIND_LOOKS = 40  # looks between searches for libzmq's threads, and sums over all threads of a core
+_FORGOTTEN_NS = 600_000_000_000  # after so long without a flood earlier ones no longer count
+_CROWDED = 0.85  # share of a core for all our real-time threads together; the kernel allows 0.95
+_CROWDED_NS = 500_000_000  # a share over less time than this means nothing
 
 
 @dataclass
@@ -154,21 +155,21 @@ class _Watched:
     used_ns: int
     at_ns: int
     hot: int = 0
-    priority: int = 0  # taken away; 0: not
+    priority: int = 0  # the priority that was taken away; 0: none was
     times: int = 0
     hot_ns: int = 0
 
 
 class Warden:
-    """Real time only for a wire that behaves.
+    """Takes real-time priority from threads of the wire that are flooded.
 
-    Threads that serve others run above the sampling on the same core, which is right as long as there is little to do.
-    One that does nothing else any more is being flooded: it would starve the sampling, and at 95 % of a core the
-    kernel stops every real-time thread there for a while. It then runs like any program until it has been quiet for
-    some seconds. Watched are libzmq's own threads, and those given to `watch`.
+    Threads that serve others have a higher priority than the sampling on the same core, which is right as long as they
+    have little to do. A thread that is busy most of the time is being flooded: it would starve the sampling, and at
+    95 % of a core the kernel stops every real-time thread there for a while. It then runs without real-time priority
+    until it has been quiet for some seconds. This watches libzmq's own threads, and those given to `watch`.
 
-    What the kernel stops is all real-time threads of a core together, so those of this process, the sampling and the
-    loop too, are also added up; of other processes on that core nothing is known here.
+    The kernel counts all real-time threads of a core together, so those of this process, the sampling and the loop
+    included, are also added up; other processes on that core are not known here.
     """
 
     def __init__(self) -> None:
@@ -176,7 +177,7 @@ class Warden:
         self._registered: list[threading.Thread] = []
         self._watched: dict[int, _Watched] = {}
         self._looks = 0
-        self._used: dict[int, int] = {}  # ns, of every real-time thread that has a core
+        self._used: dict[int, int] = {}  # ns, of every real-time thread that is bound to one core
         self._used_at_ns = 0
         self._crowded: dict[int, str] = {}
         self._refused = ""
@@ -246,7 +247,7 @@ class Warden:
         share = (used - watched.used_ns) / max(now - watched.at_ns, 1)
         watched.used_ns, watched.at_ns = used, now
         if not watched.priority:
-            in_real_time = os.sched_getscheduler(thread) == os.SCHED_FIFO  # otherwise it is at ease, and no trouble
+            in_real_time = os.sched_getscheduler(thread) == os.SCHED_FIFO  # without real-time priority it harms nothing
             watched.hot = watched.hot + 1 if share > _FLOODED and in_real_time else 0
             if now - watched.hot_ns > _FORGOTTEN_NS:
                 watched.times = 0
@@ -261,12 +262,12 @@ class Warden:
             try:
                 os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(watched.priority))
                 watched.priority = 0
-            except PermissionError:  # it stays watched, and is tried again after the next quiet time
+            except PermissionError:  # it stays watched; another attempt follows after the next quiet time
                 how = _granted(watched.priority)
                 self._refused = f"a thread of the wire does not get its real-time priority back; {how}"
             watched.hot_ns = now
 
 
 def _used_ns(thread: int) -> int:
-    """Time of a core that a thread of ours has used so far (its clock, numbered as the kernel numbers them)."""
+    """Processor time that a thread of ours has used so far (its clock, as the kernel numbers them)."""
     return time.clock_gettime_ns(~thread << 3 | 6)

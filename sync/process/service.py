@@ -2,8 +2,8 @@
 
 Run by hand, a service talks to the terminal. Run with --supervised it waits, with everything imported and compiled, for
 a line on standard input before it begins; writes one JSON object a line on standard output (`kind`: ready, say,
-status, report); and ends when its output is closed, so it never outlives its supervisor. Status lines that nobody reads
-are left out: a service that waited for a supervisor that hangs would lose blocks.
+status, report); and ends when its output is closed, so it never outlives its supervisor. Status lines that are not read
+are left out: a service that waited for a hanging supervisor would lose blocks.
 """
 
 import argparse
@@ -31,8 +31,8 @@ from sync.process.threads import joined, set_by_signals
 from sync.ring.ring import RingReader, RingWriter
 from sync.visible import visible, warn_in_words
 
-STATUS_S = 0.1  # how often a service looks up from its work
-_END_S = 2.0  # for a thread, after the stop was given
+STATUS_S = 0.1  # how often a service checks and reports
+_END_S = 2.0  # for a thread to end, after the stop was given
 EVERY = 3  # looks a status line
 _BY_HAND = 10  # status lines a line on the terminal
 _COLUMNS = 80
@@ -43,7 +43,7 @@ class Reporter:
 
     def __init__(self, role: str, supervised: bool, stop: threading.Event, words: "Words | None" = None):
         self._role, self.supervised, self._stop, self._words = role, supervised, stop, words
-        self.begin_line = ""  # what the supervisor wrote for it to begin
+        self.begin_line = ""  # the line of the supervisor on which it began
         self._reported_once: set[str] = set()
         self._lines = 0
         self._lock = threading.Lock()
@@ -89,11 +89,11 @@ class Reporter:
 
 
 def _unread(out: TextIO) -> bool:
-    """Whether a good part of the pipe waits for a reader that still has it open: what must be said has room behind."""
+    """Whether a good part of an open pipe is still unread: the rest is left for lines that must not be dropped."""
     try:
         reader = select.poll()
         reader.register(out.fileno(), 0)
-        if reader.poll(0):  # it is closed, as the next line will find
+        if reader.poll(0):  # it is closed, which the next line will notice
             return False
         (waiting,) = struct.unpack("i", fcntl.ioctl(out.fileno(), termios.FIONREAD, bytes(4)))
         return bool(waiting > fcntl.fcntl(out.fileno(), fcntl.F_GETPIPE_SZ) // 4)
@@ -105,7 +105,7 @@ Words = Callable[[dict[str, Any]], str]  # what a service did, for a person
 
 
 def _within(columns: int, line: str, parts: list[str]) -> str:
-    """As many of the parts as a line has room for."""
+    """A line with as many of the parts as it has room for."""
     for number, part in enumerate(parts):
         gap = "  " if number else " "
         if len(line) + len(gap) + len(part) > columns:
@@ -115,7 +115,7 @@ def _within(columns: int, line: str, parts: list[str]) -> str:
 
 
 def held(ring: RingWriter, reporter: Reporter) -> Callable[..., None]:
-    """For an ExitStack: the ring is closed at the end; left to a successor after a failure, if there may be one."""
+    """For an ExitStack: closes the ring at the end; after a failure leaves it to a successor, if there may be one."""
 
     def let_go(kind: object, *_: object) -> None:
         if kind is not None and reporter.supervised:
@@ -127,7 +127,7 @@ def held(ring: RingWriter, reporter: Reporter) -> Callable[..., None]:
 
 
 def prefault(*rings: RingReader | RingWriter) -> None:
-    """Map all pages of these rings now: memory is locked when it is first touched, which is not for a loop to do."""
+    """Touch all pages of these rings now: memory is mapped and locked at its first use, too slowly for a loop."""
     for ring in rings:
         ring.words[:: mmap.PAGESIZE // 8].sum()
 
@@ -142,7 +142,7 @@ class Worker(threading.Thread):
         self.error: BaseException | None = None
         self.result: Any = None
         self.ready = threading.Event()
-        self.left = False  # it did not end
+        self.left = False  # whether it did not end
 
     def run(self) -> None:
         try:
@@ -151,19 +151,20 @@ class Worker(threading.Thread):
                 self.refused = realtime.this_thread(self._priority, self._core)
             self.ready.set()
             self.result = self._work()
-        except BaseException as error:  # handed to the main thread, which ends the service
+        except BaseException as error:  # passed to the main thread, which ends the service
             self.error = error
             self.ready.set()
 
 
-_left: list[contextlib.ExitStack] = []  # what threads use that did not end: nobody closes it
+_left: list[contextlib.ExitStack] = []  # resources of threads that did not end: never closed
 
 
 def start(workers: list[Worker], reporter: Reporter, stack: contextlib.ExitStack, end: Callable[[], object]) -> None:
-    """All of them, saying once what they were refused.
+    """Start all workers, and report once what the system refused them.
 
-    However the stack is unwound, they are first told to end, and awaited. What is in the stack of one that does not
-    end stays open: ZeroMQ aborts the process that closes a socket under a thread. The process then leaves without it.
+    However the stack is unwound, it first asks the workers to end, and waits for them. If one does not end, what is in
+    the stack stays open: ZeroMQ aborts a process that closes a socket while a thread uses it. The process then exits
+    without closing it.
     """
 
     def finish() -> None:
@@ -183,14 +184,14 @@ def start(workers: list[Worker], reporter: Reporter, stack: contextlib.ExitStack
 def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int], None]) -> None:
     """Watch the workers until `stop` is set or one of them ends; `look` is called all the while, with a number.
 
-    An error in a look ends the service as that of a worker does, by `join`; without a worker at once.
+    An error in `look` ends the service like one of a worker, through `join`; without a worker at once.
     """
     turn = 0
     try:
         while not stop.wait(STATUS_S) and all(worker.is_alive() for worker in workers):
             look(turn)
             turn += 1
-        look(turn)  # whatever made us stop may be worth saying
+        look(turn)  # once more: what caused the stop may be worth a notice
     except Exception as error:
         if not workers:
             raise
@@ -208,7 +209,7 @@ def join(workers: list[Worker], reporter: Reporter) -> None:
 
 
 def _unended(workers: list[Worker], reporter: Reporter) -> list[Worker]:
-    """Those that do not end in time."""
+    """The workers that do not end in time."""
     for worker in workers:
         if worker.is_alive() and not worker.left and not joined(worker, _END_S):
             worker.left = True
@@ -255,8 +256,8 @@ def serve(
     waits: bool = True,
     words: Words | None = None,
 ) -> int:
-    """Prepare a service and run it to its end; returns the exit code. By hand its report is written in `words`, else
-    as JSON."""
+    """Prepare a service and run it to its end; returns the exit code. Run by hand its report is written in `words`,
+    otherwise as JSON."""
 
     def build() -> tuple[Config, Prepared]:
         config = load(file, overrides)
@@ -274,7 +275,7 @@ def work(
     waits: bool = True,
     words: Words | None = None,
 ) -> int:
-    """Run what was built to its end; returns the exit code. Ends the process itself where a thread did not end."""
+    """Run what was built to its end; returns the exit code. If a thread did not end, ends the process itself."""
     code = _run_to_end(role, build, file, supervised, real_time, waits, words)
     if _left:
         sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""How long nothing has happened where something is awaited: silence is bounded, not duration.
+"""How long nothing has happened while something is awaited: the limit is on silence, not on the whole duration.
 
-A start that compiles takes as long as the machine is busy with others. What was compiled last shows in the folder of
-compiled code, whichever process does it: one compiles, others wait for it.
+A start that compiles takes longer on a busy machine. The folder of compiled code shows what was compiled last,
+whichever process does it: one compiles, others wait for it.
 """
 
 import os
@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable
 from sync.clock import now_ns
 from sync.compile.dependencies import cache_directory
 
-_LOOKS = 20  # at signs, within the limit
+_LOOKS = 20  # checks of the signs within the limit
 
 
 def compiled_so_far() -> tuple[int, int]:
-    """Differs from what it was as soon as something more is compiled, by any process of this user."""
+    """Changes as soon as any process of this user has compiled something more."""
     count = newest = 0
     try:
         with os.scandir(cache_directory()) as entries:
@@ -22,7 +22,7 @@ def compiled_so_far() -> tuple[int, int]:
                 try:
                     newest = max(newest, entry.stat().st_mtime_ns)
                 except OSError:
-                    continue  # it was swept away meanwhile
+                    continue  # it was deleted meanwhile
                 count += 1
     except OSError:
         pass  # not there yet
@@ -30,7 +30,7 @@ def compiled_so_far() -> tuple[int, int]:
 
 
 class Silence:
-    """Begins now, and again whenever `signs` change."""
+    """A silence that begins now, and again whenever `signs` change."""
 
     def __init__(
         self, limit_s: float, signs: Callable[[], Hashable] = compiled_so_far, clock_ns: Callable[[], int] = now_ns

@@ -1,5 +1,5 @@
-"""Ends: of a thread, and asked for by a signal. Nothing but the standard library: tandem/live/supervisor/launch.py is
-imported before all else."""
+"""Wait for a thread to end; end on a signal. Needs only the standard library, because
+tandem/live/supervisor/launch.py, which is imported before all else, uses it."""
 
 import _thread
 import signal
@@ -10,8 +10,8 @@ _LOOKS = 40
 
 
 def joined(thread: threading.Thread, seconds: float) -> bool:
-    """Whether it ends within these seconds, counted in looks: while this whole process was stopped the thread could
-    not end, and no look was made."""
+    """Whether a thread ends within these seconds, counted in polls: while this whole process is stopped, the thread
+    cannot end, and no poll is counted."""
     for _ in range(_LOOKS):
         thread.join(seconds / _LOOKS)
         if not thread.is_alive():
@@ -20,7 +20,7 @@ def joined(thread: threading.Thread, seconds: float) -> bool:
 
 
 def set_by_signals(event: threading.Event, *numbers: int) -> dict[int, Any]:
-    """Set the event when one of these signals comes; the handlers there were before.
+    """Set the event when one of these signals comes; returns the earlier handlers.
 
     Not in the handler itself: that runs in the main thread, between any two instructions, and where these are within
     `event.wait()` they hold the lock that `event.set()` waits for. A process then hangs instead of ending (seen in 5 of
@@ -30,7 +30,7 @@ def set_by_signals(event: threading.Event, *numbers: int) -> dict[int, Any]:
     def ask(*_: object) -> None:
         try:
             _thread.start_new_thread(event.set, ())
-        except RuntimeError:  # no memory for another thread: then the small risk, not an end without a clean-up
+        except RuntimeError:  # no memory for another thread: better that small risk than to end without a clean-up
             event.set()
 
     return {number: signal.signal(number, ask) for number in numbers}

@@ -32,7 +32,7 @@ PlotJuggler and the readers of ROS 2 decode it. Log time is the instant at which
 time its sample instant, both in UTC (sync/record/utc.py); the instants in a message are monotonic. The sequence number
 is the block's position in the ring, so that a gap has a number.
 
-A chunk is finished and written several times a second: what was written stays readable whatever ends the recorder.
+A chunk is finished and written several times a second: what is written stays readable, however the recorder ends.
 """
 
 from sync.record.batch import CompleteRun, CompleteTopic, new_folder, write_complete

@@ -1,7 +1,7 @@
-"""A run that is there already, written at once: a saved replay, an imported measurement, a mechanism's motion.
+"""Writes a run that is complete already: a saved replay, an imported measurement, a mechanism's motion.
 
-Unlike a recorder it can wait for its disk, and need not try again when that is full: the file is there whole, or not at
-all, and OSError says why.
+Unlike a recorder it can wait for its disk, and need not try again when the disk is full: the file is written whole, or
+not at all, and then OSError says why.
 """
 
 import re
@@ -43,7 +43,7 @@ class CompleteRun:
 
 
 def write_complete(folder: Path, run: CompleteRun, progress: Callable[[float], None] = lambda _: None) -> Path:
-    """Into a folder that is there and holds no record yet; returns the file."""
+    """Write into a folder that exists and holds no record yet; returns the file."""
     writer = RunWriter(folder, describe=run.describe)
     try:
         writer.begin(run.start, run.attachments, run.begun_ns)
@@ -80,8 +80,8 @@ NAME_RULE = "must be letters, digits, _, . and -, at most 64 of them, and not be
 
 
 def new_folder(runs: Path, stamp: str, name: str) -> Path:
-    """`runs/<utc>-<name>`, one that was not there before. A name that could lead elsewhere is refused: it may come out
-    of a file."""
+    """Make a new folder `runs/<utc>-<name>`. A name that could lead elsewhere is refused, because it may come from a
+    file."""
     if not NAME_OF_RUN.fullmatch(name):
         raise RunError(f"{runs}: no folder for a run of the name {name[:80]!r}: {NAME_RULE}")
     for again in range(1000):

@@ -40,7 +40,7 @@ def _find_records(data, found):
         if at + 9 > data.size:
             return _DAMAGED
         length = _number(data, at + 1, 8)
-        if length < 0 or length > data.size - at - 9:  # in this order: the sum may overflow
+        if length < 0 or length > data.size - at - 9:  # compared in this order, because a sum could overflow
             return _DAMAGED
         row = found[count]
         row[KIND], row[AT], row[END_OF] = data[at], at + 9, at + 9 + length
@@ -57,7 +57,7 @@ def _find_records(data, found):
 
 
 class Table:
-    """Room for the records of a chunk, used again for the next one."""
+    """A table for the records of a chunk, reused for the next chunk."""
 
     def __init__(self) -> None:
         self._rows = np.zeros((4096, 6), np.int64)
@@ -65,7 +65,7 @@ class Table:
     def of(self, chunk: Chunk, budget: Budget | None = None) -> tuple[bytes, np.ndarray, np.ndarray]:
         """(the chunk's data, the same as an array, a row for every record); raises one of DAMAGED.
 
-        `budget`: of the file, unless it is one of our own."""
+        `budget`: that of the file; None for a file of our own."""
         if chunk.uncompressed_size > _MOST_CHUNK:
             raise ValueError(f"a chunk of {chunk.uncompressed_size} bytes")
         if chunk.compression not in ("zstd", ""):

@@ -1,8 +1,8 @@
 """Damage in the middle of a record: where the next sound record stands, and what is missing before it.
 
-A record that was finished has an index at its end, under a checksum of its own: every chunk, note and attachment with
-its place. A reader that meets damage goes on at the next of these places. A record without an index (its recorder was
-killed) is read on only where the damaged chunk still has its length, which the message indexes behind it confirm.
+A record that was finished has an index at its end, with a checksum of its own: every chunk, note and attachment with
+its place. A reader that meets damage goes on at the next of these places. In a record without an index (its recorder
+was killed) reading goes on only if the damaged chunk still has its length, which the message indexes behind it confirm.
 
 The message indexes, one a topic behind every chunk, also say what a chunk held: how many messages, and from when to
 when.
@@ -24,7 +24,7 @@ from mcap.writer import MCAP0_MAGIC
 
 from sync.record.run import Damage
 
-# what a damaged file may make of its parsers; other records stand
+# errors that a damaged file may cause in its parsers; other records remain valid
 DAMAGED = (
     McapError, ValueError, KeyError, TypeError, IndexError, OverflowError, EOFError, MemoryError, RuntimeError,
     struct.error, zstandard.ZstdError,
@@ -55,18 +55,18 @@ class Index:
         return self.places[at] if at < len(self.places) else self.end
 
     def held(self, stream: BinaryIO, place: int, size: int) -> "ChunkContents":
-        """What the chunk at this place held; nothing if there is none."""
+        """The contents of the chunk at this place, by its message indexes; empty if there is no chunk."""
         found = ChunkContents()
         for offset in self.chunks[place].message_index_offsets.values() if place in self.chunks else ():
             if self.read > size:
-                break  # each is read once in a sound file: this one names the same again and again
+                break  # a sound file names each once; this one names the same index repeatedly
             end = found.add(stream, offset, size)
             self.read += end - offset if end is not None else _HEAD.size
         return found
 
 
 def read_index(stream: BinaryIO, size: int) -> Index | None:
-    """None if there is none, or if its checksum is wrong."""
+    """The index of a file; None if there is none, or if its checksum is wrong."""
     if size < _FOOTER_BYTES + len(MCAP0_MAGIC):
         return None
     stream.seek(size - _FOOTER_BYTES)
@@ -118,7 +118,7 @@ class ChunkContents:
     last_ns: int | None = None
 
     def add(self, stream: BinaryIO, place: int, size: int) -> int | None:
-        """Take in the message index at a place; where it ends, or None if there is none."""
+        """Add the message index at a place; returns where it ends, or None if there is none."""
         stream.seek(place)
         head = stream.read(_HEAD.size + _MESSAGE_INDEX.size)
         if len(head) < _HEAD.size + _MESSAGE_INDEX.size:
@@ -139,7 +139,7 @@ class ChunkContents:
 
 
 def after_chunk(stream: BinaryIO, size: int, place: int) -> tuple[int, ChunkContents] | None:
-    """Without an index: where to read on behind a damaged chunk, and what it held; None if that is not known."""
+    """In a file without an index: (where to read on behind a damaged chunk, what it held); None if unknown."""
     stream.seek(place)
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size or head[0] != Opcode.CHUNK:

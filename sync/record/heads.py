@@ -1,6 +1,6 @@
-"""What stands at the start of every part: which run it belongs to, and how far the parts before it go.
+"""The start of every part: which run it belongs to, and how far the parts before it go.
 
-So a recorder that takes a record up again reads one part, however long the run is, and a reader knows what parts held
+So a recorder that continues a record reads only one part, however long the run is, and a reader knows what was in parts
 that were deleted to make room (sync/record/retention.py).
 """
 
@@ -42,7 +42,7 @@ class Left:
     state: str = OPEN
     before: int = 0
     dropped: int = 0
-    gone: bool = False  # one of its rings, with an end that was not read
+    gone: bool = False  # one of its rings has vanished, with an end that was not read
     layout: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Left:
     @classmethod
     def read(cls, content: dict[str, Any]) -> "Left":
         account = content["account"]
-        # -1: of no ring yet, and not known yet
+        # -1: no ring yet, or not known yet
         numbers = {key: number_stated(account[key], least) for key, least in _ACCOUNT.items()}
         ends = {number_stated(ring, _LEAST): number_stated(position, -1) for ring, position in account["ends"].items()}
         return cls(
@@ -63,15 +63,15 @@ class Left:
 
 @dataclass
 class Earlier:
-    """What the parts before one hold, and what has become of them."""
+    """What the parts before a part hold, and what has become of them."""
 
     topics: dict[str, Left] = field(default_factory=dict)
     deleted: int = 0  # parts up to this number were deleted to make room
     deleted_bytes: int = 0
     begun_ns: int = 0  # of the run
-    at_ns: int = 0  # where the part that says this begins
-    noted: int = 0  # the number of the last note; a successor gets some of them once more
-    unsynced: list[str] = field(default_factory=list)  # stretches that may be missing because a sync failed
+    at_ns: int = 0  # when the part that states this begins
+    noted: int = 0  # the number of the last note; a successor gets some notes again
+    unsynced: list[str] = field(default_factory=list)  # sections that may be missing because a sync failed
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "topics": {name: left.as_json() for name, left in self.topics.items()}}
@@ -96,7 +96,7 @@ class Head:
 
 
 def read_head(path: Path) -> Head | None:
-    """None if there is none, or if it cannot be read."""
+    """The head of a part; None if there is none, or if it cannot be read."""
     try:
         first = next(_first_metadata(path), None)
         return as_head(first) if first is not None else None
@@ -119,8 +119,8 @@ def start_of(path: Path) -> dict[str, str] | None:
 
 
 def facts_of(record: Metadata) -> tuple[dict[str, str], list[str]]:
-    """What a start or an end states, and a sentence for every number or date in it that is none: that is left out.
-    Whatever is computed with them later need not look again."""
+    """(the facts that a start or an end states, a sentence for each number or date in it that is invalid). Invalid ones
+    are left out, so that later code need not check them again."""
     facts, wrong = {}, []
     for key, value in record.metadata.items():
         try:
@@ -135,7 +135,7 @@ def facts_of(record: Metadata) -> tuple[dict[str, str], list[str]]:
 
 
 def _first_metadata(path: Path) -> Iterator[Metadata]:
-    """What stands before everything else; raises one of DAMAGED."""
+    """The metadata before everything else in a file; raises one of DAMAGED."""
     try:
         with open_given(path) as stream:
             data = stream.read(_MOST_HEAD)

@@ -1,12 +1,13 @@
 """Several parts, one run.
 
-A recorder goes on in a new file every so many minutes, and one that crashed is followed by another, which goes on where
-the file of the first one ends (sync/record/resume.py). Joined, each topic is one sequence: no block twice, whatever the
-parts hold, and a number for what is missing between them. The end of a part that was cut off is no loss if the next one
-goes on there. Parts that were deleted to make room are no loss either: the start of those behind them states it.
+A recorder begins a new file every so many minutes, and after a crash another recorder continues where the file of the
+first one ends (sync/record/resume.py). Joined, each topic is one sequence: no block is in it twice, whatever the parts
+hold, and blocks that are missing between parts are counted. If the next part continues exactly where a part was cut
+off, nothing is lost. Parts that were deleted to make room do not count as lost either: the start of the next part
+states it.
 
 Parts are joined one after the other. A caller that wants only figures gets the blocks of each part as they come and
-stores nothing (`consume`); long runs that are kept lie in a file that has no name, not in memory.
+stores nothing (`consume`); long runs that are stored are in a file without a name, not in memory.
 """
 
 import tempfile
@@ -32,7 +33,7 @@ class Joining:
     """Parts, added in order."""
 
     def __init__(self, files: dict[int, Path], sizes: dict[int, int], heads: dict[int, Head], consume: Consume | None):
-        """`files`: all that are there; `heads`: of those that have one."""
+        """`files`: all parts that exist; `heads`: those of parts that have one."""
         self._files, self._sizes = files, sizes
         self._first: Run | None = None
         self._last: Run | None = None
@@ -64,8 +65,8 @@ class Joining:
             self._notices += self._taken_up(number, read, goes_on)
         self._own.append(number)
         self._cut[number] = read.cut
-        self._attachments = {**read.attachments, **self._attachments}  # those of the first
-        if _SUMMARY in read.attachments:  # the figures from the last that has some
+        self._attachments = {**read.attachments, **self._attachments}  # the first part's take precedence
+        if _SUMMARY in read.attachments:  # the figures are those of the last part that has some
             self._attachments[_SUMMARY] = read.attachments[_SUMMARY]
         self._damaged |= read.damaged
         self._invalid += [f"{part_file(number)}: {text}" for text in read.invalid]
@@ -86,7 +87,7 @@ class Joining:
         return [(at_ns, f"the record was taken up again in {part_file(number)}: {text}")]
 
     def run(self) -> Run:
-        """What was added; an error if that is nothing."""
+        """The joined run; raises RunError if nothing was added."""
         if self._first is None or self._last is None:
             none = RunError(f"{self._files[max(self._files)].parent}: holds no part that can be read")
             raise next(iter(self._errors.values()), none)
@@ -140,8 +141,8 @@ class Joining:
 
 
 def _earlier(files: dict[int, Path], heads: dict[int, Head]) -> tuple[Deleted | None, int | None, list[str]]:
-    """What the starts of the parts of this run say: what was deleted, when the run began, which syncs failed. What was
-    to be deleted and is still there is read."""
+    """What the starts of this run's parts say: what was deleted, when the run began, which syncs failed. Parts that
+    were to be deleted but still exist are read."""
     run = heads[min(heads)].run if heads else ""
     known = [
         head.earlier
@@ -163,7 +164,7 @@ def _earlier(files: dict[int, Path], heads: dict[int, Head]) -> tuple[Deleted | 
 
 
 def _together(some: list[str], others: list[str]) -> list[str]:
-    """Of two sentences about a file the later one."""
+    """All sentences; of two about the same file the later one."""
     return list({text.split(":")[0]: text for text in (*some, *others)}.values())
 
 
@@ -195,7 +196,7 @@ class _Stored:
         self._rows, self._bytes = [], _IN_MEMORY
 
     def _file(self) -> "tempfile._TemporaryFileWrapper[bytes]":
-        """Beside the record, where there is room for such things; a folder for temporary files is often memory."""
+        """A file beside the record, where there is room: a folder for temporary files is often in memory."""
         try:
             return tempfile.TemporaryFile(dir=self._folder)  # type: ignore[return-value]
         except OSError:
@@ -230,7 +231,7 @@ class _Sequence:
 
 class _Topics:
     def __init__(self, folder: Path, consume: Consume | None, start: Head | None):
-        """`start`: of the first part that is kept, where those before it were deleted."""
+        """`start`: the head of the first part that is left, if those before it were deleted."""
         self._folder, self._consume = folder, consume
         self._found: dict[str, _Sequence] = {}
         if start is not None and start.earlier is not None:
@@ -253,7 +254,7 @@ class _Topics:
         account, missing, begun = sequence.account, sequence.account.missing, False
         later = number > 1
         rows = len(topic) if topic is not None else 0
-        if topic is not None and (not rings or rings[0].row > 0):  # of a writer that leaves no notes
+        if topic is not None and (not rings or rings[0].row > 0):  # from a writer that leaves no notes
             self._keep(sequence, topic, 0, rings[0].row if rings else rows)
             account.missing += topic.missing if not rings else 0
         for ring, end in zip(rings, [*(ring.row for ring in rings[1:]), rows], strict=False):
@@ -261,7 +262,7 @@ class _Topics:
             first = ring.row
             if topic is not None and later:
                 while first < end and behind(int(topic.positions[first]), account.position):
-                    first += 1  # a part before this one has it
+                    first += 1  # an earlier part has it
             sequence.rings.append(replace(ring, row=sequence.rows))
             if ring.state == GONE:
                 self.gone[number].append(name)

@@ -1,11 +1,11 @@
-"""An MCAP file, written chunk by chunk: blocks of messages that are in their form already go in as they are.
+"""An MCAP file, written chunk by chunk: messages that are already in their final form are written unchanged.
 
-What the mcap package's writer does a message at a time, this one does a batch at a time: records are laid out by numpy,
-and the entries of the message indexes with them. The form of every other record is the package's own.
+The mcap package writes message by message, this module batch by batch: numpy lays out the records, and the entries of
+the message indexes with them. The form of every other record is the package's own.
 
-The file of a recorder is complete at any instant: behind every write stands an index of what is written so far, which
-the next write goes over. So a file whose writer was killed opens in readers that want an index. Its footer has no
-checksum, which only `finish` writes: that is how a file that was finished differs from one that was cut off.
+The file of a recorder is complete at any instant: every write ends with an index of what is written so far, which the
+next write overwrites. So a file whose writer was killed opens in readers that need an index. Its footer has no
+checksum, which only `finish` writes: this distinguishes a finished file from one that was cut off.
 """
 
 import itertools
@@ -41,8 +41,8 @@ _CHUNK_INDEX_END = struct.Struct("<QI4sQQ")  # bytes of message indexes, "zstd",
 _STATISTICS = struct.Struct("<BQQHIIIIQQI")  # what it is and its length, counts of all kinds, times, bytes of counts
 _OFFSET = struct.Struct("<HQ")  # a channel and its place, or its count
 _FOOTER = struct.Struct("<BQQQI")
-_GROUP = 16 << 10  # bytes of the index that are put together once and for all
-_EVERY_TIME = 1 << 20  # bytes of the index up to which it is written behind every chunk
+_GROUP = 16 << 10  # bytes of the index that are joined once and not touched again
+_EVERY_TIME = 1 << 20  # up to so many bytes the index is written behind every chunk
 
 
 class Output(Protocol):
@@ -70,7 +70,7 @@ class McapFile:
         self, output: Output, profile: str, library: str, write_with_tail: WriteWithTail | None = None,
         most_chunk_bytes: int = 32 << 20,
     ):  # fmt: skip
-        """`write_with_tail`: of an output that can go over what it wrote last; without it there is no index before
+        """`write_with_tail`: for an output that can overwrite what it wrote last; without it there is no index before
         `finish`."""
         self._out, self._write_with_tail, self._most = output, write_with_tail, most_chunk_bytes
         self._schemas: list[Schema] = []
@@ -107,7 +107,7 @@ class McapFile:
         return int(made.id)
 
     def messages(self, channel: int, records: np.ndarray) -> None:
-        """Of one channel, all of one length, in the form of message records."""
+        """Add messages of one channel, all of one length, in the form of message records."""
         if not len(records):
             return
         entries = np.empty(len(records), _ENTRY)
@@ -119,14 +119,14 @@ class McapFile:
             self.flush()
 
     def _strides(self, records: np.ndarray) -> np.ndarray:
-        """Where each begins behind the first."""
+        """The offset of each from the first."""
         found = self._places.get(records.itemsize)
         if found is None or len(found) < len(records):
             found = self._places[records.itemsize] = np.arange(len(records), dtype=np.uint64) * records.itemsize
         return found[: len(records)]
 
     def message(self, channel: int, logged: int, data: bytes) -> None:
-        """One of any length; for what comes seldom."""
+        """Add a message of any length; for rare ones."""
         head = struct.pack("<BQHIQQ", Opcode.MESSAGE, 22 + len(data), channel, 0, logged, logged)
         self._entries.setdefault(channel, []).append(np.array([(logged, len(self._chunk))], _ENTRY))
         self._chunk += head + data
@@ -163,7 +163,7 @@ class McapFile:
         self._last_group_bytes += size + 9
         if self._last_group_bytes > _GROUP:
             self._chunk_indexes.append(b"".join(self._last_group))
-            self._last_group, self._last_group_bytes = [], 0  # another list: a tail may still be made of this one
+            self._last_group, self._last_group_bytes = [], 0  # a new list: a tail may still be made of the old one
         self._chunks += 1
         self._first = first if self._first is None else min(self._first, first)
         self._last = max(self._last, last)
@@ -182,7 +182,7 @@ class McapFile:
         self._write(record)
 
     def finish(self) -> None:
-        """The chunk that is begun, the index, the end."""
+        """Write the last chunk, the index and the end."""
         self.flush()
         self._out.write(_DATA_END)
         start, at, summary, offsets = self._out.tell(), 0, [], []
@@ -196,8 +196,8 @@ class McapFile:
         self._out.write(data + _packed(Footer(start, start + at, zlib.crc32(head, zlib.crc32(data)))) + MCAP0_MAGIC)
 
     def _write(self, record: bytes) -> None:
-        """A record that is whole, and an index behind it; one that has become long only when as much has come as it is
-        long, so that at most twice as much is written."""
+        """Write a whole record, and an index behind it. A long index is written only once as many bytes have come as it
+        is long, so that at most twice as much is written."""
         self._unindexed += len(record)
         rare = self._index_bytes > _EVERY_TIME and self._unindexed < self._index_bytes
         if rare or self._write_with_tail is None:
@@ -208,7 +208,7 @@ class McapFile:
         self._write_with_tail(record, lambda: index.tail(start))
 
     def _snapshot(self) -> "_Index":
-        """Of lists that only grow their lengths are enough: nothing is copied."""
+        """The index as it is now: lists only grow, so their lengths suffice and nothing is copied."""
         chunks, last_chunks = self._chunk_indexes, self._last_group
         attachments, metadata = self._attachment_indexes, self._metadata_indexes
         return _Index((
@@ -222,7 +222,7 @@ class McapFile:
 
 
 class _Index:
-    """The index of a file as it was, put together when it is written: most are gone over by the next before that."""
+    """The index of a file at one instant, built only when it is written: the next replaces most before that."""
 
     __slots__ = ("_of",)
 

@@ -1,12 +1,11 @@
 """Reading a record, whole or cut short, in one part or in several.
 
-The mcap package reads the records of the file; the messages of a chunk, which are by far the most of it, are found and
-decoded by nopython code, and indexes are passed over: reading everything needs none. A file that ends in the
-middle (the recorder was killed, the disk was full) is read up to its last whole chunk, and `Run.cut` says where and why
-it ends. Damage in the middle is stepped over (sync/record/damage.py), and `Run.damage` says what is missing there.
-Nothing here trusts the file: what it may become in memory is bounded (sync/files/limits.py), chunks are checked against
-their checksums. The parts of a run are read one by one and joined (sync/record/join.py); whichever of them is named,
-all of them are opened.
+The mcap package reads the records of the file; nopython code finds and decodes the messages of a chunk, which are by
+far the most of it; indexes are skipped, because reading everything needs none. A file that ends in the middle (the
+recorder was killed, the disk was full) is read up to its last whole chunk, and `Run.cut` says where and why it ends.
+Damage in the middle is stepped over (sync/record/damage.py), and `Run.damage` says what is missing there. Nothing here
+trusts the file: its size in memory is bounded (sync/files/limits.py), chunks are checked against their checksums. The
+parts of a run are read one by one and joined (sync/record/join.py); whichever of them is named, all of them are opened.
 """
 
 import errno
@@ -46,7 +45,7 @@ _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the length
 _MOST_TOPICS = 256
 _LAYOUT_COST = 32  # bytes of objects that a byte of a schema becomes
 _PROFILES = ("tandem", PROFILE)
-_PRIVATE = 0x80  # kinds of records from here on are anybody's
+_PRIVATE = 0x80  # kinds of records from here on are free for any program
 
 
 class _Cut(Exception):
@@ -60,7 +59,7 @@ _KINDS: dict[int, Any] = {
 
 
 def _sound(attachment: bytes) -> bool:
-    """Whether its checksum is right, or 0: there is none."""
+    """Whether its checksum is right, or 0, which means that there is none."""
     checksum = attachment[-4:]
     return checksum == bytes(4) or checksum == zlib.crc32(attachment[:-4]).to_bytes(4, "little")
 
@@ -82,7 +81,7 @@ def find(path: Path) -> Path:
         runs = [parts(folder) for folder in sorted({file.parent for file in path.glob("*/run*.mcap")})]
         inside = [min(files.items())[1] for files in runs if files]
         if inside:
-            # runs are named by their instant; a folder somebody named otherwise counts only if there is no such run
+            # runs are named by their instant; a folder of another name is taken only if there is no such run
             return max(inside, key=lambda p: (_stamp(p), p.stat().st_mtime_ns))
         raise RunError(f"{path}: holds no {FILE}; give the folder of a run, such as runs/20260101T120000Z-tandem")
     if not path.exists():
@@ -92,7 +91,7 @@ def find(path: Path) -> Path:
 
 
 def _together(file: Path) -> dict[int, Path]:
-    """The parts of the run that this file is one of; the file alone if its name is another, or its folder is closed."""
+    """The parts of the run that this file belongs to; the file alone if it has another name or a closed folder."""
     try:
         found = parts(file.parent)
     except OSError:
@@ -106,8 +105,8 @@ def open_run(
     progress: Progress = lambda _: None,
     consume: Consume | None = None,
 ) -> Run:
-    """Read a record, all parts of it; of its topics only those named, if any are. With `consume` the blocks are handed
-    over part by part and not kept: the topics of the run are empty."""
+    """Read all parts of a record; only the topics named, if any are. With `consume` the blocks are passed on part by
+    part and not stored: the topics of the run are then empty."""
     file = find(path)
     files = _together(file)
     sizes: dict[int, int] = {}
@@ -115,7 +114,7 @@ def open_run(
         try:
             sizes[number] = part.stat().st_size
         except FileNotFoundError:
-            continue  # of a run that is being recorded, and deleted to make room
+            continue  # deleted to make room in a run that is being recorded
         except OSError as error:
             raise RunError(f"{file}: cannot be read: {error.strerror}") from None
     files = {number: files[number] for number in sizes}
@@ -138,7 +137,7 @@ def open_run(
                 read.parts = [Part(file.name, read.size, read.cut)]
                 return read
             joining.add(number, read)
-            del read  # not two parts at once
+            del read  # so that two parts are never in memory
         done += sizes[number]
     progress(1.0)
     return joining.run()
@@ -166,7 +165,7 @@ class _Reading:
         self._batches: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._layouts: dict[str, Layout] = {}
         self._table = Table()
-        self._chunks: set[int] = set()  # where those stand that were read
+        self._chunks: set[int] = set()  # places of the chunks that were read
         self._unread: dict[int, str] = {}  # where there was damage, and why
         self._index: Index | None = None
         self._index_sought = self._announced = False
@@ -208,7 +207,7 @@ class _Reading:
         return run
 
     def _step_over(self, stream: BinaryIO, place: int, why: str, cut: str) -> bool:
-        """Go on behind damage at this place; the record is `cut` if that is not known. True: nothing follows."""
+        """Go on behind damage at this place; without a known place to go on, note `cut`. True: nothing follows."""
         index = self._known_index()
         if index is None:
             found = after_chunk(stream, self.run.size, place)
@@ -229,7 +228,7 @@ class _Reading:
         return self._index
 
     def _announce(self) -> None:
-        """The topics, as the index has them: the chunk that announces them may have been damaged."""
+        """Add the topics from the index: the chunk that announces them may have been damaged."""
         if self._announced:
             return
         self._announced = True
@@ -246,7 +245,7 @@ class _Reading:
         self.run.damage.append(found)
 
     def _take_stock(self, stream: BinaryIO) -> None:
-        """What the index has and was not read: also what a wrong kind or length made us pass over."""
+        """Note what the index has and was not read, also what a wrong kind or length made us skip."""
         index = self._known_index()
         if index is None:
             return
@@ -265,7 +264,7 @@ class _Reading:
         return f"its topics are {found}" if found else "it was made by another program"
 
     def _next(self, stream: BinaryIO) -> bool:
-        """One record; True if it ends the data. What follows then is an index."""
+        """Read one record; True if it ends the data, so that an index follows."""
         head = stream.read(9)
         if len(head) < 9:
             raise _Cut
@@ -274,7 +273,7 @@ class _Reading:
             raise ValueError(f"a record of {length} bytes")
         if length > self.run.size - stream.tell():
             raise _Cut
-        self._budget.take(length, "its records")  # read on from places that an index gives, they may be read many times
+        self._budget.take(length, "its records")  # after damage the places come from an index, and may repeat
         if opcode not in _KINDS:
             if opcode == Opcode.DATA_END:
                 return True
@@ -327,7 +326,7 @@ class _Reading:
         elif isinstance(record, Attachment):
             run.attachments[record.name] = record.data
         elif isinstance(record, Chunk):
-            if not run.start and self._profile != "tandem":  # somebody's bag, maybe a large one
+            if not run.start and self._profile != "tandem":  # a ROS bag, which may be large
                 raise RunError(self._foreign("an MCAP file of ROS 2"))
             self._chunk(record)
         elif isinstance(record, Schema):
@@ -374,7 +373,7 @@ class _Reading:
         for kind, at, end in described:
             self._record(_KINDS[int(kind)].read(ReadDataStream(io.BytesIO(data[at:end]))))
         messages = table[table[:, KIND] == MESSAGE]
-        messages = messages[np.argsort(messages[:, ID], kind="stable")]  # by channel, each in its order
+        messages = messages[np.argsort(messages[:, ID], kind="stable")]  # by channel, in order within each
         channels, firsts = np.unique(messages[:, ID], return_index=True)
         if not self._forms.keys() >= set(channels.tolist()):
             self._announce()

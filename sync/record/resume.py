@@ -1,9 +1,9 @@
-"""Where a record that was broken off ends: for the recorder that goes on with it.
+"""Where an interrupted record ends: for the recorder that continues it.
 
-What counts is what is in the files, not what the crashed recorder had read. The start of the newest part says how far
-those before it go; that part itself (and any behind it whose start cannot be read) is walked through by the lengths of
-its records, and of its chunks only the last of each topic is unpacked. That takes a tenth of a second for an hour
-in one part. The last chunk may be half written: as for every reader, it is not there.
+The files count, not what the crashed recorder had read. The start of the newest part says how far those before it go;
+in that part itself (and any behind it whose start cannot be read) records are skipped by their lengths, and only the
+last chunk of each topic is unpacked. That takes a tenth of a second for an hour in one part. The last chunk may be half
+written: it is ignored, as by every reader.
 """
 
 import io
@@ -43,7 +43,7 @@ class LeftOff:
 
 
 def left_off(folder: Path) -> LeftOff:
-    """Of all parts that are there; raises OSError."""
+    """Where the record in a folder ends, from all its parts; raises OSError."""
     found = LeftOff()
     files = parts(folder)
     known = 0  # the newest part that says how far those before it go
@@ -63,7 +63,7 @@ def left_off(folder: Path) -> LeftOff:
 
 
 def complete(path: Path | None) -> bool:
-    """Whether a part was written to its end; one that was deleted had been."""
+    """Whether a part was written to its end; a deleted part was."""
     if path is None:
         return True
     with open(path, "rb") as stream:
@@ -73,7 +73,7 @@ def complete(path: Path | None) -> bool:
 
 
 class _Walk:
-    """Through one file."""
+    """A walk through one file."""
 
     def __init__(self, data: mmap.mmap, found: LeftOff):
         self._data, self._found = data, found
@@ -112,7 +112,7 @@ class _Walk:
         for channel, rows in self._rows.items():
             if channel in self._topics and rows:
                 account = self._found.topics[self._topics[channel]].account
-                # without its position it is sought from where it must be at least: what is there twice is dropped
+                # if its position is unknown, begin at the least it can be: blocks recorded twice are dropped
                 last = ends[self._last[channel]].get(channel, (0, account.position + rows - 1))[1]
                 account.add(rows, last)
 
@@ -151,7 +151,7 @@ class _Walk:
             self._topics[ring.channel] = ring.topic
 
     def _unpacked(self, at: int) -> dict[int, tuple[int, int]]:
-        """Of the channels in a chunk: how many messages, and the position of the last; nothing if it is damaged."""
+        """For each channel in a chunk: (how many messages, the position of the last); empty if the chunk is damaged."""
         if not at:
             return {}
         length = _HEAD.unpack_from(self._data, at - _HEAD.size)[1]

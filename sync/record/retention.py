@@ -4,8 +4,8 @@ Nothing is deleted unless the configuration asks for it (`record.keep_gb`, `reco
 first: with `record.delete_runs` older runs of the same name in the same folder, each as a whole; then the first parts
 of the run itself. Its newest two parts stay, whatever the limits are, and so does a run that is still being written.
 
-The start of the next part states what is deleted, and it is on the disk before anything is: a record never lacks parts
-without saying so.
+The start of the next part states what is deleted, and is on the disk before anything is deleted: a record never lacks
+parts without saying so.
 """
 
 import contextlib
@@ -36,14 +36,14 @@ class Limits:
 
 @dataclass
 class Deletion:
-    """What goes."""
+    """What is to be deleted."""
 
     runs: list[Path] = field(default_factory=list)
     upto: int = 0  # parts of this run up to this number
     files: list[Path] = field(default_factory=list)
     bytes: int = 0
-    own_bytes: int = 0  # of them in parts of this run
-    short: int = 0  # bytes that would still have to go, and nothing may
+    own_bytes: int = 0  # those of them in parts of this run
+    short: int = 0  # bytes that would still have to be deleted, but nothing more may be
 
     def __bool__(self) -> bool:
         return bool(self.runs or self.files)
@@ -56,8 +56,8 @@ def free_bytes(folder: Path) -> int:
 
 
 def plan(folder: Path, name: str, limits: Limits, free: int, deleted: int = 0) -> Deletion:
-    """What has to go before the next part of the run in `folder`, of which parts up to `deleted` have gone or are about
-    to; raises OSError."""
+    """What has to be deleted before the next part of the run in `folder`, whose parts up to `deleted` are deleted
+    already or about to be; raises OSError."""
     found = Deletion()
     if not limits.any:
         return found
@@ -90,8 +90,8 @@ def plan(folder: Path, name: str, limits: Limits, free: int, deleted: int = 0) -
 def older_runs(folder: Path, name: str) -> list[Path]:
     """Runs of this name beside this one that began before it and are no longer being written, the oldest first.
 
-    By what their parts state: `rig-2` may be the second run of `rig`, or one of another name, and a folder without a
-    part that can be read is none of ours.
+    The name is the one that their parts state: `rig-2` may be the second run of `rig`, or a run of that name. A folder
+    without a readable part does not count as a run.
     """
     form = re.compile(rf"\d{{8}}T\d{{6}}Z-{re.escape(name)}(-\d+)?")
     beside = sorted(run for run in folder.parent.iterdir() if form.fullmatch(run.name) and run.name < folder.name)
@@ -104,7 +104,7 @@ def _named(run: Path, name: str) -> bool:
 
 
 def in_use(run: Path) -> bool:
-    """A writer holds a shared lock of its file (sync/record/sink.py)."""
+    """Whether a run is still written: its writer holds a shared lock on its file (sync/record/sink.py)."""
     for path in parts(run).values():
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -124,7 +124,7 @@ def _size(run: Path) -> int:
 
 
 def delete(deletion: Deletion) -> list[str]:
-    """Delete it; returns what could not be, a sentence each."""
+    """Delete all of it; returns a sentence for each file or run that could not be deleted."""
     failed = []
     for run in deletion.runs:
         try:

@@ -1,8 +1,8 @@
 """Which ring the blocks of a topic came from, as the record has it.
 
-A note stands in the record wherever a recorder begins with a ring, comes to its end, or takes the record up again. From
-the notes, and the positions of the blocks after them, follows what is missing, what is there twice, and where the next
-recorder has to go on.
+A record has a note wherever a recorder begins with a ring, comes to its end, or continues the record. The notes, and
+the positions of the blocks after them, show what is missing, what is there twice, and where the next recorder has to go
+on.
 """
 
 import re
@@ -13,9 +13,9 @@ RING = "tandem.ring"
 
 OPEN = "open"  # its blocks follow, from this position on
 CLOSED = "closed"  # its writer closed it, and it was read to its end, this position
-AGAIN = "again"  # another recorder took it up at this position
-GONE = "gone"  # another recorder came, and it was not there any more: how far it went is not known
-LEFT = "left"  # found without a living writer before any block: what stands before this position is of another run
+AGAIN = "again"  # another recorder continued it at this position
+GONE = "gone"  # it had vanished when another recorder came: how far it went is not known
+LEFT = "left"  # first found without a writer: blocks before this position are of another run
 STATES = (OPEN, CLOSED, AGAIN, GONE, LEFT)
 
 _NUMBER = re.compile("-?[0-9]{1,19}")
@@ -24,7 +24,7 @@ _POSITIONS = 0xFFFFFFFF  # a message's sequence number has 32 bits
 
 
 def number_stated(value: Any, least: int = 0) -> int:
-    """A whole number as a record states it, in text or in JSON; raises ValueError where it is none, or out of range."""
+    """A whole number that a record states, as text or in JSON; raises ValueError if it is invalid or out of range."""
     if isinstance(value, int) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
         found = int(value)
         if least <= found < _MOST:
@@ -71,21 +71,21 @@ class Account:
     position: int = 0  # of the next block
     rows: int = 0
     missing: int = 0
-    ends: dict[int, int] = field(default_factory=dict)  # how far it goes in rings that it had before
+    ends: dict[int, int] = field(default_factory=dict)  # how far it goes in earlier rings
 
     def note(self, ring: Ring) -> None:
         if ring.segment != self.segment:
             self.ends[self.segment] = self.position
             self.segment, self.position = ring.segment, self.ends.get(ring.segment, -1)
         if self.position < 0:
-            # what an earlier part should have, and has not (any more)
+            # blocks that an earlier part should have, but lacks
             self.missing += max(ring.recorded - self.rows - self.missing, 0)
         else:
             self.missing += max(ring.position - self.position, 0)
         self.position = max(ring.position, self.position)
 
     def add(self, count: int, last: int) -> None:
-        """So many blocks, the last of which has that position (modulo 2**32)."""
+        """Add `count` blocks, the last of which has the position `last` (modulo 2**32)."""
         following = self.position + count
         if not behind(last + 1, following):
             gap = (last + 1 - following) & _POSITIONS

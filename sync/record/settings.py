@@ -1,4 +1,4 @@
-"""What a record says of its machine and its configuration, as far as it is what it should be."""
+"""What a record says about its machine and its configuration, as far as it is valid."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def recorded_parameters(run: Run) -> dict[str, Any]:
 
 
 def recorded_number(value: Any) -> float | None:
-    """A number out of JSON, where whole numbers may be larger than any other; None for what is none."""
+    """A number from JSON, where integers may be beyond every float; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not -1e300 < value < 1e300:
         return None
     return float(value)

@@ -2,7 +2,7 @@
 
 With window N the estimate is (1/h) Σ c_k f_k, f_k the value k steps ago, and the c_k are the coefficients of
 (1 - z²)(1 + z)^(N-2) / 2^(N-1): a central difference, smoothed N-2 times. Exact for quadratics, N/2 steps late. The
-second derivative is the same operator on the first, another N/2 steps late. Until a window is full the answer is 0.
+second derivative is the same operator on the first, another N/2 steps late. Until a window is full the result is 0.
 """
 
 import numpy as np

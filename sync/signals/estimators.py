@@ -1,15 +1,15 @@
 """Value, rate and acceleration from encoder counts: estimators, rows of KINDS, behind one pair of kernels.
 
-`observe` takes every block, `estimate` answers once a step. Both read a parameter vector made once by `parameters` and
-keep what they know in one memory vector; zeros are a start, and again after a gap. The answer is about the instant of
-the newest block, in the unit that a count is given in, per s and per s2.
+`observe` takes every block, `estimate` gives a result once a step. Both read a parameter vector made once by
+`parameters` and store what they know in one memory vector, which is zero at the start, and again after a gap. The
+result is for the instant of the newest block, in the unit that a count is given in, per s and per s2.
 
 - source: the thesis' differentiators on the angle at the steps, to the bit those of `differentiator.py`.
-- full_rate: the same on the mean of the blocks of each step, which averages the quantisation away in part.
+- full_rate: the same on the mean of the blocks of each step, which averages out part of the quantisation.
 - kalman: constant acceleration with white jerk, once for a calm and once for a brisk motion, mixed by how well each
-  foretold the counts (an interacting multiple model). A reading is the middle of its count, off by 1/sqrt(12) counts;
-  that error is no white noise but lasts until the encoder has moved on by some 0.2 counts, where the autocorrelation of
-  a sawtooth has its zero. The slower it turns, the less a single reading therefore counts.
+  predicted the counts (an interacting multiple model). A reading is the middle of its count, with an error of
+  1/sqrt(12) counts; that error is not white noise but lasts until the encoder has moved on by some 0.2 counts, where
+  the autocorrelation of a sawtooth has its zero. So the slower the encoder turns, the less weight a single reading has.
 - edges: a parabola through the instants at which the count changed, as if the rate were measured in hardware (Merry,
   van de Molengraft, Steinbuch 2010). Between two edges the speed is bounded by the edge that has not come.
 
@@ -41,7 +41,7 @@ LASTING = 0.2  # counts of travel for which an error of quantisation lasts
 WINDOW_S, REACH_S = 0.04, 0.15  # edges no older than the window are fitted; at least four, if they are within reach
 FEWEST_EDGES = 4
 GAP_S = 0.1
-SAME_S = 1e-6  # ages are in whole microseconds: instants as near as this are one
+SAME_S = 1e-6  # ages are in whole microseconds: instants this close count as one
 FASTEST = 100.0  # rad/s
 
 # parameters: kind, scale, and what the kind needs
@@ -75,7 +75,7 @@ def _windowed(n: int, step_s: float, period_s: float, per_count: float, motion: 
 
 @inner
 def _nothing(memory, par, t_ns, counts):
-    """The count at the step is all it needs."""
+    """It needs nothing but the count at the step."""
 
 
 @inner
@@ -89,7 +89,7 @@ def _source_estimate(memory, par, counts, h):
 def _average(memory, par, t_ns, counts):
     if memory[_LAST_T] > 0.0 and abs(t_ns - memory[_LAST_T]) <= SAME_S * 1e9:
         return
-    # ages are against the last block: with a newer one they grow
+    # ages are relative to the last block: a newer one makes them grow
     if memory[_BLOCKS] > 0.0:
         memory[_AGES] += memory[_BLOCKS] * (t_ns - memory[_LAST_T]) * 1e-9
     memory[_BLOCKS] += 1.0
@@ -101,7 +101,7 @@ def _average(memory, par, t_ns, counts):
 def _average_estimate(memory, par, counts, h):
     angle = counts * par[_SCALE]
     if memory[_BLOCKS] > 0.0:
-        # blocks that are missing shift the instant the mean belongs to
+        # missing blocks shift the instant that the mean belongs to
         late = memory[_AGES] / memory[_BLOCKS] - par[_AGE]
         late = min(max(late, -h), h)
         memory[_MEAN] = memory[_COUNTS] / memory[_BLOCKS] * par[_SCALE] + memory[_LAST_SPEED] * late
@@ -125,14 +125,14 @@ def _in_counts(n: int, step_s: float, period_s: float, per_count: float, motion:
 
 @kernel()
 def _within(par, counts, x, v, a):
-    # the reading is certain; kept off its ends so that the angle rounds to it
+    # the count is certain; the value stays off its ends, so that the angle rounds to it
     x = min(max(x, counts + 1e-3), counts + 0.999)
     return (x - 0.5) * par[_SCALE], v * par[_SCALE], a * par[_SCALE]
 
 
 @kernel()
 def _track(memory, par, t_ns, counts):
-    """What a block is to what came before: (how, seconds since then, counts since then)."""
+    """How a block continues what came before: (how, seconds since then, counts since then)."""
     dt = (t_ns - memory[_T]) * 1e-9
     move = counts - memory[_COUNT]
     if memory[_SEEN] > 0.0 and -GAP_S <= dt <= SAME_S:
@@ -167,13 +167,13 @@ def _kalman_step(memory, par, dt, counts):
     brisk = memory[_STATES + _STATE : _STATES + 2 * _STATE]
     p = memory[_P_BRISK]
 
-    # how much a reading is worth at this speed, where a sixth of what is not known of the speed is taken for speed
+    # the weight of a reading at this speed, to which a sixth of the speed's uncertainty is added
     v = (1.0 - p) * calm[_V] + p * brisk[_V]
     spread = (1.0 - p) * calm[_VV] + p * brisk[_VV] + p * (1.0 - p) * (calm[_V] - brisk[_V]) ** 2
     travel = dt * math.sqrt(v * v + spread / 36.0) + 1e-12
     R = max(LASTING / travel, 1.0) / 12.0
 
-    # what was calm may have become brisk: each filter starts from a mixture of both
+    # a calm motion may have become brisk: each filter starts from a mixture of both
     up, down = 1.0 - math.exp(-par[_UP] * dt), 1.0 - math.exp(-par[_DOWN] * dt)
     p_next = (1.0 - p) * up + p * (1.0 - down)
     _mix(calm, brisk, p * down / (1.0 - p_next), p * (1.0 - down) / p_next)
@@ -181,7 +181,7 @@ def _kalman_step(memory, par, dt, counts):
     _predict(calm, dt, par[_CALM])
     _predict(brisk, dt, par[_BRISK])
     says_calm, says_brisk = _correct(calm, counts + 0.5, R), _correct(brisk, counts + 0.5, R)
-    # odds of 1e6 are as good as certain, and come back in time
+    # odds of 1e6 are as good as certain, and still recover in time
     odds = (1.0 - p_next) / p_next * math.exp(min(max(says_calm - says_brisk, -50.0), 50.0))
     memory[_P_BRISK] = min(max(1.0 / (1.0 + odds), 1e-6), 1.0 - 1e-6)
 
@@ -366,7 +366,7 @@ def _edges_now(memory, par, counts, h):
 
 
 class Estimator(NamedTuple):
-    """A further one is a row of KINDS, and its name in ESTIMATORS (sync/config/input_rows.py)."""
+    """A further estimator is a row of KINDS, with its name in ESTIMATORS (sync/config/input_rows.py)."""
 
     numbers: Callable[[int, float, float, float, float], list[float]]  # of `parameters` without the kind: its own
     take: Any  # nopython: (memory, par, t_ns, counts), a block
@@ -382,8 +382,8 @@ KINDS = {
 
 
 def parameters(kind: str, n: int, step_s: float, period_s: float, per_count: float, motion: float = 1.0) -> np.ndarray:
-    """For `observe` and `estimate`. `n` is the window of source and full_rate; the period is that of the blocks;
-    `motion` is how large motions are, against those the settings are for."""
+    """The parameters of `observe` and `estimate`. `n` is the window of source and full_rate; the period is that of the
+    blocks; `motion`: how large motions are, relative to those that the settings are for."""
     par = np.zeros(PARAMETERS)
     own = KINDS[kind].numbers(n, step_s, period_s, per_count, motion)
     par[_KIND], par[_SCALE], par[_OWN : _OWN + len(own)] = list(KINDS).index(kind), per_count, own

@@ -13,7 +13,7 @@ connection must behave as one of our own peers does:
   off; if all have, the newest. A connection without a handshake within seconds is ended, and so is one whose peer has
   gone without closing it: the kernel probes the silent ones;
 - a peer that sends invalid messages, which have to be read and counted, is read slowly: it then waits, not we;
-- a thread of the wire that has a core for itself is flooded, and loses its real-time priority until that is over
+- a thread of the wire that uses most of a core is flooded, and loses its real-time priority until that is over
   (sync/process/realtime.py): a flood then has the time that is left over, and neither sampling nor steps notice.
 
 Connections refused and cut off are counted. pyzmq's own authenticator could admit and refuse peers too, but it never
