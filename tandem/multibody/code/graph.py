@@ -8,7 +8,7 @@ Promises
 - The same calls in the same order give the same graph, and so the same code and the same bits.
 - A minimum, a maximum, an absolute value and a `select` are differentiated on the side on which they are.
 
-Code is made of a graph by llvm.py and source_text.py; `evaluate` interprets it, slowly, with any numbers numpy has
+Code is made of a graph by llvm.py, text by languages.py; `evaluate` interprets it, slowly, with any numbers numpy has
 (complex ones too, which is how tangents are checked).
 """
 

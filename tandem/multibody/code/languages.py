@@ -8,7 +8,7 @@ Promises
   the letter of its array, none is a word of a language.
 - What is computed once is written once; what is used once stands where it is used, in parentheses.
 - Decimals are written so that they are read as the same number. The order of sums is that of the graph, but compilers
-  may contract a product and a sum: texts agree to rounding, not to the bit (source_text.py is for that).
+  may contract a product and a sum: texts agree to rounding, not to the bit.
 """
 
 import math

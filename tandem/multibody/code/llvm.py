@@ -12,7 +12,7 @@ Promises
 - Addresses are valid until the process ends: loaded code is never freed.
 - Object code is kept by its contents (text, processor, version of LLVM), beside the compiled kernels (store.py), and is
   loaded from there in some milliseconds, by its key without the text (`load`); a file that was damaged is made again.
-- `module_text` is that IR for any target triple; C is in source_text.py.
+- `module_text` is that IR for any target triple.
 """
 
 import ctypes
