@@ -1,7 +1,7 @@
-"""The rows of the vehicle report: tables over wheel travel and rack, static loads, predictions, as plain data.
+"""The rows of the vehicle report over wheel travel and rack, as plain data.
 
 Everything here is SI and radians in frozen dataclasses; `linear.to_json` makes JSON of it, the code that prints it
-chooses the units. Tables come coarse for reading and fine for plotting, from the same functions.
+chooses the units.
 
 Ackermann. Wheels that roll without slip about a point on the line of the rear axle have cot δ_out − cot δ_in =
 track/wheelbase. `ackermann` is the part of the steer difference of that rule which the linkage makes (1 full, 0
@@ -9,20 +9,12 @@ parallel), `ackermann_error` what the inner wheel has more than the rule gives i
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tandem.machines.car.buggy.analysis.attitude import Attitude, attitude
-from tandem.machines.car.buggy.analysis.car import Car, Standing, Tyre, build, standing, suspensions
-from tandem.machines.car.buggy.analysis.corner import LOADED_RADIUS, Corner, corner, wheel_rate
-from tandem.machines.car.buggy.analysis.linear import Prediction, predict
+from tandem.machines.car.buggy.analysis.corner import LOADED_RADIUS, corner, wheel_rate
 from tandem.machines.car.buggy.analysis.suspension import Suspension
-
-COARSE = tuple(round(0.02 * k, 3) for k in range(-3, 4))  # wheel travel, m
-FINE = tuple(round(0.002 * k, 4) for k in range(-30, 31))
 
 
 @dataclass(frozen=True)
@@ -66,24 +58,11 @@ class SteerRow:
     turn_radius: float  # of the middle of the rear axle, from the mean angle, inf straight ahead
 
 
-@dataclass(frozen=True)
-class VehicleReport:
-    front: tuple[TravelRow, ...]
-    rear: tuple[TravelRow, ...]
-    front_fine: tuple[TravelRow, ...]
-    rear_fine: tuple[TravelRow, ...]
-    steering: tuple[SteerRow, ...]
-    standing: tuple[Standing, Standing]  # one front, one rear wheel
-    corners: tuple[Corner, Corner]  # front and rear left as drawn, with all gains
-    attitudes: tuple[Attitude, ...]
-    prediction: Prediction
-
-
 def travel_rows(
     suspension: Suspension,
     stiffness: float,
     free_length: float,
-    travels: tuple[float, ...] = COARSE,
+    travels: tuple[float, ...],
     radius: float = LOADED_RADIUS,
 ) -> tuple[TravelRow, ...]:
     drawn = corner(suspension, radius=radius)
@@ -151,49 +130,6 @@ def steer_rows(
             )
         )
     return tuple(rows)
-
-
-def attitude_rows(
-    parameters: Mapping[str, Any],
-    lateral: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
-    longitudinal: tuple[float, ...] = (-6.0, -3.0, 2.0),
-) -> tuple[Attitude, ...]:
-    """Steady leaning at the lateral accelerations, then diving and squatting at the longitudinal ones, m/s²."""
-    leaning = tuple(attitude(parameters, a) for a in lateral)
-    return leaning + tuple(attitude(parameters, 0.0, a) for a in longitudinal)
-
-
-def vehicle_report(
-    parameters: Mapping[str, Any], front_tyre: Tyre, rear_tyre: Tyre, speed: float = 25.0, settled: bool = True
-) -> VehicleReport:
-    """All tables of the car; the prediction for the car as it stands (`settled`) or as drawn."""
-    radius = parameters["tyre"]["loaded_radius_design"]
-    pair = suspensions(parameters)
-    springs = [parameters["spring_damper"][name] for name in ("front", "rear")]
-    tables = [
-        tuple(travel_rows(s, spring["k"], spring["free_length"], travels, radius) for travels in (COARSE, FINE))
-        for s, spring in zip(pair, springs, strict=True)
-    ]
-    steering, brakes = parameters["steering"], parameters["brakes"]
-    car: Car = build(parameters, front_tyre, rear_tyre, settled)
-    torque = brakes["front_Nm_per_bar"], brakes["rear_Nm_per_bar"]
-    return VehicleReport(
-        front=tables[0][0],
-        rear=tables[1][0],
-        front_fine=tables[0][1],
-        rear_fine=tables[1][1],
-        steering=steer_rows(
-            pair[0],
-            parameters["wheelbase"],
-            steering["rack_travel_per_rev"],
-            steering["rack_limit"],
-            radius=radius,
-        ),
-        standing=standing(parameters),
-        corners=(corner(pair[0], radius=radius), corner(pair[1], radius=radius)),
-        attitudes=attitude_rows(parameters),
-        prediction=predict(car, speed, brake_front_share=torque[0] / (torque[0] + torque[1])),
-    )
 
 
 def _ackermann(left: float, right: float, ratio: float) -> tuple[float, float]:

@@ -92,11 +92,6 @@ def tyre_roll_stiffness(axle: Axle) -> float:
     return 0.5 * axle.tyre.stiffness * axle.track**2
 
 
-def roll_gradient(car: Car) -> float:
-    """Roll of the body per lateral acceleration, rad s²/m."""
-    return lean(car, 1.0).roll
-
-
 def understeer(car: Car, lateral_acceleration: float = 0.0) -> Understeer:
     """The understeer gradient; at `lateral_acceleration` ≠ 0 the secant with the loads the wheels then have."""
     gradient, transfer = lean(car, 1.0), lean(car, lateral_acceleration).transfer

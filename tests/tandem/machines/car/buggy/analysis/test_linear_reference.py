@@ -168,7 +168,7 @@ def test_characteristic_and_critical_speed() -> None:
 @pytest.mark.parametrize("tyre", [SOFT, replace(SOFT, stiffness=math.inf), replace(SOFT, relaxation=0.0)])
 def test_the_rolling_car_settles_where_steady_cornering_is(tyre: Tyre) -> None:
     car, V = build(BUGGY, tyre, tyre), 20.0
-    K, gradient = steady.understeer(car), steady.roll_gradient(car)
+    K, gradient = steady.understeer(car), steady.lean(car, 1.0).roll
     gain = rolling_track(car, V).steady()
     assert gain["yaw_rate"] == pytest.approx(steady.yaw_gain(car.wheelbase, K.total, V), rel=1e-10)
     assert gain["lateral_acceleration"] == pytest.approx(V * gain["yaw_rate"], rel=1e-10)
