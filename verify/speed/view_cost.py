@@ -28,22 +28,18 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from sync.clock import now_ns
-from sync.config.config import load
-from sync.errors import RingError
 from sync.files.token import new_token
 from sync.record import open_run
-from sync.ring.ring import RingReader
 from tandem.view.plots import MOST_CHARTS
 from tests.system.browser import browser
 from tests.tandem.view.pages import session
 from verify import ROOT
 from verify.measure import Row, at_least, at_most, figure, holds
+from verify.others.beside import CONFIG, END_S, Span, driving, ended, slept
 
-CONFIG = ROOT / "configs" / "drive.toml"
 LIMIT = 1.5
 _SETTLE_S = 3.0  # after something was started or ended: its imports are not what is measured
 _PATIENCE_S = 300.0
-_END_S = 60.0  # for what is stopped to end, on a busy machine
 
 
 # ---- pages -----------------------------------------------------------------------------------------------------------
@@ -166,10 +162,10 @@ class View:
 
     def close(self) -> dict[str, Any]:
         self._pages.terminate()
-        got: dict[str, Any] = json.loads(self._pages.communicate(timeout=_END_S)[0] or "{}")
+        got: dict[str, Any] = json.loads(self._pages.communicate(timeout=END_S)[0] or "{}")
         self._left.close()
         self._view.terminate()
-        output = self._view.communicate(timeout=_END_S)[0]
+        output = self._view.communicate(timeout=END_S)[0]
         reports = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         frames = next((r["frames"] for r in reversed(reports) if "frames" in r), self.status.get("frames", 0))
         return {**got, "frames": frames}
@@ -179,23 +175,6 @@ class View:
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()
-
-
-# ---- the drive -------------------------------------------------------------------------------------------------------
-
-
-def _wait_for_steps(name: str, drive: subprocess.Popen[str]) -> None:
-    ring = load(CONFIG, [f"name={name}"]).ring("sim")
-    while True:
-        if drive.poll() is not None:
-            raise SystemExit(f"the drive ended with exit code {drive.returncode}")
-        with contextlib.suppress(RingError):
-            reader = RingReader(ring)
-            head = reader.head
-            reader.close()
-            if head > 0:
-                return
-        time.sleep(0.1)
 
 
 def view_cost(
@@ -211,36 +190,24 @@ def view_cost(
 
 def measure(seconds: float, rounds: int, pages: int, tabs: int, runs: Path) -> Iterator[Row]:
     name = f"view_cost_{os.getpid()}"
-    settings = [f"name={name}", f"view.port={0}"]
-    words = [word for setting in [*settings, "view.enabled=false"] for word in ("--set", setting)]
-    drive = subprocess.Popen(
-        [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", "0", "--json", "--runs", str(runs), *words],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    spans: dict[str, list[tuple[int, int]]] = {"without": [], "with": []}
+    spans: dict[str, list[Span]] = {"without": [], "with": []}
     got: dict[str, int] = {}
     view: View | None = None
-    try:
-        _wait_for_steps(name, drive)
-        for _ in range(rounds):
-            time.sleep(_SETTLE_S)
-            begun = now_ns()
-            time.sleep(seconds / rounds)
-            spans["without"].append((begun, now_ns()))
-            view = View(settings, pages, tabs)
-            view.watch(_SETTLE_S)
-            begun = now_ns()
-            view.watch(seconds / rounds)
-            spans["with"].append((begun, now_ns()))
-            got = {key: got.get(key, 0) + value for key, value in view.close().items()}
-        drive.send_signal(signal.SIGINT)
-        result = json.loads(drive.communicate(timeout=60)[0])
-    finally:
-        if view is not None:
-            view.kill()
-        if drive.poll() is None:
-            drive.send_signal(signal.SIGINT)
-            drive.wait(60)
+    with driving(name, runs) as drive:
+        try:
+            for _ in range(rounds):
+                time.sleep(_SETTLE_S)
+                spans["without"].append(slept(seconds / rounds))
+                view = View([f"name={name}", "view.port=0"], pages, tabs)
+                view.watch(_SETTLE_S)
+                begun = now_ns()
+                view.watch(seconds / rounds)
+                spans["with"].append((begun, now_ns()))
+                got = {key: got.get(key, 0) + value for key, value in view.close().items()}
+            result = ended(drive)
+        finally:
+            if view is not None:
+                view.kill()
     steps = open_run(Path(result["record"]["file"])).topics["/step"].blocks
     late_us = (steps["started_ns"] - steps["t_ns"]) * 1e-3
     tails, of_all = {}, {}
