@@ -52,7 +52,6 @@ _LEAD_NS = 200_000  # the axes are read this long before a scan is due, or a qua
 _CONFIRM_NS = 10_000_000
 _LOOK_FIRST_NS, _LOOK_LAST_NS = 100_000_000, 2_000_000_000  # between two searches for a lost device
 _REFUSALS = 50  # of the motor, in a row, before they are reported: every unplugging causes some
-_NEVER = 2**62
 
 
 # ---- settings and conversion -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ did not expect becomes a `fail` that names it. Whatever does not pass comes with
 Verdicts. *pass*: nothing to do; the reason may carry a remark. *warn*: a run works, but with more jitter, or something
 is in its way. *fail*: a run will not start, or cannot be on time on this machine.
 
-Exit codes (`exit_code`, and `EXIT_CODES` for --help)
+Exit codes (`exit_code`)
 
     0  nothing failed; warnings, if any, are not about being on time
     4  nothing failed, but steps may come late: real-time permission, locked memory or the timer has a warning
@@ -36,14 +36,10 @@ from tandem.doctor.findings import Case, Check, Finding, Rows, failed
 from tandem.reports.report import Report
 
 __all__ = [
-    "CHECKS", "EXIT_CODES", "ON_TIME", "Case", "Check", "Finding", "Rows", "all_rows", "examine",
+    "CHECKS", "ON_TIME", "Case", "Check", "Finding", "Rows", "all_rows", "examine",
     "exit_code", "print_findings", "report",
 ]  # fmt: skip
 
-EXIT_CODES = (
-    "Exit codes: 0 nothing failed, and no warning is about being on time; 4 nothing failed, but steps may come late"
-    " (real-time permission, locked memory or the timer has a warning); 5 at least one check failed."
-)
 ON_TIME = ("real-time permission", "locked memory", "timer")
 _MEANING = {0: "ready", 4: "runs, but steps may come late", 5: "not ready"}
 

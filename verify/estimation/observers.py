@@ -119,12 +119,6 @@ def forms_of(experiment: str, seed: int, constant: int) -> tuple[str, ...]:
     return FORMS[experiment] if experiment != "wrong" or seed < constant else ("exact",)
 
 
-def _some(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
 def _task(experiment: str, seed: int, seconds: float, forms: tuple[str, ...], made_by: str, file: str) -> float:
     began = time.thread_time()
     found = drive(experiment, seed, seconds, forms) | {"made_by": made_by}

@@ -17,7 +17,6 @@ import numpy as np
 
 from sim_service.registry import load_machine
 from sync.record import open_run
-from tandem.machines.mechanism.control import PARAMETERS
 from verify import ROOT
 from verify.measure import Row, at_least, at_most, equal, figure
 from verify.multibody.references.serial import torques
@@ -29,7 +28,6 @@ MANOEUVRE_S, REST_S = 2.5, 1.5
 MOST = 5e-4  # rad: torques are held for a step
 BETTER = 100.0
 SETTLED_S = 0.5  # the device is somewhere when the loop begins
-FEEDFORWARD = [p.name for p in PARAMETERS].index("feedforward")
 
 
 def manoeuvre(feedforward: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,7 +4,6 @@ import struct
 
 # ---- what a packet begins with ---------------------------------------------------------------------------------------
 RESPONSE, ERROR, EVENT = 0xFF, 0xFE, 0xFD
-MOST_ODT = 0xFB  # higher numbers are answers and events
 
 CONNECT, DISCONNECT, GET_STATUS, SYNCH = 0xFF, 0xFE, 0xFD, 0xFC
 GET_COMM_MODE_INFO, GET_ID, SET_REQUEST, GET_SEED, UNLOCK = 0xFB, 0xFA, 0xF9, 0xF8, 0xF7

@@ -46,10 +46,6 @@ I = places("I", INPUTS)  # noqa: E741  the letter of the field
 _SMALL = len(keys.PARAMETERS)
 _X = keys.SIZE
 _ROOM = len(OUTPUTS)
-_STRIKES = (  # of the small object, in its room and in the state
-    (small.STRUCK, int(S.small_strikes)), (small.STRUCK_AT, int(S.small_strike_at)),
-    (small.STRUCK_SPEED, int(S.small_strike_speed)),
-)  # fmt: skip
 
 
 @kernel()

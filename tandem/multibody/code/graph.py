@@ -24,7 +24,6 @@ BINARY = ("add", "sub", "mul", "div", "min", "max")
 FUSED = ("multiply_add", "multiply_subtract", "subtract_product")  # by `fused`: a b + c, a b - c, c - a b, rounded once
 # select: c if a < b else d
 OPERATIONS = (*UNARY, *BINARY, "select")
-_COMMUTES = {"add", "mul", "min", "max"}
 
 Number = Union[float, int, "Expr"]
 

@@ -148,7 +148,6 @@ def _copysign(builder, a, ad, b, bd):
     return builder.select(same, a, builder.fneg(a)), builder.select(same, ad, builder.fneg(ad))
 
 
-_PLAIN = (types.Float, types.Integer)
 _BINARY = {
     operator.add: _add, operator.sub: _sub, operator.mul: _mul, operator.truediv: _div,
     operator.iadd: _add, operator.isub: _sub, operator.imul: _mul, operator.itruediv: _div,

@@ -51,10 +51,6 @@ def multiply(A: Matrix, B: Matrix) -> Matrix:
     return [[dot(row, [b[j] for b in B]) for j in range(len(B[0]))] for row in A]
 
 
-def transposed(A: Matrix) -> Matrix:
-    return [list(row) for row in zip(*A, strict=True)]
-
-
 def column(A: Matrix, j: int) -> Vector:
     return [row[j] for row in A]
 
