@@ -1,6 +1,5 @@
 """A CAN bus within this process (python-can's virtual one), a car that sends on it, and the source that listens."""
 
-from collections.abc import Callable
 from typing import Any
 
 import can
@@ -20,9 +19,6 @@ CAN = CONFIGS / "can.toml"
 EXAMPLE = cantools.database.load_file(CONFIGS / "can" / "example.dbc")
 MS = 1_000_000
 STEERING, THROTTLE, BRAKE = "EPS_Angle", "ENGINE_Pedals", "BRAKES_Pressure"
-
-# raw values of what each message carries for us
-State = Callable[[], tuple[int, int, int]]
 
 
 def encode(message: str, **raw: int) -> can.Message:

@@ -15,7 +15,6 @@ from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import DRIVE, drive_config
 
 MS = 1_000_000
-FINE = "encoder_counts=1e9, encoder_deg=1.0, lever=1.0"  # a count is 1.7e-11
 
 
 def opened(source: str) -> tuple[HapticDevice, object]:

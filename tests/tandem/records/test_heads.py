@@ -23,7 +23,7 @@ from tests.system.conftest import tandem
 from tests.tandem.runs import BEGIN_NS, DAQ, daq_words
 
 VALUES = ("x", "-1", "9" * 19, "9" * 4000, "²")
-DATES = ["9999-12-31T23:59:59-23:59"]  # behind the end of the calendar
+LATE = "9999-12-31T23:59:59-23:59"  # behind the end of the calendar
 FIELDS = {
     START: ("monotonic_ns", "utc_offset_ns", "utc", "recorded_utc"),
     END: ("monotonic_ns", "lost /daq", "dropped /daq", "recorded /daq", "deleted_parts", "unsynced"),
@@ -84,10 +84,11 @@ def test_no_value_of_a_head_ends_a_command(kind: str, tmp_path: Path) -> None:
     assert len(listed(tmp_path)) == k + 1
 
 
-def test_what_is_left_out_is_reported_and_the_rest_is_read(tmp_path: Path) -> None:
-    write(tmp_path / "run", START, "monotonic_ns", "x")
+@pytest.mark.parametrize("field, value, what", [("monotonic_ns", "x", "number"), ("utc", LATE, "date")])
+def test_what_is_left_out_is_reported_and_the_rest_is_read(field: str, value: str, what: str, tmp_path: Path) -> None:
+    write(tmp_path / "run", START, field, value)
     run = open_run(tmp_path / "run")
-    assert run.losses == ["run.2.mcap: tandem.start: monotonic_ns = 'x' is no number"]
+    assert run.losses == [f"run.2.mcap: tandem.start: {field} = '{value}' is no {what}"]
     assert len(run.topics["/daq"].blocks) == 10 and run.start["name"] == "one"
 
 

@@ -16,7 +16,6 @@ from sync.errors import ConfigError
 from tests.sim_service.conftest import CONFIGS
 
 FILE = CONFIGS / "vehicles" / "kart_on_track.toml"
-WHEELS = ("fl", "fr", "rl", "rr")
 G, H = 9.81, 1e-3
 
 
