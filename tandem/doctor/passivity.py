@@ -117,11 +117,11 @@ def onset_frequency(port: Port, damping: float, period: float, delay: float = 0.
     return float(abs(np.angle(values[np.abs(values).argmax()])) / (2.0 * math.pi * period))
 
 
-def marginal_damping(port: Port, stiffness: float, period: float, delay: float = 0.0) -> float:
+def marginal_damping(port: Port, stiffness: float, period: float) -> float:
     """Of the device, beside what the port has: with it the loop neither grows nor decays."""
 
     def grows(b: float) -> bool:
-        return growth(replace(port, damping=port.damping + b), stiffness, 0.0, period, delay) > 1.0
+        return growth(replace(port, damping=port.damping + b), stiffness, 0.0, period) > 1.0
 
     high = 1.0
     while grows(high):

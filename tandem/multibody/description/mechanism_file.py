@@ -77,9 +77,9 @@ class _Builder:
         self._each("particles", lambda _: s.Particle, self._particle)
         # angles first: drives, gears and forces may name them
         order = sorted(file.joints, key=lambda name: file.joints[name].get("kind") != "angle")
-        self._each("joints", self._kinds("joints", s.JOINTS), self._joint, order)
-        self._each("forces", self._kinds("forces", s.FORCES), self._force)
-        self._each("surfaces", self._kinds("surfaces", s.SURFACES), self._surface)
+        self._each("joints", self._kinds(s.JOINTS), self._joint, order)
+        self._each("forces", self._kinds(s.FORCES), self._force)
+        self._each("surfaces", self._kinds(s.SURFACES), self._surface)
         self._raise()
         self._each("impacts", lambda _: s.Impact, self._impact)
         velocities = self._of_nodes("velocity", file.start.velocity)
@@ -449,7 +449,7 @@ class _Builder:
             with _Finding(self, f"{table}.{name}"):
                 add(name, check(model(entries[name]), entries[name], self.path, f"{table}.{name}"))
 
-    def _kinds(self, table: str, kinds: dict[str, type[Section]]) -> Callable[[dict[str, Any]], type[Section]]:
+    def _kinds(self, kinds: dict[str, type[Section]]) -> Callable[[dict[str, Any]], type[Section]]:
         def choose(entry: dict[str, Any]) -> type[Section]:
             kind = entry.get("kind")
             if not isinstance(kind, str) or kind not in kinds:

@@ -40,10 +40,6 @@ class Body:
         inverse = components_of(self.drawn_basis)
         return product(inverse, inverse.T)
 
-    def mass_matrix(self, n: int) -> np.ndarray:
-        """Its share of the mass matrix of n coordinates."""
-        return np.asarray(sum(f * a.jacobian(n).T @ b.jacobian(n) for a, b, f in self.moments))
-
     def components(self, vector: ArrayLike) -> np.ndarray:
         """Components in the basis of a vector as drawn."""
         v = np.asarray(vector, float)

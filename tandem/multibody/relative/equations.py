@@ -281,9 +281,7 @@ class Equations:
         scalars = self.links.size - len(self.tree.scalars)
         active = [{first_link[k] for k in d if k < scalars} for d in directions]
         shallow = [min((depth(k) for k in links_), default=0) for links_ in active]
-        forces: list[dict[int, tuple[Vector, Vector]]] = []
-        for direction, moving in zip(directions, active, strict=True):
-            forces.append(self._forces_of(direction, moving, children, together))
+        forces = [self._forces_of(moving) for moving in active]
         n = len(directions)
         M: Matrix = [v.zeros(g, n) for _ in range(n)]
         for i in range(n):
@@ -305,7 +303,7 @@ class Equations:
                 M[i][j] = M[j][i] = total
         return M
 
-    def _forces_of(self, direction: dict[int, Expr], moving: set[int], children: Any, together: Any) -> Any:
+    def _forces_of(self, moving: set[int]) -> Any:
         """Per link: acceleration of the direction is made on demand; here only the memory for it."""
         below: set[int] = set()  # links that have a moving joint strictly below
         for k in moving:

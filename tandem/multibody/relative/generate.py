@@ -445,11 +445,9 @@ def _form_structure(form: Form) -> tuple[object, ...]:
     return form.const, bodies, form.coordinates, form.inputs
 
 
-def generate(
-    mechanism: Mechanism, cut: Sequence[str] = (), tree: Tree | None = None, at: Position | None = None
-) -> Generated:
+def generate(mechanism: Mechanism, tree: Tree | None = None, at: Position | None = None) -> Generated:
     """All functions of a mechanism, of a tree that was made before if given; pivots as at a position, or as drawn."""
-    tree = make_tree(mechanism, cut) if tree is None else tree
+    tree = make_tree(mechanism) if tree is None else tree
     one = Writer(mechanism, tree, at)
     one.write_places()
     return write_functions(one)

@@ -181,7 +181,7 @@ def find_joint(parts: Parts, a: int, b: int, between: Between) -> FoundJoint | N
     return best
 
 
-def _mini_tree(parts: Parts, a: int, b: int, motions: tuple[Motion, ...], at: np.ndarray) -> list[TreeBody]:
+def _mini_tree(parts: Parts, a: int, motions: tuple[Motion, ...], at: np.ndarray) -> list[TreeBody]:
     none = np.zeros(3)
     child = TreeBody("child", WORLD if a == WORLD else 0, motions, at, 0.0, none, np.zeros((3, 3)))
     if a == WORLD:
@@ -196,7 +196,7 @@ def _recognise(parts: Parts, a: int, b: int, equations: Sequence[Equation], betw
     loose = free_motions(replace(child, line=None), m.dimension)
     index = {b: (0 if a == WORLD else 1, np.zeros(3))} | ({} if a == WORLD else {a: (0, np.zeros(3))})
     placed = [rebased(e, index) for e in equations]
-    bodies = _mini_tree(parts, a, b, loose, child.at)
+    bodies = _mini_tree(parts, a, loose, child.at)
     before = sum(body.freedoms for body in bodies[:-1])
     n = before + bodies[-1].freedoms
     h, J = residuals(placed, pose(bodies, n, np.zeros(n), np.zeros(len(m.inputs))))
@@ -348,7 +348,7 @@ def _holds(
     parts: Parts, a: int, b: int, motions: tuple[Motion, ...], at: np.ndarray, equations: Sequence[Equation]
 ) -> bool:
     """Whether equations hold at any coordinates of a joint, and wherever the parent is."""
-    bodies = _mini_tree(parts, a, b, motions, at)
+    bodies = _mini_tree(parts, a, motions, at)
     n = sum(body.freedoms for body in bodies)
     random = np.random.default_rng(1)
     for _ in range(3):

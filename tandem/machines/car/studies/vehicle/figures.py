@@ -53,7 +53,7 @@ def examine(vehicle: Loaded, progress: Callable[[float], None] = lambda share: N
         "follows": list(vehicle.built.follows),
         "comparison": _comparison(seen),
         "static": _static(vehicle, car),
-        "compliance": _compliance(vehicle, car),
+        "compliance": _compliance(car),
         "geometry": _geometry(vehicle, car),
         "steering": [
             {**to_json(row), **_difference(seen.position[0, :, j], seen.angle[0, :, j])}
@@ -167,7 +167,7 @@ def _standing(vehicle: Loaded, cg: np.ndarray, hinges: list[np.ndarray]) -> dict
     }
 
 
-def _compliance(vehicle: Loaded, car: Car) -> dict[str, Any]:
+def _compliance(car: Car) -> dict[str, Any]:
     prediction = predict(car, SPEED)
     return {
         "bushings": False,
