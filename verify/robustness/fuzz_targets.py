@@ -582,14 +582,12 @@ def _pressed(model: Any) -> np.ndarray:
     return inputs
 
 
-def vehicle(folder: Path) -> Target:
-    """A vehicle file with its tyres; what could be made of it makes some steps."""
+def _stepped(folder: Path) -> Callable[[bytes], None]:
+    """A vehicle file beside its tyres is read, and what could be made of it makes some steps."""
     from sim_service.registry import load_machine
-    from sync.errors import ConfigError
 
     for name in ("tyres", "vehicles"):  # one may name another
         shutil.copytree(CONFIGS / name, folder / name)
-    files = [CONFIGS / "vehicles" / f"{name}.toml" for name in ("buggy", "buggy_single_track", "kart", "swerve")]
 
     def what(data: bytes) -> None:
         model, params = load_machine(_written(folder / "vehicles" / "vehicle.toml", data))
@@ -598,6 +596,16 @@ def vehicle(folder: Path) -> Target:
         inputs = _pressed(model)
         for _ in range(3):
             model.step(state, inputs, params, model.tables, work, 0.005)
+
+    return what
+
+
+def vehicle(folder: Path) -> Target:
+    """A vehicle file with its tyres; what could be made of it makes some steps."""
+    from sync.errors import ConfigError
+
+    what = _stepped(folder)
+    files = [CONFIGS / "vehicles" / f"{name}.toml" for name in ("buggy", "buggy_single_track", "kart", "swerve")]
 
     for file in files:
         what(file.read_bytes())  # compiles; no input is to wait for that
@@ -632,24 +640,14 @@ def relative_mechanism(folder: Path) -> Target:
 def relative_vehicle(folder: Path) -> Target:
     """The buggy in relative coordinates, with its tyres; what could be made of it makes some steps. Where the equations
     are others, minutes of writing and compiling, it ends before that."""
-    from sim_service.registry import load_machine
     from sync.errors import ConfigError
     from tandem.multibody.code import store
     from tandem.multibody.relative import build
 
     others = mock.patch.object(build, "write_functions", side_effect=ConfigError("other equations"))
 
-    for name in ("tyres", "vehicles"):
-        shutil.copytree(CONFIGS / name, folder / name)
+    what = _stepped(folder)
     text = b'formulation = "relative"\n' + (CONFIGS / "vehicles" / "buggy.toml").read_bytes()
-
-    def what(data: bytes) -> None:
-        model, params = load_machine(_written(folder / "vehicles" / "vehicle.toml", data))
-        state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
-        model.initial(state, params, model.tables, work)
-        inputs = _pressed(model)
-        for _ in range(3):
-            model.step(state, inputs, params, model.tables, work, 0.005)
 
     def without_compiling(data: bytes) -> None:
         with others, mock.patch.object(store, "write"):
