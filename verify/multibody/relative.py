@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from tandem.mechanism.columns import energies
 from tandem.multibody.natural.api import Record, Settings
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
 from tandem.multibody.natural.system import State
 from tandem.multibody.relative.run import METHODS, Runner
 from verify.multibody.problems import Problem
-from verify.multibody.trial import INSTANTS, begin, error
+from verify.multibody.trial import INSTANTS, begin, error, figures
 
 
 @dataclass(frozen=True)
@@ -100,29 +99,16 @@ def trial(problem: Problem, method: Method, reference: np.ndarray, with_order: b
     """The row of a table, with the keys of a row of natural coordinates."""
     h = problem.h
     record = simulate(problem, method.name, h)
-    runner, steps = _prepared(problem).runner, round(problem.seconds / h)
+    runner = _prepared(problem).runner
     partitions = runner.partitions
     order = observed_order(problem, method, reference) if with_order and problem.smooth else None
     spent = seconds_of(problem, method.name, h)
-    iterations = record["iterations"]
     return {
         "problem": problem.key,
         "formulation": method.key,
         "coordinates": runner.system.generated.tree.n,
         "constraints": len(runner.system.generated.dependent),
-        "h": h,
-        "seconds": problem.seconds,
-        "error": error(problem, record, reference),
-        "order": order,
-        "order_expected": method.order if problem.smooth else None,
-        "phi": float(record["phi_error"].max()),
-        "phid": float(record["phid_error"].max()),
-        "energy": float(np.abs(energies(record) - energies(record)[0]).max()) if problem.conservative else None,
-        "iterations": float(iterations.mean()),
-        "iterations_max": int(iterations.max()),
-        "capped": int(record["capped"].sum()),
-        "us_per_step": 1e6 * spent / steps,
-        "real_time_factor": problem.seconds / spent,
+        **figures(problem, record, reference, order, method.order, spent),
         "partitions": partitions,
     }
 

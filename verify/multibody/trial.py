@@ -113,35 +113,43 @@ def seconds_of(problem: Problem, formulation: Formulation, h: float, repeats: in
     return best
 
 
-def trial(problem: Problem, formulation: Formulation, reference: np.ndarray, with_order: bool = True) -> dict[str, Any]:
-    """The row of a table."""
-    h = problem.h
-    record = simulate(problem, formulation.settings, h)
-    steps = round(problem.seconds / h)
-    order, alike = None, None
-    if formulation.unrolled:
-        alike = unrolled_alike(problem, formulation, record)
-    elif with_order and problem.smooth:
-        order = observed_order(problem, formulation.settings, formulation.order_at, reference)
-    spent = seconds_of(problem, formulation, h)
+def figures(
+    problem: Problem, record: Record, reference: np.ndarray, order: float | None, expected: float, spent: float
+) -> dict[str, Any]:
+    """What a row says of a run with the problem's step, whatever its coordinates."""
     iterations = record["iterations"]
     return {
-        "problem": problem.key,
-        "formulation": formulation.key,
-        "coordinates": record.system.n,
-        "constraints": record.system.m,
-        "h": h,
+        "h": problem.h,
         "seconds": problem.seconds,
         "error": error(problem, record, reference),
         "order": order,
-        "order_expected": formulation.order if problem.smooth else None,
+        "order_expected": expected if problem.smooth else None,
         "phi": float(record["phi_error"].max()),
         "phid": float(record["phid_error"].max()),
         "energy": float(np.abs(energies(record) - energies(record)[0]).max()) if problem.conservative else None,
         "iterations": float(iterations.mean()),
         "iterations_max": int(iterations.max()),
         "capped": int(record["capped"].sum()),
-        "us_per_step": 1e6 * spent / steps,
+        "us_per_step": 1e6 * spent / round(problem.seconds / problem.h),
         "real_time_factor": problem.seconds / spent,
+    }
+
+
+def trial(problem: Problem, formulation: Formulation, reference: np.ndarray, with_order: bool = True) -> dict[str, Any]:
+    """The row of a table."""
+    h = problem.h
+    record = simulate(problem, formulation.settings, h)
+    order, alike = None, None
+    if formulation.unrolled:
+        alike = unrolled_alike(problem, formulation, record)
+    elif with_order and problem.smooth:
+        order = observed_order(problem, formulation.settings, formulation.order_at, reference)
+    spent = seconds_of(problem, formulation, h)
+    return {
+        "problem": problem.key,
+        "formulation": formulation.key,
+        "coordinates": record.system.n,
+        "constraints": record.system.m,
+        **figures(problem, record, reference, order, formulation.order, spent),
         "same_bits": alike,
     }
