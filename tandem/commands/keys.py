@@ -7,12 +7,10 @@ from typing import Annotated
 import typer
 
 from sync.errors import ConfigError
-from tandem.console.help_text import takes_only
 from tandem.console.terminal import AsJson, errors
 
 
 def keys(
-    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="Of a new pair, such as daq. Without it, what is there."),
@@ -27,8 +25,6 @@ def keys(
     from sync.transport.keys import make_keys
 
     with errors():
-        if listed:
-            takes_only(context, "--list makes no pair", "folder", "listed", "as_json")
         if name is None or listed:
             _print(_there(folder), folder, as_json)
             return

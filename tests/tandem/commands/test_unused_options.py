@@ -24,7 +24,6 @@ from tests.tandem.runs import write_drive
         "mechanism four_bar --equations c --scheme i3al",
         "calibrate drive --show --force",
         "calibrate drive --show --row steering",
-        "keys --list --json daq",
         "sweep buggy_springs --gpu --workers 2",
         "fmu --list buggy",
         "fmu their.fmu --step-ms 1",
@@ -44,7 +43,7 @@ def test_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: s
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 2, done.output
     option = next((word for word in reversed(given) if word.startswith("--")), "")
-    argument = {"keys": "NAME", "fmu": "MACHINE"}.get(given[0], "") if "--list" in given else ""
+    argument = "MACHINE" if "--list" in given else ""
     assert done.stderr.startswith(f"tandem: {argument or option}: ") and done.stderr.endswith("; leave it out\n")
     assert done.stderr.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir() if path.name != "a"] == []

@@ -17,6 +17,7 @@ from sim_service.step_record import output_layout
 from sync.config.config import load
 from tandem.machines import tilting
 from tandem.machines.piano import multibody
+from tandem.machines.piano.multibody import action, drawing
 from tandem.multibody.description.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import start
 from tandem.multibody.natural.api import step as natural_step
@@ -518,6 +519,7 @@ def test_button_string_and_back_check_of_the_action_stand_where_they_are_met() -
     names = {solid.name for solid in machine.shown.scene.solids} | {bar.name for bar in machine.shown.scene.bars}
     assert {"let-off button", "string", "back-check"} <= names
     # the jack's toe is below its button, the hammer's head below the string
-    assert Point(multibody.JACK + 1, (-multibody.TOE, 0.0, 0.0)).where(out)[2] < out[multibody.BUTTON, 0, 2]
-    head = Point(multibody.HAMMER + 1, (multibody.HAMMER_REACH, 0.0, 0.0)).where(out)
-    assert head[2] < out[multibody.STRING, 0, 2] < head[2] + 0.1
+    toe = Point(1 + action.JACK, (-action.TOE, 0.0, 0.0)).where(out)
+    assert toe[2] < out[1 + drawing.BUTTON, 0, 2]
+    head = Point(1 + action.HAMMER, (action.HAMMER_REACH, 0.0, 0.0)).where(out)
+    assert head[2] < out[1 + drawing.STRING, 0, 2] < head[2] + 0.1
