@@ -45,7 +45,7 @@ class Reporter:
         self._role, self.supervised, self._stop, self._words = role, supervised, stop, words
         self.begin_line = ""  # the line of the supervisor on which it began
         self._reported_once: set[str] = set()
-        self._lines = 0
+        self._lines = self._left_out = 0
         self._lock = threading.Lock()
 
     def _line(self, kind: str, content: dict[str, Any]) -> None:
@@ -69,7 +69,9 @@ class Reporter:
 
     def status(self, content: dict[str, Any]) -> None:
         if self.supervised:
-            if not _unread(sys.stdout):
+            if _unread(sys.stdout):
+                self._left_out += 1
+            else:
                 self._line("status", content)
         elif self._lines % _BY_HAND == 0:
             plain = [f"{k} {v}" for k, v in content.items() if not isinstance(v, dict) and not k.endswith("_ns")]
@@ -81,6 +83,8 @@ class Reporter:
 
     def report(self, content: dict[str, Any]) -> None:
         if self.supervised:
+            if self._left_out:
+                self.say(f"{self._left_out} status lines were left out: those before them had not been read")
             self._line("report", content)
         elif self._words is None:
             print(json.dumps(content, indent=1))
