@@ -5,16 +5,20 @@ does in numba: a start takes longer, a cache that cannot be read must be deleted
 is compiled.
 """
 
+import contextlib
+import fcntl
 import functools
 import importlib.util
 import os
 import sys
 import tempfile
+import time
 from typing import Any
 
 import llvmlite.binding
 import numba
 from numba.core import base, caching, codegen, dispatcher, environment, targetconfig, types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.options import DefaultOptions
 from numba.core.runtime import rtsys
 from numba.core.types.functions import BaseFunction
@@ -46,6 +50,7 @@ def take() -> None:
         codegen.JITCPUCodegen.set_env = _set_env
         codegen.JITCPUCodegen.magic_tuple = _of_the_folder
         caching.Cache.load_overload, caching.Cache.save_overload = _load, _save
+        dispatcher.Dispatcher.compile = _compile  # type: ignore[method-assign]
         dispatcher.Dispatcher.enable_caching = _enable_caching  # type: ignore[method-assign]
         caching.IndexDataCacheFile._load_index = _entries
         caching.IndexDataCacheFile._load_data = _entry
@@ -230,8 +235,45 @@ def _load(self: Any, sig: Any, target_context: Any) -> Any:
 
     rtsys.initialize(target_context)
     with self._guard_against_spurious_io_errors():
-        return self._load_overload(sig, target_context)
+        found = self._load_overload(sig, target_context)
+        if found is None and self._enabled and _compiled and _wait_for_others(self._impl.locator.get_cache_path()):
+            found = self._load_overload(sig, target_context)
+        return found
     return None
+
+
+# ---- several processes that need the same kernel: one compiles it, others wait and load it. numba has each compile it.
+
+_PATIENCE_S = 60.0  # with a process that was stopped while it compiles; then it is compiled twice
+_numba_compile = dispatcher.Dispatcher.compile
+_compiled: list[contextlib.ExitStack] = []  # by calls of `_compile`, one inside the other: what each has locked
+
+
+def _compile(self: Any, sig: Any) -> Any:
+    with global_compiler_lock, contextlib.ExitStack() as locked:
+        _compiled.append(locked)
+        try:
+            return _numba_compile(self, sig)
+        finally:
+            _compiled.pop()
+
+
+def _wait_for_others(folder: str) -> bool:
+    """Whether another process may have compiled it meanwhile. The lock is held until the compiled code is stored. Who
+    compiles at idle priority takes none: others would wait for a process that may get no time."""
+    if os.sched_getscheduler(0) == os.SCHED_IDLE:
+        return False
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _compiled[-1].callback(os.close, file)
+    end = time.monotonic() + _PATIENCE_S
+    waited = False
+    while time.monotonic() < end:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return waited
+        waited = True
+        time.sleep(0.02)
+    return waited
 
 
 # ---- loading: 0.3 s more where scipy is installed. Code that was made with numba's array functions imports their

@@ -151,6 +151,37 @@ def test_what_was_loaded_runs_and_can_be_inlined(tmp_path) -> None:  # type: ign
     ]
 
 
+# compiles for a second when it is told to
+SLOW = """
+import math
+from sync.compile.jit import kernel
+@kernel()
+def slow(x):
+    return {text}
+print("ready", flush=True)
+input()
+print(slow(1.0), sum(slow.stats.cache_misses.values()))
+"""
+
+
+@needs_shortcuts
+def test_of_processes_that_need_the_same_kernel_one_compiles_it(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW.format(text=" + ".join(f"math.sin(x + {k})" for k in range(300))))
+    env = environment(TANDEM_CACHE=str(tmp_path / "cache")) | {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    command = [sys.executable, "-c", "import slow"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    together = [subprocess.Popen(command, env=env, text=True, **pipes) for _ in range(3)]
+    for each in together:
+        assert each.stdout and each.stdout.readline() == "ready\n"
+    for each in together:
+        assert each.stdin
+        each.stdin.write("\n")
+        each.stdin.flush()
+    results = [each.communicate()[0].split() for each in together]
+    assert sorted(misses for _, misses in results) == ["0", "0", "1"]
+    assert len({value for value, _ in results}) == 1
+
+
 @pytest.mark.drill
 @needs_shortcuts
 def test_a_cache_with_types_of_a_module_that_is_gone_is_made_anew(tmp_path) -> None:  # type: ignore[no-untyped-def]
