@@ -186,11 +186,11 @@ def _sleep_of(clock, instant_ns):
 def _spin_of(clock, instant_ns):
     if _is(clock, RealClock):
 
-        def look(clock, instant_ns):
+        def busy_wait(clock, instant_ns):
             while now_ns() < instant_ns:
                 pass
 
-        return look
+        return busy_wait
     if _is(clock, VirtualClock):  # virtual time needs no core while it waits
         return lambda clock, instant_ns: sleep(clock, instant_ns)  # noqa: PLW0108  (numba inlines a function of its own)
     return None

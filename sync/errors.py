@@ -62,8 +62,8 @@ class UnknownName(ConfigError, KeyError):
         there = list(known)
         near = near_names(name, there, 3)
         shown = near or [*there[:_MOST_SHOWN], *["…"] * (len(there) > _MOST_SHOWN)]
-        asked = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(shown) or 'none'}"
-        return cls(f"{name}: no {what}; {asked}")
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(shown) or 'none'}"
+        return cls(f"{name}: no {what}; {hint}")
 
 
 class Diverged(TandemError):

@@ -264,10 +264,10 @@ def _remembered() -> dict[str, str]:
     with contextlib.suppress(OSError, ValueError):
         found = json.loads(place.read_text())
         return found if isinstance(found, dict) else {}
-    made = {module_name(file): _stamp(file) for file in all_sources() if kernels_in(file)}
+    stamps = {module_name(file): _stamp(file) for file in all_sources() if kernels_in(file)}
     with contextlib.suppress(OSError):  # a cache that cannot be written is reported elsewhere
-        rewrite(place, json.dumps(made).encode())
-    return made
+        rewrite(place, json.dumps(stamps).encode())
+    return stamps
 
 
 def compiled_note(file: Path) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 _PLACE = re.compile(r"\bat ([^\n\"]+\.py) \((\d+)\)")
 _NOT_THEIRS = ("site-packages", "importlib", "<frozen", "<string>")
-_ROOMS = ("sync", "sim_service", "daq_service", "tandem")
+_PACKAGES = ("sync", "sim_service", "daq_service", "tandem")
 _OWN = Path(__file__).resolve().parents[2]
 _MEANINGS = (
     (re.compile(r"NameError: (name '[^']+' is not defined)"), "{}"),
@@ -67,4 +67,4 @@ def _place(error: BaseException, text: str) -> str:
 
 def _is_ours(file: str) -> bool:
     path = Path(file)
-    return path.is_relative_to(_OWN) and path.relative_to(_OWN).parts[0] in _ROOMS
+    return path.is_relative_to(_OWN) and path.relative_to(_OWN).parts[0] in _PACKAGES

@@ -48,7 +48,7 @@ _BASELINES = {
 }
 
 
-def _made_with() -> dict[str, Any]:
+def _versions() -> dict[str, Any]:
     """What the machine code depends on, beside the processor."""
     import importlib.metadata  # slow, and seldom needed
 
@@ -76,7 +76,7 @@ def _listed(folder: Path) -> dict[str, str] | None:
     try:
         found = json.loads(content or b"{}")
         files, needed = found["files"], frozenset(found["flags"])
-        fits = found["made_with"] == _made_with() and needed <= flags()
+        fits = found["made_with"] == _versions() and needed <= flags()
         plain = all(_is_plain(name) and isinstance(digest, str) for name, digest in files.items())
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -165,7 +165,7 @@ def gather(cache: Path, folder: Path) -> int:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / name)
             listed[name] = hashlib.sha256(file.read_bytes()).hexdigest()
-    found = {"made_with": _made_with(), "flags": sorted(_baseline()[1].split()), "files": listed}
+    found = {"made_with": _versions(), "flags": sorted(_baseline()[1].split()), "files": listed}
     (folder / _LIST).write_text(json.dumps(found, indent=0))
     return len(listed)
 

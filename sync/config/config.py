@@ -518,10 +518,10 @@ def _find_files(data: dict[str, Any], overrides: list[str], folder: Path, carrie
     """Find the files that are named. One that --set names is searched in the working folder, then beside the
     configuration, as all others are; if a copied configuration names a file that tandem ships, that is taken, and a run
     says so (`shipped_instead`). Files that a record carries are not searched, unless --set names them."""
-    asked = {tuple(key_of(override)) for override in overrides}
+    overridden = {tuple(key_of(override)) for override in overrides}
     for key, name in named_files(data).items():
         place = tuple(key.split("."))
-        by_hand = any(place[: len(each)] == each for each in asked)
+        by_hand = any(place[: len(each)] == each for each in overridden)
         if carried.get(key) == name and not by_hand:
             continue
         places = [Path.cwd()] * by_hand + [folder] + [_SHIPPED] * (_SHIPPED is not None)
@@ -557,8 +557,8 @@ def assembled(
     """
     overrides = list(overrides)
     carried = named_files(data) if carries else {}
-    asked = [override for override in overrides if key_of(override) == ["include"]]
-    included = with_overrides({"include": include}, asked)["include"]
+    include_overrides = [override for override in overrides if key_of(override) == ["include"]]
+    included = with_overrides({"include": include}, include_overrides)["include"]
     if not isinstance(included, list) or not all(isinstance(name, str) for name in included):
         raise ConfigError(f'{file}: include = {included!r}: must be a list of files, such as ["calibration.toml"]')
     origins: Origins = {}

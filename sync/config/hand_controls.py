@@ -89,14 +89,14 @@ def invertible(row: Row) -> bool:
 
 def hand_controls(config: Config, file: Any) -> dict[str, HandControl]:
     """The controls by row, in the order of the table; ConfigError for a row that cannot be moved."""
-    given = check(_Table, {"controls": config.source.get("controls", {})}, str(file), "source").controls
-    given = given or {name: Control() for name, row in config.inputs.items() if invertible(row)}
-    if not given:
+    controls = check(_Table, {"controls": config.source.get("controls", {})}, str(file), "source").controls
+    controls = controls or {name: Control() for name, row in config.inputs.items() if invertible(row)}
+    if not controls:
         raise ConfigError(
             f"{file}: inputs: a hand needs a row of kind affine or encoder that reads a channel; there is"
             f" {', '.join(config.inputs) or 'none'}"
         )
-    found = {name: _with_row(config, name, control, file) for name, control in given.items()}
+    found = {name: _with_row(config, name, control, file) for name, control in controls.items()}
     taken: dict[str, str] = {}
     for name, control in found.items():
         other = taken.setdefault(control.channel, name)
@@ -122,21 +122,21 @@ def _with_row(config: Config, name: str, control: Control, file: Any) -> HandCon
     if least >= most:
         raise ConfigError(f"{where}: least = {least:g} must be below most = {most:g}")
     at_rest = min(max(0.0, least), most) if control.at_rest is None else control.at_rest
-    made = HandControl(row, control, least, most, at_rest)
+    hand = HandControl(row, control, least, most, at_rest)
     moves = {**control.keys, **control.buttons}
     for key, value in (("at_rest", at_rest), *((f"{k}.to", move.to) for k, move in moves.items())):
-        if value is not None and made.clipped(value) != value:
+        if value is not None and hand.clipped(value) != value:
             raise ConfigError(f"{where}: {key} = {value:g} must be from {least:g} to {most:g}")
-    (kind,) = [channel.type for channel in config.daq.channels if channel.name == made.channel]
+    (kind,) = [channel.type for channel in config.daq.channels if channel.name == hand.channel]
     bits = 8 * int(kind[1])
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind[0] == "i" else (0, (1 << bits) - 1)
     for end in (least, most):
-        if not low <= made.counts(end) <= high:
+        if not low <= hand.counts(end) <= high:
             raise ConfigError(
-                f"{where}: at {end:g} the channel {made.channel} would be {made.counts(end)}; its type {kind!r} has"
+                f"{where}: at {end:g} the channel {hand.channel} would be {hand.counts(end)}; its type {kind!r} has"
                 f" {low} to {high}"
             )
-    return made
+    return hand
 
 
 def _limits(row: Affine | Encoder) -> tuple[float | None, float | None]:

@@ -184,8 +184,8 @@ class Encoder(_Row):
         from sync.signals import estimators  # compiled code, which a configuration alone does not need
 
         per_count = self.in_si(self.per_count) * self.sign
-        made = estimators.parameters(self.estimator, self.differentiator, step_s, period_s, per_count, self.motion)
-        return [self.zero_counts * per_count, *made.tolist()]
+        par = estimators.parameters(self.estimator, self.differentiator, step_s, period_s, per_count, self.motion)
+        return [self.zero_counts * per_count, *par.tolist()]
 
     @model_validator(mode="after")
     def _rate_to_extrapolate(self) -> "Encoder":
@@ -409,10 +409,10 @@ def _connected(rows: dict[str, Any]) -> dict[str, Any]:
                 raise ValueError(f"{name} reads the row {other}, which is not there; there are {', '.join(rows)}")
     order_of(rows)
     for name, row in rows.items():
-        made = row.results(rows)
-        if len(row.to) > made:
-            raise ValueError(f"{name}.to = {row.to}: a row of kind {row.kind} makes {made} of these, not {len(row.to)}")
-        if row.stale.extrapolate_ms > 0 and made < 2:
+        most = row.results(rows)
+        if len(row.to) > most:
+            raise ValueError(f"{name}.to = {row.to}: a row of kind {row.kind} makes {most} of these, not {len(row.to)}")
+        if row.stale.extrapolate_ms > 0 and most < 2:
             raise ValueError(
                 f"{name}.stale.extrapolate_ms = {row.stale.extrapolate_ms:g}: a row of kind {row.kind} makes no rate;"
                 " use hold_ms and ramp_ms"

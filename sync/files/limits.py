@@ -59,9 +59,9 @@ class Budget:
             raise self.refusal(what, count)
 
     def refusal(self, what: str, count: int | None = None) -> DecodedTooLarge:
-        asked = f"{count / 1e6:.0f} MB" if count is not None else "more"
+        size = f"{count / 1e6:.0f} MB" if count is not None else "more"
         return DecodedTooLarge(
-            f"{self.path}: {what} would take {asked} in memory; at most {self.limit / 1e6:.0f} MB are decoded of a file"
+            f"{self.path}: {what} would take {size} in memory; at most {self.limit / 1e6:.0f} MB are decoded of a file"
             f" of this size; if you know where it comes from: tandem {OPTION} MEGABYTES ..."
         )
 

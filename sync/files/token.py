@@ -26,10 +26,10 @@ def new_token() -> str:
 
 def page_token(file: Path | None = None) -> str:
     """The token from `file`, or from the environment (and removed there: no process inherits it), or a new one."""
-    given = os.environ.pop(VARIABLE, "")
+    inherited = os.environ.pop(VARIABLE, "")
     if file is not None:
         return _checked(_read(file), str(file))
-    return _checked(given, VARIABLE) if given else new_token()
+    return _checked(inherited, VARIABLE) if inherited else new_token()
 
 
 def _read(file: Path) -> str:

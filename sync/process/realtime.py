@@ -37,9 +37,9 @@ def cores(config: Realtime) -> tuple[int | None, int | None]:
         return None, None
     there = sorted(own_cores())
     automatic = (there[0], there[-1]) if len(there) > 1 else (None, None)
-    asked = (config.daq_core, config.sim_core)
+    named = (config.daq_core, config.sim_core)
     chosen = [
-        auto if core == "auto" else None if core == "any" else core for core, auto in zip(asked, automatic, strict=True)
+        auto if core == "auto" else None if core == "any" else core for core, auto in zip(named, automatic, strict=True)
     ]
     return chosen[0], chosen[1]
 
@@ -140,11 +140,11 @@ def this_process(lock_memory: bool) -> list[str]:
 
 # ---- a wire that is flooded ------------------------------------------------------------------------------------------
 
-_FLOODED = 0.7  # share of a core, at two looks in a row
+_FLOODED = 0.7  # share of a core, at two polls in a row
 _QUIET = 0.35  # share of a core
 _QUIET_NS = 5_000_000_000  # so long below that until a thread gets its priority back; longer each time
 _MOST_QUIET = 12
-_FIND_LOOKS = 40  # looks between searches for libzmq's threads, and sums over all threads of a core
+_FIND_POLLS = 40  # polls between searches for libzmq's threads, and sums over all threads of a core
 _FORGOTTEN_NS = 600_000_000_000  # after so long without a flood earlier ones no longer count
 _CROWDED = 0.85  # share of a core for all our real-time threads together; the kernel allows 0.95
 _CROWDED_NS = 500_000_000  # a share over less time than this means nothing
@@ -176,7 +176,7 @@ class Warden:
         self.flooded = 0  # times that a thread lost its priority
         self._registered: list[threading.Thread] = []
         self._watched: dict[int, _Watched] = {}
-        self._looks = 0
+        self._polls = 0
         self._used: dict[int, int] = {}  # ns, of every real-time thread that is bound to one core
         self._used_at_ns = 0
         self._crowded: dict[int, str] = {}
@@ -189,14 +189,14 @@ class Warden:
 
     def watch(self, *threads: threading.Thread) -> None:
         self._registered += threads
-        self._looks = 0
+        self._polls = 0
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """To be called some forty times a second."""
-        if self._looks % _FIND_LOOKS == 0:
+        if self._polls % _FIND_POLLS == 0:
             self._find()
             self._add_up()
-        self._looks += 1
+        self._polls += 1
         for thread, watched in list(self._watched.items()):
             try:
                 self._weigh(thread, watched)

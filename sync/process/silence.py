@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from sync.clock import now_ns
 from sync.compile.dependencies import cache_directory
 
-_LOOKS = 20  # checks of the signs within the limit
+_POLLS = 20  # checks of the signs within the limit
 
 
 def compiled_so_far() -> tuple[int, int]:
@@ -37,13 +37,13 @@ class Silence:
     ):
         self._limit_ns, self._signs, self._clock_ns = int(1e9 * limit_s), signs, clock_ns
         self._seen = signs()
-        self._since = self._looked = clock_ns()
+        self._since = self._polled_ns = clock_ns()
 
     @property
     def too_long(self) -> bool:
         now = self._clock_ns()
-        if now - self._looked > self._limit_ns // _LOOKS:
-            self._looked = now
+        if now - self._polled_ns > self._limit_ns // _POLLS:
+            self._polled_ns = now
             if (found := self._signs()) != self._seen:
                 self._seen, self._since = found, now
         return now - self._since > self._limit_ns

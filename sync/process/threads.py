@@ -6,14 +6,14 @@ import signal
 import threading
 from typing import Any
 
-_LOOKS = 40
+_POLLS = 40
 
 
 def joined(thread: threading.Thread, seconds: float) -> bool:
     """Whether a thread ends within these seconds, counted in polls: while this whole process is stopped, the thread
     cannot end, and no poll is counted."""
-    for _ in range(_LOOKS):
-        thread.join(seconds / _LOOKS)
+    for _ in range(_POLLS):
+        thread.join(seconds / _POLLS)
         if not thread.is_alive():
             return True
     return False

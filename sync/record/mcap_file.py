@@ -93,18 +93,18 @@ class McapFile:
         self._write(MCAP0_MAGIC + _packed(Header(profile, library)))
 
     def schema(self, name: str, encoding: str, data: bytes) -> int:
-        made = Schema(len(self._schemas) + 1, data, encoding, name)
-        self._schemas.append(made)
-        self._chunk += _packed(made)
+        record = Schema(len(self._schemas) + 1, data, encoding, name)
+        self._schemas.append(record)
+        self._chunk += _packed(record)
         self._describe()
-        return int(made.id)
+        return int(record.id)
 
     def channel(self, topic: str, encoding: str, schema: int, metadata: dict[str, str]) -> int:
-        made = Channel(len(self._channels) + 1, topic, encoding, metadata, schema)
-        self._channels.append(made)
-        self._chunk += _packed(made)
+        record = Channel(len(self._channels) + 1, topic, encoding, metadata, schema)
+        self._channels.append(record)
+        self._chunk += _packed(record)
         self._describe()
-        return int(made.id)
+        return int(record.id)
 
     def messages(self, channel: int, records: np.ndarray) -> None:
         """Add messages of one channel, all of one length, in the form of message records."""

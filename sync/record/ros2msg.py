@@ -85,11 +85,11 @@ def field_names(layout: Layout) -> list[str]:
         near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
         near = near if re.match(r"[a-z]", near) else f"channel_{near}".rstrip("_")
         number = numbers.get(near, 1)
-        while (given := near if number == 1 else f"{near}_{number}") in taken:
+        while (unique := near if number == 1 else f"{near}_{number}") in taken:
             number += 1
         numbers[near] = number + 1
-        taken.add(given)
-        found.append(given)
+        taken.add(unique)
+        found.append(unique)
     return found
 
 
@@ -210,8 +210,8 @@ class MessageWriter:
     def records(
         self, blocks: np.ndarray, positions: np.ndarray, logged: np.ndarray, published: np.ndarray
     ) -> np.ndarray:
-        made = np.repeat(self._blank, len(blocks))
-        made["sequence"], made["logged"], made["published"] = positions & 0xFFFFFFFF, logged, published
+        records = np.repeat(self._blank, len(blocks))
+        records["sequence"], records["logged"], records["published"] = positions & 0xFFFFFFFF, logged, published
         words = np.ascontiguousarray(blocks) if self._meant is None else blocks & self._meant
-        made["block"] = words.view(np.uint8)[:, : self._block].copy().view(f"V{self._block}")[:, 0]
-        return made
+        records["block"] = words.view(np.uint8)[:, : self._block].copy().view(f"V{self._block}")[:, 0]
+        return records

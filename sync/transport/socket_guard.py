@@ -40,7 +40,7 @@ SUBSCRIBERS = 128 * 1024  # bytes that one may send in all: a greeting, a subscr
 ASKERS = 1024 * 1024  # bytes that may be unread
 _MOST = 32  # connections at a socket
 _GREETING_MS = 10_000
-_SILENT_S, _ASK_AGAIN_S, _ASKED = 10, 5, 3  # silence until the kernel probes a peer; between probes; probes
+_SILENT_S, _PROBE_S, _PROBES = 10, 5, 3  # silence until the kernel probes a peer; between probes; probes
 _KERNEL_BYTES = 64 * 1024  # of a peer's messages that may wait in the kernel
 _KERNEL_BYTES_OURS = 256 * 1024  # the same where we connect to the peer: a correct peer is then never above its limit
 _SHORT = 256  # bytes, from where a part's length takes eight bytes more
@@ -48,7 +48,7 @@ _BOX = 33  # bytes that keys add to a part
 _EVEN = 16  # with fewer unread bytes than the limit over this, received and read count as even
 _LEFT_BEHIND = 4  # times the limit: more than ended connections can have left to be read
 _AT_ONCE = 64  # events of a socket
-_LOOK_S = 0.025
+_CHECK_S = 0.025
 _SURE = 3  # handshakes broken off without a reason: once may be chance
 _INVALID_AT_ONCE, _INVALID_NAP_S = 32, 0.001
 _BYTES_ACKED = 120  # offset of bytes_acked in the kernel's tcp_info; bytes_received follows
@@ -169,7 +169,7 @@ class Connections:
         self._forget(number)
         return int(refused), int(cut)
 
-    def look(self) -> int:
+    def check(self) -> int:
         """Cut off peers that send too much; returns how many."""
         left, self._left = self._left, []
         for number, connection in left:
@@ -274,37 +274,37 @@ class SocketGuard:
         self._thread = threading.Thread(target=self._run, name="guard", daemon=True)
         self._thread.start()
 
-    def serve(self, made: "zmq.Socket[bytes]", unread: int) -> Connections:
+    def serve(self, sock: "zmq.Socket[bytes]", unread: int) -> Connections:
         """For a socket that will be bound."""
-        made.set(zmq.HANDSHAKE_IVL, _GREETING_MS)
-        made.set(zmq.RCVBUF, _KERNEL_BYTES)
+        sock.set(zmq.HANDSHAKE_IVL, _GREETING_MS)
+        sock.set(zmq.RCVBUF, _KERNEL_BYTES)
         if self.keys is not None:
-            made.set(zmq.CURVE_SERVER, 1)
-            made.set(zmq.CURVE_PUBLICKEY, self.keys.public)
-            made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
-            made.set(zmq.ZAP_DOMAIN, _DOMAIN)
-            made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a guard no peer is admitted, instead of every one
-        each = made.get(zmq.TYPE) in (zmq.PUB, zmq.XPUB)  # libzmq itself reads what they are sent
-        return self._watch(made, True, unread, each)
+            sock.set(zmq.CURVE_SERVER, 1)
+            sock.set(zmq.CURVE_PUBLICKEY, self.keys.public)
+            sock.set(zmq.CURVE_SECRETKEY, self.keys.secret)
+            sock.set(zmq.ZAP_DOMAIN, _DOMAIN)
+            sock.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a guard no peer is admitted, instead of every one
+        each = sock.get(zmq.TYPE) in (zmq.PUB, zmq.XPUB)  # libzmq itself reads what they are sent
+        return self._watch(sock, True, unread, each)
 
-    def present(self, made: "zmq.Socket[bytes]", unread: int | None = None) -> Connections:
+    def present(self, sock: "zmq.Socket[bytes]", unread: int | None = None) -> Connections:
         """For a socket that will connect; without `unread` (it keeps the newest message only) there is no limit."""
         if unread is not None:
-            made.set(zmq.RCVBUF, _KERNEL_BYTES_OURS)
+            sock.set(zmq.RCVBUF, _KERNEL_BYTES_OURS)
         if self.keys is not None:
-            made.set(zmq.CURVE_SERVERKEY, self.keys.theirs)
-            made.set(zmq.CURVE_PUBLICKEY, self.keys.public)
-            made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
-        return self._watch(made, False, unread, False)
+            sock.set(zmq.CURVE_SERVERKEY, self.keys.theirs)
+            sock.set(zmq.CURVE_PUBLICKEY, self.keys.public)
+            sock.set(zmq.CURVE_SECRETKEY, self.keys.secret)
+        return self._watch(sock, False, unread, False)
 
-    def _watch(self, made: "zmq.Socket[bytes]", bound: bool, limit: int | None, each: bool) -> Connections:
-        made.set(zmq.TCP_KEEPALIVE, 1)
-        made.set(zmq.TCP_KEEPALIVE_IDLE, _SILENT_S)
-        made.set(zmq.TCP_KEEPALIVE_INTVL, _ASK_AGAIN_S)
-        made.set(zmq.TCP_KEEPALIVE_CNT, _ASKED)
-        connections = Connections(bound, limit, self.keys is not None, each, made.get(zmq.TYPE) in (zmq.REQ, zmq.REP))
+    def _watch(self, sock: "zmq.Socket[bytes]", bound: bool, limit: int | None, each: bool) -> Connections:
+        sock.set(zmq.TCP_KEEPALIVE, 1)
+        sock.set(zmq.TCP_KEEPALIVE_IDLE, _SILENT_S)
+        sock.set(zmq.TCP_KEEPALIVE_INTVL, _PROBE_S)
+        sock.set(zmq.TCP_KEEPALIVE_CNT, _PROBES)
+        connections = Connections(bound, limit, self.keys is not None, each, sock.get(zmq.TYPE) in (zmq.REQ, zmq.REP))
         endpoint = f"inproc://tandem.guard.{next(_numbers)}"
-        made.monitor(endpoint, _WATCHED)
+        sock.monitor(endpoint, _WATCHED)
         monitor = self._context.socket(zmq.PAIR)
         monitor.set(zmq.LINGER, 0)
         monitor.set(zmq.RCVHWM, 0)  # libzmq's thread must never wait for us
@@ -347,7 +347,7 @@ class SocketGuard:
         return new
 
     def _run(self) -> None:
-        looked = 0.0
+        checked = 0.0
         try:
             while not self._stop.is_set():
                 watched = list(self._watched)
@@ -356,16 +356,16 @@ class SocketGuard:
                     poller.register(self._zap, zmq.POLLIN)
                 for monitor, _ in watched:
                     poller.register(monitor, zmq.POLLIN)
-                ready = dict(poller.poll(round(1e3 * _LOOK_S)))
+                ready = dict(poller.poll(round(1e3 * _CHECK_S)))
                 if self._zap is not None and self._zap in ready:
                     self._try_answer(self._zap)
                 for monitor, connections in watched:
                     if monitor in ready:
                         self._read(monitor, connections)
-                if time.monotonic() - looked > _LOOK_S:
-                    looked = time.monotonic()
-                    self.cut += sum(connections.look() for _, connections in watched)
-                    self.warden.look()
+                if time.monotonic() - checked > _CHECK_S:
+                    checked = time.monotonic()
+                    self.cut += sum(connections.check() for _, connections in watched)
+                    self.warden.poll()
         except zmq.ContextTerminated:
             pass  # the end
         finally:

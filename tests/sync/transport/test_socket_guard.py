@@ -298,7 +298,7 @@ def test_a_core_that_real_time_threads_use_up_together_is_said_once(monkeypatch:
         while not warden.notices:
             assert time.monotonic() < limit
             time.sleep(0.02)
-            warden.look()
+            warden.poll()
         (said,) = warden.notices
         assert f"% of core {core}" in said and "realtime.daq_core" in said
         assert warden.flooded == 0
@@ -331,7 +331,7 @@ def test_a_thread_that_is_flooded_loses_its_priority_until_that_is_over(monkeypa
         while os.sched_getscheduler(thread.native_id or 0) != policy:
             assert time.monotonic() < limit
             time.sleep(0.02)
-            warden.look()
+            warden.poll()
 
     try:
         until(os.SCHED_FIFO)
@@ -345,7 +345,7 @@ def test_a_thread_that_is_flooded_loses_its_priority_until_that_is_over(monkeypa
             while not warden.notices:
                 assert time.monotonic() < limit
                 time.sleep(0.02)
-                warden.look()
+                warden.poll()
         assert "does not get its real-time priority back" in warden.notices[0]
         until(os.SCHED_FIFO)
         assert os.sched_getparam(thread.native_id).sched_priority == 1
