@@ -23,7 +23,7 @@ from sync.ring.block import EPOCH, PUSHED, SEQ, T
 from sync.ring.ring import EPOCH_WORD, HEAD_WORD, STATE_WORD, push
 
 # the clock's words: time; where it stops, and where it has stopped; the next row of the script; the cost of a reading
-NOW, LIMIT, PARKED, CURSOR, RANDOM, LOOK_NS, SPREAD_NS, STALL_PER_MILLION, STALL_NS, LOOKS = range(10)
+NOW, LIMIT, PARKED, CURSOR, RANDOM, READ_NS, SPREAD_NS, STALL_PER_MILLION, STALL_NS, READS = range(10)
 WORDS_OF_CLOCK = 10
 FOREVER = 2**62
 
@@ -72,8 +72,8 @@ def _act(words, row, rings, commands, control):
 @kernel()
 def _cost(words, busy):
     """The cost of this reading of the clock."""
-    words[LOOKS] += 1
-    cost = words[LOOK_NS] + np.int64(busy[0])
+    words[READS] += 1
+    cost = words[READ_NS] + np.int64(busy[0])
     busy[0] = 0.0
     cost += np.int64(busy[-1])  # the same word of the twin, if there is one
     busy[-1] = 0.0
@@ -112,12 +112,12 @@ def virtual_clock(
     commands: np.ndarray | None = None,
     control: np.ndarray | None = None,
     busy: np.ndarray | None = None,
-    look_ns: int = 50,
+    read_ns: int = 50,
     seed: int = 1,
 ) -> VirtualClock:
     """A clock that stands at `start_ns`. `rings`: a row for each ring. The script can only act on what is given."""
     words = np.zeros(WORDS_OF_CLOCK, np.int64)
-    words[[NOW, LIMIT, RANDOM, LOOK_NS]] = start_ns, limit_ns, max(seed, 1), look_ns
+    words[[NOW, LIMIT, RANDOM, READ_NS]] = start_ns, limit_ns, max(seed, 1), read_ns
     words[PARKED] = start_ns
     return VirtualClock(
         _advance,

@@ -70,7 +70,7 @@ def run_closed_loop(
 ) -> Trace:
     """Run a configuration whose source is a virtual haptic device for so many seconds. `before` gets the device once it
     has started. Raises ConfigError if the configuration has no such device, or no effort."""
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     device = open_device(config, file, Host(clock=clock))
     if not isinstance(device, HapticDevice) or device.effort is None:
         kind = config.source.get("kind")

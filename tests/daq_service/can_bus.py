@@ -116,7 +116,7 @@ def open_can(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
         f" buffer_blocks={buffer_scans}, signals={{{mapped}}}}}"
     )
     config = drive_config(f"daq.rate_hz={rate_hz}", f"daq.channels=[{channels}]", f"source={source}")
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     opened = open_device(config, DRIVE, Host(clock=clock))
     assert isinstance(opened, CanDevice)
     return Fed(opened, Car(channel, clock)), clock

@@ -33,7 +33,7 @@ def shared_clock() -> VirtualClock:
 @cache
 def _shared() -> tuple[VirtualClock, Path]:
     """A virtual clock whose words lie in a file, and that file."""
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     with tempfile.NamedTemporaryFile(prefix="tandem-clock-", delete=False) as file:
         file.write(clock.words.tobytes())
         file.flush()

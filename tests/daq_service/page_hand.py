@@ -19,7 +19,7 @@ _PERIOD_S = 0.02
 def open_page(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     """A page source that somebody drives for as long as it is open."""
     config = drive_config(f"daq.rate_hz={rate_hz}", f"source={{kind='page', buffer_blocks={buffer_scans}}}")
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     source = open_device(config, DRIVE, Host(clock=clock))
     endpoint, there = f"ipc://{config.socket('hand')}", weakref.ref(source)
     threading.Thread(target=_drive, args=(endpoint, there), daemon=True).start()

@@ -271,7 +271,7 @@ def test_newest_block_rises_with_a_ramp_while_the_source_runs(
     path = manoeuvre_file("[steering_deg]\npoints = [[0, 0], [1, 180]]")
     config = drive_config("daq.rate_hz=5000", f'source.manoeuvre="{path}"')
     writer, reader = rings.pair(config.daq.layout)
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     acquisition = Acquisition(config, open_device(config, DRIVE, Host(clock=clock)), writer, None, clock=clock)
     seen: list[tuple[int, int]] = []
     end = clock.now_ns() + 400_000_000
@@ -333,7 +333,7 @@ def test_only_the_newest_block_of_a_turn_is_published(desk: Callable[..., Desk],
 
 
 def test_newest_block_is_repeated_while_nothing_comes_and_no_oftener_than_asked(desk: Callable[..., Desk]) -> None:
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     found = desk([(ramp(0, 3), 0)], "daq.idle_repeat_ms=5", "daq.read_wait_ms=1", wire=True, clock=clock)
     began = clock.now_ns()
     while found.publisher.repeated < 5:

@@ -50,7 +50,7 @@ class World:
 
     effort: EffortSettings
     step_ns: int = MS
-    look_ns: int = 0  # what a look at the clock costs
+    read_ns: int = 0  # what a reading of the clock costs
     events: list[tuple[int, int, int, np.ndarray]] = field(default_factory=list)
     pushed: list[np.ndarray] = field(default_factory=list)
     kind: Any = EffortLoop
@@ -96,7 +96,7 @@ class World:
             push(samples, sample)
         self.efforts = private_ring(rec.LAYOUT, 1 << 15)
         control = np.zeros(rec.CONTROL_WORDS, np.int64)
-        self.clock = virtual_clock(START, script=script, rings=self.rings, control=control, look_ns=self.look_ns)
+        self.clock = virtual_clock(START, script=script, rings=self.rings, control=control, read_ns=self.read_ns)
         self.readers = [FakeReader(ring, STEP) for ring in self.rings]
         self.followed: FakeReader | None = self.readers[0]
         self.loop = self.kind(
@@ -144,7 +144,7 @@ def test_a_step_is_looked_for_when_it_is_usually_there(offset_ns: int) -> None:
     jitter = np.random.default_rng(1).exponential(30_000, 400).astype(int)
     waits = {}
     for quantile in (0.0, 0.5):
-        world = World(configured(quantile=quantile), step_ns=5 * MS, look_ns=500)
+        world = World(configured(quantile=quantile), step_ns=5 * MS, read_ns=500)
         for k, late in enumerate(jitter):
             lag = 150_000 + int(late)
             world.step(5 * MS * (k + 1) + lag, 1.0, received=True, lag_ns=lag + offset_ns)
@@ -185,9 +185,9 @@ TORQUES = st.one_of(st.floats(-1e3, 1e3), st.floats(allow_nan=True, allow_infini
     st.integers(0, 30_000),
 )
 def test_never_beyond_the_limit_nor_faster_than_allowed_nor_late_at_zero(
-    effort: EffortSettings, steps: list[tuple[int, float]], look_ns: int
+    effort: EffortSettings, steps: list[tuple[int, float]], read_ns: int
 ) -> None:
-    world = World(effort, look_ns=look_ns)
+    world = World(effort, read_ns=read_ns)
     t = 0
     valid = []
     for gap, torque in steps:
@@ -268,7 +268,7 @@ def test_from_the_limit_it_is_at_zero_exactly_in_time(received: bool, sign: floa
 
 def test_a_loop_that_wakes_late_is_at_zero_all_the_same() -> None:
     """What counts is the time that has passed, however few efforts there are."""
-    world = World(configured(stale_after_ms=20.0, zero_within_ms=60.0), look_ns=3 * MS)
+    world = World(configured(stale_after_ms=20.0, zero_within_ms=60.0), read_ns=3 * MS)
     for k in range(100):
         world.step(k * 5 * MS, 1e6)
     found = world.run(900 * MS)
@@ -545,7 +545,7 @@ def test_a_displacement_that_is_not_finite_or_after_a_gap_adds_no_energy() -> No
 
 
 def test_the_hops_of_a_round_trip_add_up_to_it() -> None:
-    world = World(configured(), look_ns=1000)
+    world = World(configured(), read_ns=1000)
     for k in range(500):
         world.step(k * MS + 100_000, 1.0)
     found = world.run(500 * MS + 100_000)
@@ -586,7 +586,7 @@ def test_a_python_device_gets_the_newest_effort_and_zero_from_a_loop_that_hangs(
     from sync.ring.ledger import histograms
     from sync.ring.ring import HEARTBEAT_WORD
 
-    clock = virtual_clock(START, look_ns=0)
+    clock = virtual_clock(START, read_ns=0)
     hand, efforts, ledger = Hand(clock), private_ring(rec.LAYOUT, 16), histograms(len(rec.LEDGER))
     thread = DeviceThread(hand, efforts, ledger, clock)  # type: ignore[arg-type]
     block = np.zeros(rec.LAYOUT.words, np.int64)

@@ -105,7 +105,7 @@ def world(
 
     device: Any = Device()
     device.effort = effort
-    clock = virtual_clock(START, script=script, rings=rings, control=control, look_ns=500)
+    clock = virtual_clock(START, script=script, rings=rings, control=control, read_ns=500)
     reader: Any = FakeReader(rings[0], STEP)
     loop = EffortLoop(
         device, lambda: reader, rings[1], SAMPLE.words, efforts, SLOW, clock=clock,

@@ -88,7 +88,7 @@ def open_gamepad(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
         f"source.buffer_blocks={buffer_scans}",
         "source.device='Lasting wheel'",
     )
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     return open_device(config, GAMEPAD, Host(clock=clock)), clock
 
 

@@ -26,9 +26,9 @@ from sync.virtual_clock import (
     CONTROL,
     CURSOR,
     KIND,
-    LOOK_NS,
     NEW_EPOCH,
     PUSH,
+    READ_NS,
     SPREAD_NS,
     STALL_NS,
     STALL_PER_MILLION,
@@ -240,7 +240,7 @@ def run(stage: Setup, seed: int, calm: bool) -> Recorded:
     simulation = stage.simulation
     clock = virtual_clock(
         START_NS, script=script, rings=stage.rings, commands=stage.commands, control=simulation.control,
-        busy=stage.busy, look_ns=int(random.integers(20, 500)), seed=seed + 1,
+        busy=stage.busy, read_ns=int(random.integers(20, 500)), seed=seed + 1,
     )  # fmt: skip
     _cost(stage, random, calm, clock)
     segments: list[Segment] = []
@@ -269,5 +269,5 @@ def run(stage: Setup, seed: int, calm: bool) -> Recorded:
             break
     cursor = int(clock.words[CURSOR])
     words = clock.words
-    look_ns = 0 if words[STALL_PER_MILLION] else int(words[LOOK_NS] + words[SPREAD_NS])
+    look_ns = 0 if words[STALL_PER_MILLION] else int(words[READ_NS] + words[SPREAD_NS])
     return Recorded(stage, calm, script[:cursor], segments, stage.steps(), script[cursor:], look_ns)

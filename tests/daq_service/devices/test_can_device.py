@@ -67,7 +67,7 @@ class Bench:
         self.channel = unique()
         self.said: list[str] = []
         self.config = can_config(self.channel, *overrides)
-        self.clock = virtual_clock(look_ns=0)
+        self.clock = virtual_clock(read_ns=0)
         source = open_device(self.config, CAN, Host(say=self.said.append, clock=self.clock))
         assert isinstance(source, CanDevice)
         self.source = source
@@ -174,7 +174,7 @@ def test_every_signal_of_the_example_is_read_where_it_is_and_not_read_where_it_i
 def test_blocks_carry_raw_values_with_their_ages_through_the_ring(rings: Rings) -> None:
     """A bus of 100 Hz, blocks of 1 kHz: ten blocks share a value, and say when it came."""
     config = can_config(channel := unique(), "daq.rate_hz=1000")
-    clock = virtual_clock(look_ns=100)
+    clock = virtual_clock(read_ns=100)
     source = open_device(config, CAN, Host(clock=clock))
     source.find()
     writer, reader = rings.pair(config.daq.layout, config.daq.ring_blocks)
@@ -443,7 +443,7 @@ def test_a_log_plays_in_its_own_time(suffix: str, tmp_path: Path) -> None:
             for message in messages:
                 message.timestamp = 1_700_000_000.0 + 0.01 * k
                 log.on_message_received(message)
-    clock = virtual_clock(look_ns=100)
+    clock = virtual_clock(read_ns=100)
     config = load(CAN, [f"source={{kind='can', replay='{file}', lead_ms=0, dbc='can/example.dbc', {MAPPED}}}"])
     source = open_device(config, CAN, Host(clock=clock))
     assert source.seconds == pytest.approx(0.29, abs=1e-3)  # type: ignore[attr-defined]
@@ -617,7 +617,7 @@ def test_a_log_of_one_instant_ends(tmp_path: Path) -> None:
         message = encode(STEERING, SteeringWheelAngle=1)
         message.timestamp = 1.0
         log.on_message_received(message)
-    clock = virtual_clock(look_ns=100)
+    clock = virtual_clock(read_ns=100)
     config = load(CAN, [f"source={{kind='can', replay='{file}', dbc='can/example.dbc', {MAPPED}}}"])
     source = open_device(config, CAN, Host(clock=clock))
     assert source.seconds > 0  # type: ignore[attr-defined]

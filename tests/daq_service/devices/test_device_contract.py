@@ -38,7 +38,7 @@ Opener = Callable[[float, int], tuple[Device, Clock]]
 
 def open_virtual(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     config = drive_config(f"daq.rate_hz={rate_hz}", f"source.buffer_blocks={buffer_scans}")
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     return open_device(config, DRIVE, Host(clock=clock)), clock
 
 
@@ -48,14 +48,14 @@ def open_waves(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     config = drive_config(
         f"daq.rate_hz={rate_hz}", f"source={{kind='waves', buffer_blocks={buffer_scans}, {channels}}}"
     )
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     return open_device(config, DRIVE, Host(clock=clock)), clock
 
 
 def open_haptic(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     hand = "hand={motion={amplitude=0.004, hz=3.0}}"
     source = f"source={{kind='haptic', position='steering', buffer_blocks={buffer_scans}, friction=0.2, {hand}}}"
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     return open_device(drive_config(f"daq.rate_hz={rate_hz}", source), DRIVE, Host(clock=clock)), clock
 
 
@@ -64,7 +64,7 @@ def open_replay(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     with tempfile.TemporaryDirectory() as folder:
         write_record(Path(folder), recorded(rate_hz, max(round(min(3 * rate_hz, 15_000)), 3)))
         config = replay_config(folder, f"daq.rate_hz={rate_hz}", buffer=buffer_scans)
-        clock = virtual_clock(look_ns=0)
+        clock = virtual_clock(read_ns=0)
         return open_device(config, DRIVE, Host(clock=clock)), clock
 
 

@@ -142,7 +142,7 @@ class Seat:
         self.rows: Any = config.inputs
         self.said: list[str] = []
         self.last_ns = 0  # instant of the newest scan
-        self.clock = virtual_clock(look_ns=100)
+        self.clock = virtual_clock(read_ns=100)
         source = open_device(config, GAMEPAD, Host(say=self.said.append, clock=self.clock))
         assert isinstance(source, GamepadDevice)
         self.source = source

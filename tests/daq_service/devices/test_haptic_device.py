@@ -18,7 +18,7 @@ MS = 1_000_000
 
 
 def opened(source: str) -> tuple[HapticDevice, object]:
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     config = drive_config(f"source={{kind='haptic', position='steering', {source}}}")
     device = open_device(config, DRIVE, Host(clock=clock))
     assert isinstance(device, HapticDevice)

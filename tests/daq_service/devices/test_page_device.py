@@ -35,7 +35,7 @@ class Driven:
 
     def __init__(self, *overrides: str, file: Path = PAGE):
         self.said: list[str] = []
-        self.clock = virtual_clock(look_ns=0)
+        self.clock = virtual_clock(read_ns=0)
         config = load(file, [f"name={unique()}", *overrides])
         self.config = config
         self.source: Any = open_device(config, file, Host(say=self.said.append, clock=self.clock))

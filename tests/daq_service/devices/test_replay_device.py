@@ -25,7 +25,7 @@ Play = Callable[..., Device]
 
 @pytest.fixture
 def clock() -> VirtualClock:
-    return virtual_clock(look_ns=0)
+    return virtual_clock(read_ns=0)
 
 
 @pytest.fixture

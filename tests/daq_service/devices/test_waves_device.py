@@ -18,7 +18,7 @@ WAVES = "channels={steering={wave='%s', hz=2.0, amplitude_counts=500.0, offset_c
 def read(wave: str, scans: int, more: str = "") -> tuple[np.ndarray, np.ndarray]:
     """(seconds since the first scan, counts of the steering)."""
     config = drive_config("source={kind='waves', " + (WAVES % wave).replace("-3.0", f"-3.0{more}") + "}")
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
     source = open_device(config, DRIVE, Host(clock=clock))
     rows, t_ns = np.zeros((scans, 3), np.int64), np.zeros(scans, np.int64)
     source.start()

@@ -33,7 +33,7 @@ def test_a_platform_is_driven_with_the_sticks_of_a_game_pad(pad: VirtualWheel) -
 
     The device on its own virtual clock; its scans are what the loop reads.
     """
-    clock = virtual_clock(look_ns=100)
+    clock = virtual_clock(read_ns=100)
     live = World(file=GAMEPAD)
     source = open_device(live.config, GAMEPAD, Host(clock=clock))
     names = live.config.daq.layout.names

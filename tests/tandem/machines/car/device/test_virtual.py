@@ -41,7 +41,7 @@ def collect(source: Device, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_virtual_time() -> Host:
-    return Host(clock=virtual_clock(look_ns=0))
+    return Host(clock=virtual_clock(read_ns=0))
 
 
 def virtual(path: Path, *overrides: str) -> tuple[Device, Config]:
@@ -184,7 +184,7 @@ Pose = tuple[float, float, float, float]  # x, y, yaw, vx
 def drives_by_sight(rings: Rings, pose: Pose | None, age_ns: int = 0) -> np.ndarray:
     """Scans of half a second, read while a simulator publishes this pose, always so many ns ago."""
     writer, reader = rings.pair(POSE, 64)
-    clock = virtual_clock(look_ns=0)
+    clock = virtual_clock(read_ns=0)
 
     def feedback() -> RingReader | None:
         if pose is not None:
