@@ -23,7 +23,7 @@ from daq_service.devices.haptic_settings import Settings
 from sync.clock import now_ns
 from sync.config.config import Config
 from sync.config.toml import check
-from sync.process.service import Prepared, Reporter, Worker, held, join, look_after, start
+from sync.process.service import Prepared, Reporter, Worker, held, join, start, watch_workers
 from sync.ring import streams
 from sync.ring.block import EPOCH, PUSHED, SEQ, Channel, Layout, T
 from sync.ring.follower import RingFollower
@@ -150,7 +150,7 @@ def run(
         loop = DeviceLoop(config, device, ring, settings.watchdog_ms)
         workers = [Worker("device", lambda: loop.run(stop), config, config.realtime.daq_priority, None)]
         start(workers, reporter, stack, stop.set)
-        look_after(workers, stop, lambda _: None)
+        watch_workers(workers, stop, lambda _: None)
         join(workers, reporter)
     every = (loop.efforts, *loop.axes)
     return {

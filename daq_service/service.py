@@ -15,7 +15,7 @@ from daq_service.devices.contract import Device, Host
 from sync.clock import now_ns
 from sync.config.config import Config
 from sync.process import realtime
-from sync.process.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
+from sync.process.service import EVERY, Prepared, Reporter, Worker, held, join, prefault, start, watch_workers
 from sync.process.waiting import Waiting
 from sync.ring import streams
 from sync.ring.block import Channel, Layout
@@ -109,7 +109,7 @@ def run(
         if wire.guard:
             wire.guard.warden.watch(*wire.workers)
         watch = _Watch(config, source, around, ring, acquisition, wire, efforts, reporter)
-        look_after(workers, stop, watch.look)
+        watch_workers(workers, stop, watch.poll)
         end()
         join(workers, reporter)
         return {
@@ -204,7 +204,7 @@ class _Watch:
             **{name: loop.figures() for name, loop in self._efforts.items()},
         }
 
-    def look(self, turn: int) -> None:
+    def poll(self, turn: int) -> None:
         reporter, peer = self._reporter, self._around.peer
         if text := peer.poll():
             reporter.say(text)

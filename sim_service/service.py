@@ -29,7 +29,7 @@ from sync.compile.jit import compiling
 from sync.config.config import Config
 from sync.errors import Diverged, InputLost
 from sync.process import realtime
-from sync.process.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
+from sync.process.service import EVERY, Prepared, Reporter, Worker, held, join, prefault, start, watch_workers
 from sync.process.threads import joined
 from sync.process.waiting import Waiting
 from sync.ring import streams
@@ -47,7 +47,7 @@ from sync.transport.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, con
 
 _BOUND_HOLDS_NS = 500_000_000
 _AWAITED_NS = 1_000_000_000  # without a block for so long, it reports that it waits
-_LOOK_S = 0.01  # between two polls for the ring of a DAQ
+_POLL_S = 0.01  # between two polls for the ring of a DAQ
 _USUAL = 0.5  # share of the results that are there when the publisher first polls for them
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _LAST_S = 2.0  # at most, for a DAQ that the same supervisor has asked to end, and for its last block
@@ -119,7 +119,7 @@ def run(
         view = RingReader(config.ring("sim"))
         stack.callback(view.close)
         watch = _Watch(config, simulation, link, peer, view, server, reporter)
-        look_after(workers, stop, watch.look)
+        watch_workers(workers, stop, watch.poll)
         simulation.control[step_record.STOP] = step_record.DRAIN
         both = reporter.supervised and job.is_alive()  # asked to end, and the DAQ with us
         joined(job, _LAST_S if both else _DRAIN_S)
@@ -255,7 +255,7 @@ class _Watch:
                 " other: the phase cannot be locked, the steps run free"
             )
 
-    def look(self, turn: int) -> None:
+    def poll(self, turn: int) -> None:
         simulation, link, reporter = self._simulation, self._link, self._reporter
         texts = [self._peer.poll(), *self._stale.poll(), *self._overload.poll(simulation.counters)]
         for text in (*texts, *self._divergence.poll(), *self._clipping.poll(), *link.guard.news()):
@@ -294,8 +294,8 @@ def _say_bound(simulation: Simulation, link: _Link, reporter: Reporter) -> None:
 
 def _length(reporter: Reporter) -> tuple[int, int]:
     """How long the run is, from its first instant, and the instant of its end where that is known; 0: without end."""
-    asked = json.loads(reporter.begin_line) if reporter.begin_line else {}
-    return round(asked.get("seconds", 0.0) * 1e9), int(asked.get("end_ns", 0))
+    begin = json.loads(reporter.begin_line) if reporter.begin_line else {}
+    return round(begin.get("seconds", 0.0) * 1e9), int(begin.get("end_ns", 0))
 
 
 def _run_on(
@@ -348,7 +348,7 @@ def _await_ring(
             return ring
         if text := waiting.poll(False):
             reporter.say(text)
-        stop.wait(_LOOK_S)
+        stop.wait(_POLL_S)
     return None
 
 
@@ -356,11 +356,11 @@ def _await_last(peer: Peer, receiver: Receiver | None) -> None:
     """Wait until the DAQ has ended and its last block is here, so that blocks after the last step are counted, too,
     however long the DAQ takes to end. The limit is a number of polls, not a time: all processes may have been stopped
     meanwhile."""
-    for _ in range(round(_LAST_S / _LOOK_S)):
+    for _ in range(round(_LAST_S / _POLL_S)):
         head = peer.ended_at()
         if head is not None and (receiver is None or receiver.last_seq >= head - 1):
             return
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def _receive(receiver: Receiver, halt: threading.Event) -> None:

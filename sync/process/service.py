@@ -33,7 +33,7 @@ from sync.visible import visible, warn_in_words
 
 STATUS_S = 0.1  # how often a service checks and reports
 _END_S = 2.0  # for a thread to end, after the stop was given
-EVERY = 3  # looks a status line
+EVERY = 3  # polls a status line
 _BY_HAND = 10  # status lines a line on the terminal
 _COLUMNS = 80
 
@@ -185,17 +185,17 @@ def start(workers: list[Worker], reporter: Reporter, stack: contextlib.ExitStack
             reporter.say(refused, once=True)
 
 
-def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int], None]) -> None:
-    """Watch the workers until `stop` is set or one of them ends; `look` is called all the while, with a number.
+def watch_workers(workers: list[Worker], stop: threading.Event, poll: Callable[[int], None]) -> None:
+    """Watch the workers until `stop` is set or one of them ends; `poll` is called all the while, with a number.
 
-    An error in `look` ends the service like one of a worker, through `join`; without a worker at once.
+    An error in `poll` ends the service like one of a worker, through `join`; without a worker at once.
     """
     turn = 0
     try:
         while not stop.wait(STATUS_S) and all(worker.is_alive() for worker in workers):
-            look(turn)
+            poll(turn)
             turn += 1
-        look(turn)  # once more: what caused the stop may be worth a notice
+        poll(turn)  # once more: what caused the stop may be worth a notice
     except Exception as error:
         if not workers:
             raise

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sync.config.config import load
-from sync.process.service import Reporter, Worker, held, join, look_after
+from sync.process.service import Reporter, Worker, held, join, watch_workers
 from sync.process.service import start as start_workers
 from sync.process.waiting import Waiting
 from sync.ring.block import Layout
@@ -208,7 +208,7 @@ def test_the_failure_of_a_thread_is_the_failure_of_the_service(capsys: pytest.Ca
     for each in workers:
         each.start()
         assert each.ready.wait(PATIENCE_S)
-    look_after(workers, stop, lambda turn: None)  # ends, for one of them has
+    watch_workers(workers, stop, lambda turn: None)  # ends, for one of them has
     assert stop.is_set()
     with pytest.raises(KeyError, match="gone"):
         join(workers, Reporter("daq", False, stop))
@@ -216,44 +216,44 @@ def test_the_failure_of_a_thread_is_the_failure_of_the_service(capsys: pytest.Ca
     assert capsys.readouterr().err == ""
 
 
-def test_a_service_is_looked_after_until_it_is_told_to_stop() -> None:
+def test_a_service_is_watched_until_it_is_told_to_stop() -> None:
     stop, turns = threading.Event(), []
 
-    def look(turn: int) -> None:
+    def poll(turn: int) -> None:
         turns.append(turn)
         if turn == 3:
             stop.set()
 
     sound = worker(lambda: (stop.wait(), 7)[1])
     sound.start()
-    look_after([sound], stop, look)
+    watch_workers([sound], stop, poll)
     join([sound], Reporter("daq", False, stop))
     assert turns == [0, 1, 2, 3, 4]  # and once more: whatever made it stop may be worth saying
     assert sound.result == 7
 
 
-def test_an_error_in_a_look_is_raised_when_no_thread_works_any_more() -> None:
+def test_an_error_in_a_poll_is_raised_when_no_thread_works_any_more() -> None:
     """Its sockets are closed while it is unwound: under a thread that still uses them ZeroMQ aborts the process."""
 
-    def look(turn: int) -> None:
+    def poll(turn: int) -> None:
         raise KeyError("a channel that is not there")
 
     stop = threading.Event()
     sound = worker(stop.wait)
     sound.start()
-    look_after([sound], stop, look)
+    watch_workers([sound], stop, poll)
     with pytest.raises(KeyError, match="a channel that is not there"):
         join([sound], Reporter("daq", False, stop))
     assert not sound.is_alive()
 
 
-def test_an_error_in_a_look_where_there_is_no_thread_is_raised_too() -> None:
-    def look(turn: int) -> None:
+def test_an_error_in_a_poll_where_there_is_no_thread_is_raised_too() -> None:
+    def poll(turn: int) -> None:
         raise KeyError("a channel that is not there")
 
     stop = threading.Event()
     with pytest.raises(KeyError, match="a channel that is not there"):
-        look_after([], stop, look)
+        watch_workers([], stop, poll)
     assert stop.is_set()
 
 
