@@ -2,7 +2,7 @@
 
 Bytes are queued and written by a thread of its own, in order, and brought to the disk (fsync) on a slower timer. When
 the disk is full or gone they are kept, and tried again: what was queued is lost only if the process ends first. How
-much waits has a bound; the writer asks for `room` before it makes more, and counts what it had to drop.
+much waits has a bound; the writer checks `has_space` before it makes more, and counts what it had to drop.
 
 Behind what is written may stand a tail, such as an index: the next write goes over it. It is written in one call with
 the bytes before it, only the last of several is written, and a disk that has no room for it holds nothing up.
@@ -84,7 +84,7 @@ class Sink:
         return self.accepted - self.written + (behind.pending if behind is not None else 0)
 
     @property
-    def room(self) -> bool:
+    def has_space(self) -> bool:
         return self.pending < self._most
 
     @property
@@ -175,7 +175,7 @@ class Sink:
                 raise
         self._named = True
 
-    def _look_for_truncation(self) -> None:
+    def _check_for_truncation(self) -> None:
         """Before each write: behind it the file is as long as ever."""
         with contextlib.suppress(OSError):
             found = os.fstat(self._fd).st_size
@@ -184,7 +184,7 @@ class Sink:
 
     def _put(self, data: bytes, tail: bytes) -> bytes:
         """Write; returns what could not be written."""
-        self._look_for_truncation()
+        self._check_for_truncation()
         at, end, view = self.written, self.written + len(data), memoryview(data + tail)
         if at + len(view) < self.size:  # else the end of an old tail would stay
             with contextlib.suppress(OSError):

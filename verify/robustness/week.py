@@ -122,7 +122,7 @@ def week(*, days: float = 7.0, keep_gb: float = 0.04) -> Iterator[Row]:
                 feed.push(int(clock.words[NOW]))
                 recorder.look()
                 recorder.notices.clear()
-                while not recorder.writer.sink.room:
+                while not recorder.writer.sink.has_space:
                     time.sleep(0.001)
                 if look % (looks_a_day // 24) == 0:
                     size = size_of(folder)

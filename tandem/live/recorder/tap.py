@@ -135,7 +135,7 @@ class Tap:
     def _record(self) -> None:
         while self._reading and (count := self._follower.take(self._blocks)):
             self._position = self._follower.position
-            if self._writer.sink.room:
+            if self._writer.sink.has_space:
                 self._writer.add(self.topic, self._blocks[:count], self._position - count)
                 self.recorded += count
             else:

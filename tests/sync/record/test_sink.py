@@ -125,7 +125,7 @@ def test_a_disk_that_refuses_and_later_accepts_again_loses_nothing(tmp_path: Pat
     said = in_child(
         tmp_path / "file",
         """
-        print(sink.error, sink.written, path.stat().st_size, sink.room, sink.accepted == len(whole))
+        print(sink.error, sink.written, path.stat().st_size, sink.has_space, sink.accepted == len(whole))
         for size in (100_001, 230_000):  # a little room, then more, then all
             limit(size)
             wait_until(lambda: sink.written == size)
@@ -136,7 +136,7 @@ def test_a_disk_that_refuses_and_later_accepts_again_loses_nothing(tmp_path: Pat
             more += n.to_bytes(3, "little")
         limit(resource.RLIM_INFINITY)
         wait_until(lambda: sink.error is None and sink.written == sink.accepted)
-        print(sink.room, sink.close(), path.read_bytes() == whole + more)
+        print(sink.has_space, sink.close(), path.read_bytes() == whole + more)
         """,
     )
     assert said.splitlines() == ["File too large 100000 100000 False True", "True True True"]
@@ -164,23 +164,23 @@ def test_a_disk_that_has_room_again_at_the_very_end_gets_everything(tmp_path: Pa
     assert said.splitlines() == ["True True"]
 
 
-def test_room_ends_when_enough_waits_and_comes_back(tmp_path: Path) -> None:
-    """Who asks for room before each piece keeps at most one piece more than the bound waiting."""
+def test_space_ends_when_enough_waits_and_comes_back(tmp_path: Path) -> None:
+    """Who checks for space before each piece keeps at most one piece more than the bound waiting."""
     said = in_child(
         tmp_path / "file",
         """
         waiting = sink.accepted - sink.written
-        print(sink.room == (waiting < 150_000))
+        print(sink.has_space == (waiting < 150_000))
         limit(resource.RLIM_INFINITY)
-        wait_until(lambda: sink.room and sink.written == sink.accepted)
+        wait_until(lambda: sink.has_space and sink.written == sink.accepted)
         limit(path.stat().st_size)
         pieces = 0
-        while sink.room:
+        while sink.has_space:
             sink.write(bytes(1000))
             pieces += 1
         print(pieces, sink.accepted - sink.written)
         limit(resource.RLIM_INFINITY)
-        wait_until(lambda: sink.room)
+        wait_until(lambda: sink.has_space)
         print(sink.close())
         """,
     )
