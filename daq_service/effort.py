@@ -57,7 +57,7 @@ from sync.compile.atomics import load_acquire
 from sync.compile.jit import kernel
 from sync.ring.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Layout, T
 from sync.ring.ledger import histograms, record, summary_us
-from sync.ring.rhythm import next_look, usual_lag
+from sync.ring.rhythm import next_poll, usual_lag
 from sync.ring.ring import (
     EPOCH_WORD,
     HEAD_WORD,
@@ -108,7 +108,7 @@ class Settings(NamedTuple):
     period_ns: int  # between efforts while one is on its way to its target
     stale_ns: int
     zero_ns: int  # after the last step
-    look_ns: int  # between polls for a step
+    poll_ns: int  # between polls for a step
     rest_ns: int  # after a step, before the first poll for the next
     rise_ns: int  # from the first effort to the whole limit
     same_clock: int  # whether the simulator's instants are ours
@@ -199,7 +199,7 @@ def settings_of(effort: EffortSettings, step_ns: int, same_clock: bool, in_loop:
         period_ns=round(1e9 / effort.rate_hz),
         stale_ns=round(1e6 * effort.stale_after_ms),
         zero_ns=round(1e6 * effort.zero_at_ms),
-        look_ns=min(max(step_ns // 20, 20_000), 250_000),
+        poll_ns=min(max(step_ns // 20, 20_000), 250_000),
         rest_ns=step_ns // 2,
         rise_ns=round(1e6 * effort.rise_ms),
         same_clock=int(same_clock),
@@ -506,13 +506,13 @@ def _expect_next(settings, at, planned, came):
 
 
 @kernel()
-def _next_look(settings, at, moment, port):
-    nap = settings.look_ns if moment - at.came < settings.zero_ns else max(settings.look_ns, _IDLE_NS)
-    look = next_look(moment, at.due, nap)
-    if look != at.due:
-        look = max(look, at.came + settings.rest_ns)
-    look = max(look, at.last + _LEAST_PERIOD_NS)
-    return max(min(look, _due_at(settings, at, port)), moment + 1)
+def _next_poll(settings, at, moment, port):
+    nap = settings.poll_ns if moment - at.came < settings.zero_ns else max(settings.poll_ns, _IDLE_NS)
+    poll = next_poll(moment, at.due, nap)
+    if poll != at.due:
+        poll = max(poll, at.came + settings.rest_ns)
+    poll = max(poll, at.last + _LEAST_PERIOD_NS)
+    return max(min(poll, _due_at(settings, at, port)), moment + 1)
 
 
 def _run(clock, rings, buffers, settings, places, books, port, put, device):
@@ -559,7 +559,7 @@ def _run(clock, rings, buffers, settings, places, books, port, put, device):
         elif closed:
             return rec.RING_CLOSED
         beat_at(rings.efforts, moment)
-        sleep(clock, _next_look(settings, at, now(clock), port))
+        sleep(clock, _next_poll(settings, at, now(clock), port))
     at.given, at.status, at.last = 0.0, rec.ENDED, now(clock)
     _hand_over(clock, rings, buffers, at, at.last, put, device)
     return rec.STOPPED

@@ -24,7 +24,7 @@ def usual_lag(lag_ns, t_ns, came_ns, period_ns, quantile):
 
 
 @kernel(int64(int64, int64, int64))
-def next_look(now_ns, due_ns, nap_ns):
+def next_poll(now_ns, due_ns, nap_ns):
     """When to poll again: after a nap, but at the due instant at the latest; then every NAP_NS for as long as a nap."""
     if now_ns < due_ns:
         return min(now_ns + nap_ns, due_ns)

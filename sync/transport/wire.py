@@ -31,7 +31,7 @@ from sync.errors import WireError
 from sync.process.realtime import permitted
 from sync.ring.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.ring.ledger import histogram, record
-from sync.ring.rhythm import next_look
+from sync.ring.rhythm import next_poll
 from sync.ring.ring import HEAD_WORD, beat, push
 from sync.transport.message import MALFORMED, decode
 from sync.transport.message_form import Form, read_message, write_message
@@ -53,14 +53,14 @@ def context(priority: int | None = None, core: int | None = None) -> Context:
 
     libzmq aborts the process if the system refuses one of them, so only what is permitted is set.
     """
-    made: Context = zmq.Context()
-    made.set(zmq.IPV6, 1)  # for hosts that have an IPv6 address; nothing changes for the others
+    zmq_context: Context = zmq.Context()
+    zmq_context.set(zmq.IPV6, 1)  # for hosts that have an IPv6 address; nothing changes for the others
     if priority is not None and permitted(priority):
-        made.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
-        made.set(zmq.THREAD_PRIORITY, priority)
+        zmq_context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
+        zmq_context.set(zmq.THREAD_PRIORITY, priority)
     if core is not None and core in os.sched_getaffinity(0):
-        made.set(zmq.THREAD_AFFINITY_CPU_ADD, core)
-    return made
+        zmq_context.set(zmq.THREAD_AFFINITY_CPU_ADD, core)
+    return zmq_context
 
 
 def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
@@ -334,5 +334,5 @@ def wait_beyond(ring, position, until_ns, nap_ns, due_ns):
         now = now_ns()
         if now >= until_ns:
             return False
-        sleep_until(min(next_look(now, due_ns, nap_ns), until_ns))
+        sleep_until(min(next_poll(now, due_ns, nap_ns), until_ns))
     return True
