@@ -18,7 +18,7 @@ import numpy as np
 from daq_service import effort_record
 from daq_service.devices.contract import Host
 from daq_service.devices.haptic import HapticDevice, open_here
-from daq_service.devices.haptic_plant import GIVEN, X, hand_over
+from daq_service.devices.haptic_plant import COMMANDED, X, hand_over
 from daq_service.devices.haptic_settings import Settings
 from sync.clock import now_ns
 from sync.config.config import Config
@@ -127,7 +127,7 @@ class DeviceLoop:
             for place, value in zip(self._places, self._scans[row], strict=False):
                 block[place] = value
             for n, x in enumerate(self._states):
-                values[self._places[self._channels + 2 * n]] = x[GIVEN]
+                values[self._places[self._channels + 2 * n]] = x[COMMANDED]
                 values[self._places[self._channels + 2 * n + 1]] = x[X]
             block[SEQ], block[EPOCH] = words.head, words.epoch
             block[T], block[PUSHED] = self._t_ns[row], now_ns()

@@ -41,9 +41,9 @@ _PER_COUNT, _SKEW_S, _FORCE_PER_COUNT, _FORCE_MOST = range(4)
 
 
 @kernel()
-def _sample(scan, instant, columns, scales, plant, x, a, par, times, lines, rooms, queue):
+def _sample(scan, instant, columns, scales, plant, x, a, par, times, lines, scratch, queue):
     """Sample an axis at this instant into its columns."""
-    pass_until(plant, x, a, par, times, lines, rooms, queue, instant)
+    pass_until(plant, x, a, par, times, lines, scratch, queue, instant)
     place = x[X] + scales[_SKEW_S] * x[V]
     counts = columns[_START_COUNT] + int64(math.floor(place / scales[_PER_COUNT]))
     scan[columns[_POSITION]] = counts & columns[_POSITION_MASK]
@@ -60,7 +60,7 @@ def _sample(scan, instant, columns, scales, plant, x, a, par, times, lines, room
     )
 )  # fmt: skip
 def _make_scans(
-    scans, t_ns, now, state, channels, sensors, columns, scales, plant, x, a, par, times, lines, rooms, queue
+    scans, t_ns, now, state, channels, sensors, columns, scales, plant, x, a, par, times, lines, scratch, queue
 ):  # fmt: skip
     """Every scan that is due by `now`, at least one. See Device.read."""
     count, lost = take_due(state, now, scans.shape[0])
@@ -69,7 +69,7 @@ def _make_scans(
         t_ns[row] = state[START] + since
         state[NEXT] += 1
         fill_waves(scans[row], since, channels)
-        _sample(scans[row], t_ns[row], columns, scales, plant, x, a, par, times, lines, rooms, queue)
+        _sample(scans[row], t_ns[row], columns, scales, plant, x, a, par, times, lines, scratch, queue)
         fill_sensors(scans[row], state[NEXT], x[X], x[V], sensors)
     return count, lost
 
@@ -78,10 +78,10 @@ def _make_scans(
 @kernel(
     types.void(WORDS_2D, WORDS, int64, WORDS, VECTOR, WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX, VECTOR, VECTOR)
 )  # fmt: skip
-def _sample_axis(scans, t_ns, count, columns, scales, plant, x, a, par, times, lines, rooms, queue):
+def _sample_axis(scans, t_ns, count, columns, scales, plant, x, a, par, times, lines, scratch, queue):
     """Sample a further axis, at the instants of scans that have been made."""
     for row in range(count):
-        _sample(scans[row], t_ns[row], columns, scales, plant, x, a, par, times, lines, rooms, queue)
+        _sample(scans[row], t_ns[row], columns, scales, plant, x, a, par, times, lines, scratch, queue)
 
 
 class HapticAxis(Actuator):
@@ -104,7 +104,7 @@ class HapticAxis(Actuator):
             np.array([at, mask, force, settings.start_count], np.int64),
             np.array([settings.per_count, 1e-6 * position.skew_us, per_count, 2.0**bits - 1]),
             self.plant, self.x, haptic_plant.matrices(settings), haptic_plant.numbers(settings),
-            *haptic_plant.corners(hand.motion if hand else Motion()), haptic_plant.rooms(), self.queue,
+            *haptic_plant.corners(hand.motion if hand else Motion()), haptic_plant.new_scratch(), self.queue,
         )  # fmt: skip
 
     @property
@@ -168,7 +168,7 @@ class HapticDevice(Device):
 
     def lean(self, position: float, velocity: float, effort: float) -> None:
         """Begin at this position and velocity, with this effort acting: for studies."""
-        self.x[X], self.x[V], self.x[haptic_plant.GIVEN] = position, velocity, effort
+        self.x[X], self.x[V], self.x[haptic_plant.COMMANDED] = position, velocity, effort
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         now = wait_for_due(self._state, self._clock, wait_ns)

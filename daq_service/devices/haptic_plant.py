@@ -23,11 +23,11 @@ from sync.compile.array_types import MATRIX, VECTOR, WORDS
 from sync.compile.atomics import load_acquire, store_release
 from sync.compile.jit import kernel
 from sync.signals.linear_flow import flow as linear_flow
-from sync.signals.piecewise import ROOM, sequence
+from sync.signals.piecewise import SCRATCH, sequence
 
-# the state: position, velocity, force of the actuator, what it was given; the hand's intended motion: the straight
+# the state: position, velocity, force of the actuator, what it was commanded; the hand's intended motion: the straight
 # part with its rate, sine and cosine of the rest; one; a hand that has left the device, its position and velocity
-X, V, FORCE, GIVEN, R, RATE, SINE, COSINE, ONE, HAND_X, HAND_V = range(11)
+X, V, FORCE, COMMANDED, R, RATE, SINE, COSINE, ONE, HAND_X, HAND_V = range(11)
 STATES = 11
 _MATRIX = STATES * STATES
 STICKS, FORWARD, BACKWARD, FREE, RIGID, APART = range(6)
@@ -86,13 +86,13 @@ def matrices(settings: Axis) -> np.ndarray:
     a[X, V] = 1.0
     a[V, X] = -(hand.stiffness + settings.stiffness) / mass
     a[V, V] = -(hand.damping + settings.damping) / mass
-    a[V, FORCE if settings.bandwidth_hz else GIVEN] = -1.0 / mass
+    a[V, FORCE if settings.bandwidth_hz else COMMANDED] = -1.0 / mass
     a[V, R], a[V, SINE] = hand.stiffness / mass, hand.stiffness * motion.amplitude / mass
     a[V, RATE], a[V, COSINE] = hand.damping / mass, hand.damping * motion.amplitude * omega / mass
     a[V, ONE] = hand.bias / mass
     if settings.bandwidth_hz:
         lag = 2.0 * math.pi * settings.bandwidth_hz
-        a[FORCE, GIVEN], a[FORCE, FORCE] = lag, -lag
+        a[FORCE, COMMANDED], a[FORCE, FORCE] = lag, -lag
     a[R, RATE] = 1.0
     a[SINE, COSINE], a[COSINE, SINE] = omega, -omega
     every = np.repeat(a[None], 6, axis=0)
@@ -103,11 +103,11 @@ def matrices(settings: Axis) -> np.ndarray:
         apart, own = every[APART], mass / hand.mass
         apart[HAND_X, HAND_V] = 1.0
         apart[HAND_V] = own * a[V]
-        apart[HAND_V, [X, V, FORCE, GIVEN]] = 0.0
+        apart[HAND_V, [X, V, FORCE, COMMANDED]] = 0.0
         apart[HAND_V, [HAND_X, HAND_V]] = -hand.stiffness / hand.mass, -hand.damping / hand.mass
         apart[V] = 0.0
         apart[V, [X, V]] = -settings.stiffness / settings.mass, -settings.damping / settings.mass
-        apart[V, FORCE if settings.bandwidth_hz else GIVEN] = -1.0 / settings.mass
+        apart[V, FORCE if settings.bandwidth_hz else COMMANDED] = -1.0 / settings.mass
     return every.reshape(-1)
 
 
@@ -154,8 +154,8 @@ def pushed(mode, x, a, par):
 
 @kernel()
 def _flow(mode, x, data, h, out):
-    a, _, room = data
-    linear_flow(a[mode * _MATRIX : (mode + 1) * _MATRIX], x, h, out, room)
+    a, _, scratch = data
+    linear_flow(a[mode * _MATRIX : (mode + 1) * _MATRIX], x, h, out, scratch)
 
 
 @kernel()
@@ -193,14 +193,14 @@ _advance = sequence(_flow, _indicate, _switch)
 
 
 @kernel()
-def _pass(plant, x, a, par, rooms, until):
+def _pass(plant, x, a, par, scratch, until):
     """Integrate to an instant before which nothing changes."""
     h = (until - plant[AT]) * 1e-9
     plant[AT] = until
     if h <= 0.0:
         return
-    data = (a, par, rooms[ROOM * STATES :])
-    mode, events, exceeded = _advance(plant[MODE], x, data, rooms[: ROOM * STATES], h, 1)
+    data = (a, par, scratch[SCRATCH * STATES :])
+    mode, events, exceeded = _advance(plant[MODE], x, data, scratch[: SCRATCH * STATES], h, 1)
     plant[MODE] = mode
     plant[EVENTS] += events
     plant[EXCEEDED] += exceeded
@@ -230,11 +230,11 @@ def _give(x, par, effort):
     wanted = effort * par[NEWTON]
     if par[SATURATION] > 0.0:
         wanted = min(max(wanted, -par[SATURATION]), par[SATURATION])
-    x[GIVEN] = wanted
+    x[COMMANDED] = wanted
 
 
 @kernel(types.void(WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX, VECTOR, VECTOR, int64))
-def pass_until(plant, x, a, par, times, lines, rooms, queue, until):
+def pass_until(plant, x, a, par, times, lines, scratch, queue, until):
     """Integrate to this instant, with every effort that acts by then and every corner of the motion."""
     words = queue.view(np.int64)
     count = load_acquire(words, COUNT)
@@ -252,13 +252,13 @@ def pass_until(plant, x, a, par, times, lines, rooms, queue, until):
         instant = min(acts, corner)
         if instant > until:
             break
-        _pass(plant, x, a, par, rooms, instant)
+        _pass(plant, x, a, par, scratch, instant)
         if corner <= acts:
             _turn_corner(plant, x, times, lines)
         else:
             _give(x, par, queue[pair + 1])
             plant[TAKEN] += 1
-    _pass(plant, x, a, par, rooms, until)
+    _pass(plant, x, a, par, scratch, until)
 
 
 @kernel()
@@ -267,13 +267,13 @@ def hand_force(plant, x, a, par):
     if plant[MODE] == RIGID:
         inertia = -par[MASS] * par[AMPLITUDE] * par[OMEGA] * par[OMEGA] * x[SINE]
         dry = par[DRY] if x[V] > 0.0 else -par[DRY] if x[V] < 0.0 else 0.0
-        actuator = x[FORCE] if par[LAGS] > 0.0 else x[GIVEN]
+        actuator = x[FORCE] if par[LAGS] > 0.0 else x[COMMANDED]
         return inertia + par[DAMPING] * x[V] + par[STIFFNESS] * x[X] + dry + actuator
     return 0.0 if plant[MODE] == APART else pushed(plant[MODE], x, a, par)
 
 
-def rooms() -> np.ndarray:
-    return np.zeros((ROOM + 2) * STATES)
+def new_scratch() -> np.ndarray:
+    return np.zeros((SCRATCH + 2) * STATES)
 
 
 def begin_plant(plant: np.ndarray, x: np.ndarray, settings: Axis, now: int, began: int) -> None:

@@ -39,8 +39,8 @@ def _row_norm(a, n):
 
 
 @kernel()
-def flow(a, x, h, out, room):
-    """`out` = exp(a h) x. `a` has the n rows of a matrix one after the other, n the size of `x`; `room` twice n
+def flow(a, x, h, out, scratch):
+    """`out` = exp(a h) x. `a` has the n rows of a matrix one after the other, n the size of `x`; `scratch` twice n
     numbers. `out` may be `x`."""
     n = x.size
     for i in range(n):
@@ -49,7 +49,7 @@ def flow(a, x, h, out, room):
         return
     pieces = math.ceil(min(max(_row_norm(a, n) * abs(h), 1.0), float(MOST_PIECES)))
     piece = h / pieces
-    term, following = room[:n], room[n : 2 * n]
+    term, following = scratch[:n], scratch[n : 2 * n]
     for _ in range(pieces):
         for i in range(n):
             term[i] = out[i]

@@ -28,7 +28,7 @@ from sync.compile.jit import kernel
 MOST_EVENTS = 16
 _MOST_HALVINGS = 80
 
-ROOM = 3  # times the length of the state, which has as many entries as there are submodels at least: room to work in
+SCRATCH = 3  # times the length of the state, which has as many entries as there are submodels at least
 
 
 # long: a kernel that is made for its submodels, which it closes over
@@ -45,12 +45,12 @@ def sequence(flow: Any, indicate: Any, switch: Any) -> Any:
         indicate(mode, x, data, gaps)
 
     @kernel(cache=False)
-    def locate(mode, to, x, data, room, low_gap, high, high_gap):
+    def locate(mode, to, x, data, scratch, low_gap, high, high_gap):
         """When, after the start of a piece, the indicator of `to` has changed its sign: the first instant found at
-        which it is not positive. Secants, and a halving at every third look."""
+        which it is not positive. Secants, and a halving at every third check."""
         low, side = 0.0, 0
         n = x.size
-        trial, gaps = room[:n], room[2 * n : 3 * n]
+        trial, gaps = scratch[:n], scratch[2 * n : 3 * n]
         for k in range(_MOST_HALVINGS):
             middle = 0.5 * (low + high)
             if k % 3 != 2 and low_gap - high_gap > 0.0:
@@ -65,7 +65,7 @@ def sequence(flow: Any, indicate: Any, switch: Any) -> Any:
             if gap > 0.0:
                 low, low_gap = middle, gap
                 if side == 1:
-                    high_gap *= 0.5  # Illinois: the other end has stayed for two looks
+                    high_gap *= 0.5  # Illinois: the other end has stayed for two checks
                 side = 1
             else:
                 high, high_gap = middle, gap
@@ -77,16 +77,16 @@ def sequence(flow: Any, indicate: Any, switch: Any) -> Any:
         return high
 
     @kernel(cache=False)
-    def advance(mode, x, data, room, h, looks):
-        """The state `x` a step on, in place. The indicators are looked at `looks` times a step, and at every event.
+    def advance(mode, x, data, scratch, h, checks):
+        """The state `x` a step on, in place. The indicators are checked `checks` times a step, and at every event.
 
         Returns the submodel, the number of events, and 1 where there were too many of them.
         """
         n = x.size
-        trial, before, after = room[:n], room[n : 2 * n], room[2 * n : 3 * n]
+        trial, before, after = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n]
         left, events = h, 0
         while left > 0.0:
-            piece = min(left, h / looks)
+            piece = min(left, h / checks)
             gaps_at(mode, x, data, before)
             flow(mode, x, data, piece, trial)
             gaps_at(mode, trial, data, after)
@@ -95,8 +95,8 @@ def sequence(flow: Any, indicate: Any, switch: Any) -> Any:
                 if after[b] <= 0.0:
                     at = 0.0
                     if before[b] > 0.0:
-                        at = locate(mode, b, x, data, room, before[b], piece, after[b])
-                        flow(mode, x, data, piece, trial)  # `locate` has used the room
+                        at = locate(mode, b, x, data, scratch, before[b], piece, after[b])
+                        flow(mode, x, data, piece, trial)  # `locate` has used the scratch
                         gaps_at(mode, trial, data, after)
                     if which < 0 or at < first:
                         first, which = at, b

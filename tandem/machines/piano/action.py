@@ -28,7 +28,7 @@ let go. What is stored beyond that was made by steps and transitions.
 import math
 
 from sync.compile.jit import kernel
-from sync.signals.piecewise import ROOM as EVENT_ROOM
+from sync.signals.piecewise import SCRATCH as EVENT_ROOM
 from sync.signals.piecewise import sequence
 from tandem.machines.piano.geometry import (
     BUTTON,

@@ -9,7 +9,7 @@ on the way down the tongue swings aside.
 
 from sync.compile.jit import kernel
 from sync.signals.linear_flow import flow
-from sync.signals.piecewise import ROOM as EVENT_ROOM
+from sync.signals.piecewise import SCRATCH as EVENT_ROOM
 from sync.signals.piecewise import sequence
 
 ACTION, TWO_MASS, FOUR_STATES, PLECTRUM = range(4)

@@ -7,7 +7,7 @@ f = K (x - y), v += f / m h, y += v h.
 
 from sync.compile.jit import kernel
 from sync.signals.linear_flow import flow
-from sync.signals.piecewise import ROOM as EVENT_ROOM
+from sync.signals.piecewise import SCRATCH as EVENT_ROOM
 from sync.signals.piecewise import sequence
 
 _IMPEDANCE_DISPLAY, _INVERSE_DYNAMICS, _ADMITTANCE = 1, 2, 3

@@ -21,7 +21,7 @@ the mean force from the predicted state on.
 
 from sync.compile.jit import kernel
 from sync.signals.linear_flow import flow
-from sync.signals.piecewise import ROOM as EVENT_ROOM
+from sync.signals.piecewise import SCRATCH as EVENT_ROOM
 from sync.signals.piecewise import sequence
 
 STANDARD, HALF_SAMPLE, POLE_PLACEMENT, DEAD_BEAT, PREDICTING = range(5)

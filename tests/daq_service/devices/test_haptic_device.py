@@ -9,7 +9,7 @@ import pytest
 from daq_service.devices import haptic_plant, open_device
 from daq_service.devices.contract import Host
 from daq_service.devices.haptic import HapticDevice
-from daq_service.devices.haptic_plant import FORCE, GIVEN, MODE, STICKS, V, X, hand_over
+from daq_service.devices.haptic_plant import COMMANDED, FORCE, MODE, STICKS, V, X, hand_over
 from sync.errors import ConfigError
 from sync.virtual_clock import virtual_clock
 from tests.daq_service.conftest import DRIVE, drive_config
@@ -67,7 +67,7 @@ def test_an_effort_acts_after_the_dead_time_through_the_lag_and_no_further_than_
     t = 1e-3 * np.arange(1, 41) - 0.0025
     lag = 1.0 / (2.0 * math.pi * 50.0)
     acted = t > 0
-    assert (found[~acted][:, [X, V, FORCE]] == 0.0).all() and (found[acted, GIVEN] == 3.0).all()
+    assert (found[~acted][:, [X, V, FORCE]] == 0.0).all() and (found[acted, COMMANDED] == 3.0).all()
     t = t[acted]
     assert found[acted, FORCE] == pytest.approx(3.0 * (1.0 - np.exp(-t / lag)), rel=1e-11)
     assert found[acted, V] == pytest.approx(-3.0 / 0.3 * (t - lag * (1.0 - np.exp(-t / lag))), rel=1e-9)
@@ -226,7 +226,7 @@ def test_axes_are_sampled_together_and_know_nothing_of_each_other() -> None:
     hand_over(device.axes[0].queue, -2.0, clock.now_ns())  # type: ignore[attr-defined]
     assert states(device, clock, 200, 2).tobytes() == states(alone, other, 200, 2).tobytes()
     brake, throttle = (axis.x for axis in device.axes)
-    assert brake[GIVEN] == -2.0 and brake[X] > 0.01 and throttle[GIVEN] == 0.0 and abs(throttle[X]) > 1e-4
+    assert brake[COMMANDED] == -2.0 and brake[X] > 0.01 and throttle[COMMANDED] == 0.0 and abs(throttle[X]) > 1e-4
     room, t_ns = np.zeros((1, 3), np.int64), np.zeros(1, np.int64)
     clock.sleep_until(clock.now_ns() + MS)  # type: ignore[attr-defined]
     assert device.read(room, t_ns, MS) == (1, 0)

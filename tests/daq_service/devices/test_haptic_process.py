@@ -6,7 +6,7 @@ from daq_service import effort_record as rec
 from daq_service.devices import open_device
 from daq_service.devices.contract import Host
 from daq_service.devices.haptic import HapticDevice, LinkedDevice, open_here
-from daq_service.devices.haptic_plant import GIVEN, LAST
+from daq_service.devices.haptic_plant import COMMANDED, LAST
 from daq_service.devices.haptic_settings import Settings
 from daq_service.haptic_process import DeviceLoop, layout
 from sync.clock import now_ns
@@ -47,21 +47,21 @@ def test_efforts_act_until_the_effort_loop_is_silent_and_scans_arrive() -> None:
         loop.efforts.poll()  # finds the ring; what was handed over before is not for it
         hand_effort_over(efforts, 1.5)
         end = now_ns() + 60 * SECOND
-        while device.x[GIVEN] != 1.5:
+        while device.x[COMMANDED] != 1.5:
             assert now_ns() < end
             poke(efforts.words, HEARTBEAT_WORD, now_ns())
             loop.turn()
         # the effort loop's last beat was long ago: zero, and what it handed over meanwhile is not taken
         poke(efforts.words, HEARTBEAT_WORD, now_ns() - 11 * SECOND)
         hand_effort_over(efforts, 9.0)
-        while device.x[GIVEN] != 0.0:
+        while device.x[COMMANDED] != 0.0:
             assert now_ns() < end
             loop.turn()
         assert loop.efforts.zeroed == 1
         # it is back, and hands over something new
         poke(efforts.words, HEARTBEAT_WORD, now_ns())
         hand_effort_over(efforts, -2.0)
-        while device.x[GIVEN] != -2.0:
+        while device.x[COMMANDED] != -2.0:
             assert now_ns() < end
             poke(efforts.words, HEARTBEAT_WORD, now_ns())
             loop.turn()
