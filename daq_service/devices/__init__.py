@@ -45,7 +45,7 @@ def settings_class(config: Config, where: str = "the configuration") -> type[Dev
     return found
 
 
-def felt(config: Config) -> bool:
+def moves_hand(config: Config) -> bool:
     """Whether a hand is in the loop: an effort goes to a device that moves it."""
     return bool(config.efforts) and settings_class(config).moves_hand
 

@@ -152,9 +152,9 @@ def device(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: A
 
 def _refuse_unlimited(read: "Config", config: Path) -> None:
     """A simulator by itself cannot measure the loop that a hand is in: its limit must be in the configuration."""
-    from daq_service.devices import felt
+    from daq_service.devices import moves_hand
 
-    if not felt(read):
+    if not moves_hand(read):
         return
     from tandem.doctor import all_rows
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from daq_service.devices import felt
+from daq_service.devices import moves_hand
 from sync.config.config import Config
 from sync.errors import ConfigError
 from tandem import brought
@@ -37,7 +37,7 @@ class Loop:
 
 def is_haptic(config: Config, file: Path, limit: str = LIMIT) -> bool:
     """Whether a hand is in its loop, and its machine has that limit."""
-    if not felt(config):
+    if not moves_hand(config):
         return False
     from sim_service.registry import configured_machine
 
@@ -86,7 +86,7 @@ def in_words(config: Config, loop: Loop) -> str:
 
 def loop(case: Case) -> Finding:
     config = case.config
-    if not felt(config):
+    if not moves_hand(config):
         return passed("no hand is in this loop")
     if not is_haptic(config, case.file):
         return passed("no stiffness of this machine has a limit")

@@ -169,9 +169,9 @@ def figures_line(status: dict[str, dict[str, Any]]) -> str:
 
 def _limits(config: "Config", file: Path, overrides: list[str]) -> list[str]:
     """Settings that limit what a hand could feel as chatter, from a measurement of this machine."""
-    from daq_service.devices import felt
+    from daq_service.devices import moves_hand
 
-    if not felt(config):
+    if not moves_hand(config):
         return []
     compile_ahead(config, file)  # only the machine itself knows whether it has a limit
     from tandem.doctor import all_rows

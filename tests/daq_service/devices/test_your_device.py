@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daq_service.devices import felt, open_device, settings_class
+from daq_service.devices import moves_hand, open_device, settings_class
 from sync.config.config import load
 from sync.errors import ConfigError, DeviceError
 from tandem.live.supervisor.launch import SERVICES
@@ -70,7 +70,7 @@ def test_a_device_of_another_package_says_what_its_kind_is(config: Path, declare
     importlib.invalidate_caches()
     effort = 'source={kind="udp_encoder", effort={channel="velocity", gain=1.0, limit=1.0, slew=1.0}}'
     asked = load(config, [effort])
-    assert felt(asked) is not declared
+    assert moves_hand(asked) is not declared
     (daq,) = [process for process in SERVICES if process.name == "daq"]
     assert Builder(config, [effort]).own_process(daq) is declared
     assert settings_class(asked).takes_any_effort is declared

@@ -109,14 +109,14 @@ def caster_trials(
 
 def refuse_without_torque(config: Path, overrides: list[str]) -> None:
     """Raises ConfigError for a configuration with which a person would feel nothing of any trail."""
-    from daq_service.devices import felt
+    from daq_service.devices import moves_hand
     from sync.config.config import load
     from tandem.doctor.haptics import shown_share
     from tandem.machines.car.doctor.feel import CHANNEL, GAIN, LIMIT
 
     read = load(config, overrides)
     remedy = """put fragments/haptic_wheel.toml over it: --set 'include=["fragments/haptic_wheel.toml"]'"""
-    if not felt(read):
+    if not moves_hand(read):
         kind = read.source.get("kind")
         missing = "[source.effort] is missing" if "effort" not in read.source else f"source.kind = {kind!r}"
         raise ConfigError(f"{config}: {missing}: no torque goes to a person's wheel, and no trail is felt; {remedy}")

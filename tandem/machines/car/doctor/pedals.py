@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from daq_service.devices import felt
+from daq_service.devices import moves_hand
 from sync.config.config import Config
 from sync.config.input_rows import Affine
 from sync.errors import ConfigError
@@ -30,7 +30,7 @@ PEDALS = {
 def pedals_of(config: Config, file: Path) -> dict[str, tuple[str, str]]:
     """By the effort that it feels: stream and channel of each pedal that a foot is on."""
     found: dict[str, tuple[str, str]] = {}
-    for stream, (key, effort) in config.efforts.items() if felt(config) else ():
+    for stream, (key, effort) in config.efforts.items() if moves_hand(config) else ():
         channel, first = effort.get("channel", ""), key == "source.effort"
         if first and channel not in PEDALS:
             continue
