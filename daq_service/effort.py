@@ -133,7 +133,7 @@ class Places(NamedTuple):
 CURSOR = np.dtype(
     [(name, np.float64) for name in (
         "wanted", "target",  # of the newest step: what it asked for, and that within the limits
-        "given", "impulse",  # the effort now; its integral over time since the newest step
+        "applied", "impulse",  # the effort now; its integral over time since the newest step
         "displacement", "energy", "least_energy",
     )]
     + [(name, np.int64) for name in (
@@ -147,7 +147,7 @@ CURSOR = np.dtype(
         "sampled",  # its sample instant
         "began",  # when efforts began, or began again after a silence or in another epoch
         "placed_ns",  # instant of the displacement
-        "asked_ns",  # of the newest motion for which the port's model was evaluated
+        "evaluated_ns",  # of the newest motion for which the port's model was evaluated
         "due", "lag",  # when the next step is expected; how long after its planned instant a step usually comes
     )]
 )  # fmt: skip
@@ -245,17 +245,17 @@ def _forgotten(past, first):
 
 
 @kernel()
-def _remember(past, moment, given):
+def _remember(past, moment, effort):
     place = 1 + 2 * (past[0] % _PAST)
     past[place] = moment
-    past.view(np.float64)[place + 1] = given
+    past.view(np.float64)[place + 1] = effort
     past[0] += 1
 
 
 @kernel()
 def _account_for_port(settings, at, moment, displacement, gap, sampled, past):
     """Add the port's energy since the step before. Returns how far the port moved."""
-    mean = at.given
+    mean = at.applied
     if settings.at_samples:
         # a step that used the same sample has not moved; one with an unknown sample instant is a gap
         gap = gap or sampled < at.placed_ns or sampled == 0 or at.placed_ns == 0 or _forgotten(past, at.placed_ns)
@@ -305,7 +305,7 @@ def lowered(settings, age):
 @kernel()
 def _ask(settings, at, moment, output, displacement, gap, sampled, past):
     """What a step, or its port's model evaluated now, asks for, and how much of that is allowed."""
-    at.asked_ns = sampled
+    at.evaluated_ns = sampled
     at.wanted = settings.gain * output
     at.step_status = 0
     moved = 0.0
@@ -331,14 +331,14 @@ def advance_effort(settings, at, moment, new, came, output, displacement, epoch,
     was made from what was sampled at `sampled`. With a port's model `output`, `displacement` and `sampled` are those of
     the newest sample, also without a new step; an output that is not finite counts as nothing new."""
     passed = moment - at.last if at.last > _NEVER else 0
-    at.impulse += at.given * (passed * 1e-9)
+    at.impulse += at.applied * (passed * 1e-9)
     if new:
         if at.fresh == 0 or epoch != at.epoch:
             at.began = moment
         if passed > settings.stale_ns:  # this loop itself stood still: its last effort is no longer what anyone wants
-            at.began, at.given = moment, 0.0
+            at.began, at.applied = moment, 0.0
         _follow_step(settings, at, moment, came, output, displacement, epoch, sampled, past)
-    elif settings.port and at.fresh and sampled > at.asked_ns and np.isfinite(output):
+    elif settings.port and at.fresh and sampled > at.evaluated_ns and np.isfinite(output):
         _ask(settings, at, moment, output, displacement, False, sampled, past)
     stale_at = at.came + settings.stale_ns
     if moment < stale_at:
@@ -348,20 +348,20 @@ def advance_effort(settings, at, moment, new, came, output, displacement, epoch,
         if moment - at.began < settings.rise_ns:
             allowed = settings.limit * ((moment - at.began) / settings.rise_ns)
             target, rising = min(max(target, -allowed), allowed), rec.RISING
-        at.given = min(max(target, at.given - most), at.given + most)
-        at.status = at.step_status | rising | (rec.SLEWED if at.given != target else 0)
+        at.applied = min(max(target, at.applied - most), at.applied + most)
+        at.status = at.step_status | rising | (rec.SLEWED if at.applied != target else 0)
         at.fresh = 1
     else:
         # the fall covers all the time that has passed without a step
         most = settings.fall * ((moment - max(at.last, stale_at)) * 1e-9)
-        at.given = min(max(0.0, at.given - most), at.given + most)
+        at.applied = min(max(0.0, at.applied - most), at.applied + most)
         if moment >= at.came + settings.zero_ns:
-            at.given = 0.0
+            at.applied = 0.0
         at.status = rec.WATCHDOG | (at.step_status & rec.ACTIVE)
         at.fresh = 0
     at.last = moment
     if settings.at_samples:
-        _remember(past, moment, at.given)
+        _remember(past, moment, at.applied)
 
 
 # ---- the loop --------------------------------------------------------------------------------------------------------
@@ -417,11 +417,11 @@ def _describe_step(rings, buffers, places, taken):
 @kernel()
 def _hand_over(clock, rings, buffers, at, moment, put, device):
     """Hand the effort over to the device and push it into the ring. Returns when the device had it."""
-    put(at.given, device)
+    put(at.applied, device)
     done = now(clock)
     effort = buffers.effort
     values = effort.view(np.float64)
-    values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
+    values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.applied
     values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy
     effort[rec.AT_STATUS] = at.status
     effort[SEQ], effort[EPOCH] = rings.efforts[HEAD_WORD], rings.efforts[EPOCH_WORD]
@@ -490,9 +490,9 @@ def _due_at(settings, at, port):
     stale_at = at.came + settings.stale_ns
     if settings.port and at.fresh:
         return min(_next_motion(settings, at, port), max(stale_at, at.last + 1))
-    if at.given == 0.0 and (at.target == 0.0 or at.fresh == 0):
+    if at.applied == 0.0 and (at.target == 0.0 or at.fresh == 0):
         return -_NEVER if at.fresh == 0 else stale_at
-    if at.fresh and at.given != at.target:
+    if at.fresh and at.applied != at.target:
         return at.last + settings.period_ns
     return min(max(at.last, stale_at) + settings.period_ns, max(at.came + settings.zero_ns, at.last + 1))
 
@@ -546,13 +546,13 @@ def _run(clock, rings, buffers, settings, places, books, port, put, device):
                 came = min(came, sampled)  # the model is as old as its step's motion, and too old if that is unknown
                 displacement, sampled = motion[0], moved
                 describe_motion(buffers.effort, port)
-            asked_before = at.asked_ns
+            evaluated_before = at.evaluated_ns
             advance_effort(
                 settings, at, moment, new, came, output, displacement, step[EPOCH], sampled, books.past
             )  # fmt: skip
             done = _hand_over(clock, rings, buffers, at, moment, put, device)
-            if settings.port and at.asked_ns > asked_before:
-                record(books.render, done - at.asked_ns)
+            if settings.port and at.evaluated_ns > evaluated_before:
+                record(books.render, done - at.evaluated_ns)
             _count(books.counters, at, new, was_fresh)
             if new:
                 _account_for_step(buffers, settings, books, at, done)
@@ -560,7 +560,7 @@ def _run(clock, rings, buffers, settings, places, books, port, put, device):
             return rec.RING_CLOSED
         beat_at(rings.efforts, moment)
         sleep(clock, _next_poll(settings, at, now(clock), port))
-    at.given, at.status, at.last = 0.0, rec.ENDED, now(clock)
+    at.applied, at.status, at.last = 0.0, rec.ENDED, now(clock)
     _hand_over(clock, rings, buffers, at, at.last, put, device)
     return rec.STOPPED
 
@@ -690,7 +690,7 @@ class EffortLoop:
         at = self.cursor[0]
         watched = {"energy": float(at["energy"]), "least_energy": float(at["least_energy"])}
         return {
-            "given": round(float(at["given"]), 4),
+            "given": round(float(at["applied"]), 4),
             "fresh": bool(at["fresh"]),  # otherwise the watchdog brings it to zero
             **{name: int(value) for name, value in zip(rec.COUNTERS, self.counters, strict=True)},
             **(watched if self.settings.watched else {}),

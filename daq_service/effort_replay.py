@@ -43,11 +43,11 @@ def _begin_step(at, past, effort, came, moved):
 
 
 @inner
-def _take_displacement(settings, at, given, moved):
-    at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
+def _take_displacement(settings, at, values, moved):
+    at.energy, at.displacement = values[rec.AT_ENERGY], values[rec.AT_DISPLACEMENT]
     at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
     # a model that is too old is not evaluated, and its motion not accounted for
-    at.asked_ns = moved
+    at.evaluated_ns = moved
     at.placed_ns = moved if settings.at_samples else 0
 
 
@@ -55,7 +55,7 @@ def _take_displacement(settings, at, given, moved):
 def _write(at, effort, again):
     copy(again, effort)
     values = again.view(np.float64)
-    values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
+    values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.applied
     values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy
     again[rec.AT_STATUS] = at.status
 
@@ -70,7 +70,7 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
     since = _LONG_AGO  # from when on all efforts are known
     for row in range(efforts.shape[0]):
         effort, before = efforts[row], efforts[max(row - 1, 0)]
-        given, status = effort.view(np.float64), effort[rec.AT_STATUS]
+        values, status = effort.view(np.float64), effort[rec.AT_STATUS]
         seq, epoch, moment = effort[rec.AT_STEP_SEQ], effort[rec.AT_STEP_EPOCH], effort[T]
         new = row == 0 or seq != before[rec.AT_STEP_SEQ] or epoch != before[rec.AT_STEP_EPOCH]
         if row == 0 or effort[SEQ] != before[SEQ] + 1 or effort[EPOCH] != before[EPOCH]:
@@ -82,9 +82,9 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
         output, displacement, moved = steps[row, 0], steps[row, 1], effort[rec.AT_SAMPLED]
         if settings.port:
             of = row if new else of
-            displacement, moved = given[rec.AT_ANGLE], effort[rec.AT_MOTION]
+            displacement, moved = values[rec.AT_ANGLE], effort[rec.AT_MOTION]
             output = port_effort(
-                models[of], displacement, given[rec.AT_SPEED], given[rec.AT_ACCELERATION], effort[rec.AT_SAMPLED],
+                models[of], displacement, values[rec.AT_SPEED], values[rec.AT_ACCELERATION], effort[rec.AT_SAMPLED],
                 moved, settings.step_ns, new,
             )  # fmt: skip
             came = min(came, effort[rec.AT_SAMPLED])
@@ -97,28 +97,28 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
             advance_effort(settings, at, moment, new, came, output, displacement, epoch, moved, past)
             rising = rising and at.began != moment
             if rising or dark:  # cannot be computed; take the recorded values, on which later efforts build
-                at.given, at.energy = given[rec.AT_GIVEN], given[rec.AT_ENERGY]
+                at.applied, at.energy = values[rec.AT_GIVEN], values[rec.AT_ENERGY]
                 if settings.at_samples:
                     past[0] -= 1
-                    _remember(past, moment, at.given)
+                    _remember(past, moment, at.applied)
             else:
                 _write(at, effort, again[row])
                 compared[row] = 1
         elif known or (new and effort[rec.AT_SAMPLED] > 0):
             # the first effort of a step, if those before it are not known, is taken as recorded
-            asked = new or (settings.port and at.fresh and moved > at.asked_ns and np.isfinite(output))
+            evaluated = new or (settings.port and at.fresh and moved > at.evaluated_ns and np.isfinite(output))
             if new:
                 first = _is_first(row, effort, before)  # how far any other rise has come is not known
                 rising = status & rec.RISING != 0 and not first
                 since = _LONG_AGO if first else moment
                 _begin_step(at, past, effort, came, moved)
             else:
-                at.impulse += at.given * ((moment - at.last) * 1e-9)
-            if asked:
-                _take_displacement(settings, at, given, moved)
-            at.given, at.last = given[rec.AT_GIVEN], moment
+                at.impulse += at.applied * ((moment - at.last) * 1e-9)
+            if evaluated:
+                _take_displacement(settings, at, values, moved)
+            at.applied, at.last = values[rec.AT_GIVEN], moment
             if settings.at_samples:
-                _remember(past, moment, at.given)
+                _remember(past, moment, at.applied)
             at.fresh = 1 if moment < at.came + settings.stale_ns else 0
             known = blind = True
 

@@ -66,13 +66,13 @@ class Efforts:
                     pass  # efforts handed over before the silence are dropped
                 return
         for batch in self._follower.batches():
-            for given, pushed, epoch in zip(batch["given"], batch["pushed_ns"], batch["epoch"], strict=True):
+            for effort, pushed, epoch in zip(batch["given"], batch["pushed_ns"], batch["epoch"], strict=True):
                 if epoch != self._epoch or now - int(pushed) > self._silent_ns:
                     self._let_go(now)
                     self.refused += 1
                     continue
-                hand_over(self._queue, float(given), int(pushed))
-                self._zero = given == 0.0
+                hand_over(self._queue, float(effort), int(pushed))
+                self._zero = effort == 0.0
                 self.taken += 1
 
     def _let_go(self, now: int) -> None:

@@ -98,7 +98,7 @@ def run_closed_loop(
         found = stepper.step(block, 0)
         moment = sampled + delay_ns
         _advance(settings, cursor, past, sampled, moment, found[at_effort], found[at_port])
-        hand_over(device.queue, cursor["given"][0], moment)
-        rows[k] = k * config.period_ns * 1e-9, device.x[X], device.x[V], cursor["given"][0], cursor["energy"][0]
+        hand_over(device.queue, cursor["applied"][0], moment)
+        rows[k] = k * config.period_ns * 1e-9, device.x[X], device.x[V], cursor["applied"][0], cursor["energy"][0]
     outputs = {name: stepper.results[:, i] for i, name in enumerate(names)}
     return Trace(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4], outputs)

@@ -449,7 +449,7 @@ def bounce(damp: bool, steps: int = 1500) -> tuple[np.ndarray, np.ndarray]:
     for k in range(steps):
         advance(s, cursor, past, START + k * MS, START + k * MS, wall.asks(), wall.x)
         found[k] = wall.x, cursor["energy"][0]
-        wall.feels(float(cursor["given"][0]))
+        wall.feels(float(cursor["applied"][0]))
         if wall.x > 0.02:
             wall.v = -abs(wall.v)
     return found[:, 0], found[:, 1]
@@ -472,7 +472,7 @@ def test_an_effort_of_older_motion_than_limits_hold_for_is_less_at_once(
     s, cursor = settings_of(effort, MS, True, True), new_cursor()
     for k in range(2):
         advance(s, cursor, new_past(), START + k * MS, START + k * MS - round(1e6 * age_ms))
-    assert cursor["given"][0] == pytest.approx(3.0 * share)
+    assert cursor["applied"][0] == pytest.approx(3.0 * share)
     assert bool(cursor["status"][0] & LOWERED) == (share < 1.0)
 
 
@@ -668,7 +668,7 @@ def test_a_loop_that_stood_still_begins_from_zero() -> None:
     given = []
     for at in [*range(1, 60), *range(64, 70), *range(170, 200)]:  # 4 ms are nothing, 100 are
         advance(s, cursor, past, START + at * MS)
-        given.append(float(cursor["given"][0]))
+        given.append(float(cursor["applied"][0]))
     assert given[58:65] == [given[58]] * 7 and given[58] > 0.0
     assert given[65] == 0.0 and 0.0 < given[66] < given[67] < given[58] == given[-1]
 
