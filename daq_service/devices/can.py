@@ -158,18 +158,18 @@ class CanDevice(Device):
         s = self._settings
         if self._log:
             return Player(self._log, self._now, self._lead_ns)
-        asked: dict[str, Any] = dict(s.options)
+        options: dict[str, Any] = dict(s.options)
         if s.bitrate is not None:
-            asked["bitrate"] = s.bitrate
+            options["bitrate"] = s.bitrate
         if s.fd:
-            asked["fd"] = True
+            options["fd"] = True
         # filters in the kernel cost nothing; python-can's own would hide from `recv` that there are more frames
         if s.interface == "socketcan" and len(self._frames) <= _MOST_FILTERS:
-            asked["can_filters"] = [
+            options["can_filters"] = [
                 {"can_id": id_, "can_mask": 0x1FFFFFFF if extended else 0x7FF, "extended": extended}
                 for id_, extended in self._frames
             ]
-        bus = can.Bus(interface=s.interface, channel=s.channel, ignore_config=True, **asked)
+        bus = can.Bus(interface=s.interface, channel=s.channel, ignore_config=True, **options)
         if not getattr(bus, "_is_filtered", True):
             bus.set_filters(None)  # the kernel refused them
         return bus

@@ -13,13 +13,13 @@ NEVER = 2**62  # ns: with this start no scan is ever due
 
 
 @kernel(types.UniTuple(int64, 2)(WORDS, int64, int64))
-def take_due(state, now, room):
-    """(how many scans can be made by `now`, at most `room`; how many were lost before them)."""
+def take_due(state, now, capacity):
+    """(how many scans can be made by `now`, at most `capacity`; how many were lost before them)."""
     due = state[START] + state[NEXT] * state[PERIOD]
     waiting = (now - due) // state[PERIOD] + 1
     lost = max(waiting - state[BUFFER], 0)
     state[NEXT] += lost
-    return min(waiting - lost, room), lost
+    return min(waiting - lost, capacity), lost
 
 
 def stopped(period_ns: int, buffer_scans: int, own: int = 0) -> np.ndarray:

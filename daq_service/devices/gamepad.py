@@ -50,7 +50,7 @@ from sync.ring.block import AGE
 
 _LEAD_NS = 200_000  # the axes are read this long before a scan is due, or a quarter of a period
 _CONFIRM_NS = 10_000_000
-_LOOK_FIRST_NS, _LOOK_LAST_NS = 100_000_000, 2_000_000_000  # between two searches for a lost device
+_SEARCH_FIRST_NS, _SEARCH_LAST_NS = 100_000_000, 2_000_000_000  # between two searches for a lost device
 _REFUSALS = 50  # of the motor, in a row, before they are reported: every unplugging causes some
 
 
@@ -96,9 +96,9 @@ def _kinds_known(axes: Any) -> Any:
     for name, axis in axes.items() if isinstance(axes, dict) else ():
         kind = axis.get("kind") if isinstance(axis, dict) else None
         if kind not in ("centred", "pedal"):
-            given = "is missing" if kind is None else f"= {kind!r}"
+            stated = "is missing" if kind is None else f"= {kind!r}"
             raise ValueError(
-                f"{name}.kind {given}: must be 'centred', of an axis that goes both ways from its middle, or 'pedal',"
+                f"{name}.kind {stated}: must be 'centred', of an axis that goes both ways from its middle, or 'pedal',"
                 f' such as {name} = {{ kind = "pedal", axis = 0 }}'
             )
     return axes
@@ -175,7 +175,7 @@ class GamepadDevice(Device):
         self._raw: list[int] = []
         self._read_ns = 0  # when the axes were last noted
         self._moved = [False] * len(self._roles)
-        self._look_ns, self._look_again_ns = _LOOK_FIRST_NS, 0
+        self._search_nap_ns, self._next_search_ns = _SEARCH_FIRST_NS, 0
         self._polls = self._unplugged = self._refused = self._refused_in_a_row = 0
         self._forceless = ""  # why; reported once
         self._most_force = 0.0  # rises from zero when a device is opened
@@ -196,8 +196,8 @@ class GamepadDevice(Device):
         index = choose(self._sdl, self._settings.device)
         if index is None:
             there = "; ".join(str(device) for device in each_device(self._sdl))
-            asked = f"source.device = {self._settings.device!r}: is not there; there is {there}"
-            raise DeviceError(asked if there else f"source: {none_there()}")
+            missing = f"source.device = {self._settings.device!r}: is not there; there is {there}"
+            raise DeviceError(missing if there else f"source: {none_there()}")
         if not self._open(index):
             raise DeviceError(f"source: {self._name} cannot be opened: {last_error(self._sdl)}")
         if self._forceless:  # an effort is configured: an error is better than a wheel without force
@@ -238,26 +238,26 @@ class GamepadDevice(Device):
             self._sdl.SDL_JoystickClose(self._stick)
             self._stick = None
 
-    def _look(self) -> bool:
+    def _search(self) -> bool:
         """Search for the lost device, now and then."""
         now = self._now()
-        if now < self._look_again_ns:
+        if now < self._next_search_ns:
             return False
         self._sdl.SDL_JoystickUpdate()
         index = choose(self._sdl, self._guid or self._settings.device)
         if index is not None and self._open(index):
-            self._look_ns = _LOOK_FIRST_NS
+            self._search_nap_ns = _SEARCH_FIRST_NS
             return True
-        self._look_again_ns = now + self._look_ns
-        self._look_ns = min(2 * self._look_ns, _LOOK_LAST_NS)
+        self._next_search_ns = now + self._search_nap_ns
+        self._search_nap_ns = min(2 * self._search_nap_ns, _SEARCH_LAST_NS)
         return False
 
     # sampling
 
     def start(self) -> None:
         self._sdl = self._sdl or begin()
-        self._look_ns, self._look_again_ns = _LOOK_FIRST_NS, 0
-        if self._stick is None and not self._look():
+        self._search_nap_ns, self._next_search_ns = _SEARCH_FIRST_NS, 0
+        if self._stick is None and not self._search():
             self._say(f"{self._name} is not there; looking for it")
         self._read_ns = self._next = 0
         self._held.start()
@@ -283,7 +283,7 @@ class GamepadDevice(Device):
     def _poll(self) -> None:
         sdl = self._sdl
         if self._stick is None:
-            if not self._look():
+            if not self._search():
                 return
             self._say(f"{self._name} is there")
         sdl.SDL_JoystickUpdate()
@@ -293,7 +293,7 @@ class GamepadDevice(Device):
         if not sdl.SDL_JoystickGetAttached(self._stick):
             self._close()
             self._held.lose()
-            self._next, self._look_again_ns = 0, now + _LOOK_FIRST_NS
+            self._next, self._next_search_ns = 0, now + _SEARCH_FIRST_NS
             self._unplugged += 1
             self._say(f"{self._name} is unplugged; looking for it")
         elif raw != self._raw or now - self._read_ns >= _CONFIRM_NS:

@@ -75,7 +75,7 @@ def _effort_settings(data: dict[str, Any], file: Path) -> tuple[EffortSettings, 
 
 _WRITE_S = 0.2
 _FAILED_WRITES = 20  # in a row: then the output itself is at fault
-_ROOM = 4096  # scans
+_CAPACITY = 4096  # scans
 _UNFILLED = 0xA5A5A5A5  # in a counter's buffer before a read
 
 
@@ -120,8 +120,8 @@ class _Stream:
 
     def __init__(self, task: Any, reader: Callable[..., int], dtype: Any, channels: int = 1):
         self.task, self._reader, self._channels = task, reader, channels
-        self._read = np.zeros(channels * _ROOM, dtype)
-        self.pending = np.zeros((channels, _ROOM), dtype)
+        self._read = np.zeros(channels * _CAPACITY, dtype)
+        self.pending = np.zeros((channels, _CAPACITY), dtype)
         self.count = 0
         self.total = 0  # samples of each channel read since the start
         self._unfilled = np.nan if dtype is np.float64 else _UNFILLED
@@ -284,8 +284,8 @@ class NiDevice(Device):
             )
         device = link.system(ni).devices[s.device]
 
-        def refuse(asked: str, can: str) -> DeviceError:
-            return DeviceError(f"{s.device} ({device.product_type}): {asked}: {can}")
+        def refuse(requested: str, can: str) -> DeviceError:
+            return DeviceError(f"{s.device} ({device.product_type}): {requested}: {can}")
 
         def need(kind: str, key: str, name: str, has: list[str]) -> None:
             if f"{s.device}/{name}" not in has:
@@ -332,13 +332,13 @@ class NiDevice(Device):
     def _make(self, ni: Any) -> None:
         """All tasks, set up but not started."""
         s, k = self._settings, ni.constants
-        made: list[Any] = []
+        tasks: list[Any] = []
 
         def task() -> Any:
             if self._stopped:
                 raise _Ended
-            made.append(ni.Task(grpc_options=self._link.options()))
-            return made[-1]
+            tasks.append(ni.Task(grpc_options=self._link.options()))
+            return tasks[-1]
 
         try:
             converter = task()
@@ -381,7 +381,7 @@ class NiDevice(Device):
                 self._streams = streams
         except Exception as error:
             self._link.cut = self._link.cut or server_lost(error)
-            self._close(made)
+            self._close(tasks)
             raise
 
     def _output(self, ni: Any, task: Any) -> Any:
@@ -466,7 +466,7 @@ class NiDevice(Device):
             return 0, 0
         for _ in range(2):
             try:
-                self._fetch(min(len(scans), _ROOM), until, wait_ns)
+                self._fetch(min(len(scans), _CAPACITY), until, wait_ns)
             except Exception as error:
                 self._handle(error)
                 if not self._streams:
@@ -477,16 +477,16 @@ class NiDevice(Device):
                 return self._deliver(scans, t_ns)
         return 0, 0
 
-    def _fetch(self, room: int, until: int, wait_ns: int) -> None:
+    def _fetch(self, capacity: int, until: int, wait_ns: int) -> None:
         """Read what the converter has, and as much from the counters, so that all tasks are at the same sample."""
         converter, *counters = self._streams
-        room -= converter.count
-        if room > 0:
+        capacity -= converter.count
+        if capacity > 0:
             available = converter.task.in_stream.avail_samp_per_chan
             self._clock.saw(converter.total + available, self._now())
             # not more than can come: a wait that ends with a sample shows when that came, one that times out does not
             coming = min(self._settings.scans_per_read, max(-int(-wait_ns // self._period), 1))
-            wanted = min(max(available, coming), room)
+            wanted = min(max(available, coming), capacity)
             left = max(until - self._now(), 0) * 1e-9
             got = converter.read(wanted, left)
             if available < wanted:  # it waited, so its last sample is a fresh one
@@ -644,19 +644,19 @@ class NiDevice(Device):
         self._ao_back_off = min(2.0 * self._ao_back_off, self._settings.back_off_most_s)
         with self._ao_lock:
             old, self._ao, self._ao_task = self._ao_task, None, None
-        made = [old] if old is not None else []
-        self._close(made)
-        made.clear()
+        tasks = [old] if old is not None else []
+        self._close(tasks)
+        tasks.clear()
         try:
             ni = package()
-            made.append(ni.Task(grpc_options=self._link.options()))
-            writer = self._output(ni, made[0])
+            tasks.append(ni.Task(grpc_options=self._link.options()))
+            writer = self._output(ni, tasks[0])
             with self._ao_lock:
                 if self._stopped:
                     raise _Ended
-                self._ao_task, self._ao, self._ao_since_ns = made[0], writer, self._now()
+                self._ao_task, self._ao, self._ao_since_ns = tasks[0], writer, self._now()
         except Exception:  # the next read reports a device that is gone
-            self._close(made)
+            self._close(tasks)
 
     def _end_output(self) -> Exception | None:
         """Write zero, and nothing after it, even if the thread that writes efforts is still running."""

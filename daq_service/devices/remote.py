@@ -26,7 +26,7 @@ from sync.ring.block import EPOCH, RECEIVED, SEQ, T
 from sync.transport.keys import Keys, read_keys
 
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
-_LOOK_NS = 100_000_000
+_CHECK_NS = 100_000_000
 _CLOCK_PATIENCE_NS = 5_000_000_000
 _BOUND_HOLDS_NS = 500_000_000  # until it is computed again, at the latest
 _RATE_FROM, _RATE_TOLERANCE = 200, 0.01
@@ -162,7 +162,7 @@ class RemoteDevice(Device):
         self._position = 0
         self._last: tuple[int, int, int] | None = None  # epoch, number and instant of the last block delivered
         self._came_ns, self._silent = self._earliest, False
-        self._looked_ns = 0
+        self._checked_ns = 0
         self._span = [0, 0]  # blocks without a gap, and how long they took
         self._blocks = np.zeros((0, self._config.daq.layout.words), np.int64)
         self._link = self._listened = _Link(self._config, self._settings, self._keys)
@@ -192,9 +192,9 @@ class RemoteDevice(Device):
         now = now_ns()
         if count:
             self._heard(now, lost)
-        if now - self._looked_ns > _LOOK_NS:
-            self._looked_ns = now
-            self._look(link, now)
+        if now - self._checked_ns > _CHECK_NS:
+            self._checked_ns = now
+            self._report(link, now)
         return count, lost
 
     def _take(self, link: _Link, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
@@ -252,7 +252,7 @@ class RemoteDevice(Device):
             self._silent = False
             self._say(f"blocks from {self.endpoint} come again; {lost} lost meanwhile")
 
-    def _look(self, link: _Link, now: int) -> None:
+    def _report(self, link: _Link, now: int) -> None:
         """Report what a person should know."""
         count = link.receiver.count()
         if self._last is not None and not self._silent and now - self._came_ns > self._silent_ns:

@@ -127,11 +127,11 @@ class Ros2Device(Device):
     def _subscribe(self, session: Any) -> list[Any]:
         domain, number = self._settings.domain, str(session.zid())
         alive = session.liveliness()
-        made = [alive.declare_token(ros2.token(domain, number, 0, "NN", "tandem_daq", "/", None))]
+        declared = [alive.declare_token(ros2.token(domain, number, 0, "NN", "tandem_daq", "/", None))]
         for place, topic in enumerate(self._rows, 1):
-            made.append(alive.declare_token(ros2.token(domain, number, place, "MS", "tandem_daq", "/", topic)))
-            made.append(session.declare_subscriber(topic.key(domain), self._receiver(topic)))
-        return made
+            declared.append(alive.declare_token(ros2.token(domain, number, place, "MS", "tandem_daq", "/", topic)))
+            declared.append(session.declare_subscriber(topic.key(domain), self._receiver(topic)))
+        return declared
 
     def _receiver(self, topic: ros2.Topic) -> Any:
         def receive(sample: Any) -> None:
