@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sync.errors import ConfigError
-from sync.files.given import open_given
 from sync.files.limits import Budget, DecodedTooLarge
+from sync.files.regular import open_regular
 
 # what python-can reads, except .db, which is SQLite and may hold endless queries, and .gz, from which it unpacks any
 # number of lines that are no frames
@@ -69,7 +69,7 @@ def _cut(path: Path) -> str | None:
     """Why a BLF file is cut, if it is shorter than its header says: python-can reads up to its end without a word."""
     if path.suffix.lower() != ".blf":
         return None
-    with open_given(path) as file:
+    with open_regular(path) as file:
         head = file.read(_BLF_SIZE.size)
     stated, size = _BLF_SIZE.unpack(head)[0] if len(head) == _BLF_SIZE.size else 0, path.stat().st_size
     return f"it says that it has {stated} bytes, and has {size}: it was cut short" if stated > size else None

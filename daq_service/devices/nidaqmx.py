@@ -37,7 +37,7 @@ from daq_service.effort_settings import EffortSettings
 from sync.config.config import Config
 from sync.config.toml import check
 from sync.errors import ConfigError, DeviceError
-from sync.files.given import open_given
+from sync.files.regular import open_regular
 from sync.ring.block import AGE
 
 _MOST_PEM = 1 << 20  # bytes
@@ -50,7 +50,7 @@ def linked(server: str, pem: tuple[str, ...], folder: Path) -> Link:
 
 def _pem(path: Path) -> bytes:
     try:
-        with open_given(path) as file:
+        with open_regular(path) as file:
             data = file.read(_MOST_PEM + 1)
     except (OSError, ValueError) as error:
         raise ConfigError(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Tag, ValidationError
 
 from sync.errors import ConfigError, near_names
-from sync.files.given import open_given
+from sync.files.regular import open_regular
 from sync.visible import listed, on_one_line
 
 _MOST_TOML = 256 * 1024  # the longest that we ship has some thousand
@@ -50,7 +50,7 @@ def read(path: Path, model: type[SectionT]) -> SectionT:
 
 def read_toml(path: Path) -> dict[str, Any]:
     try:
-        with open_given(path) as file:
+        with open_regular(path) as file:
             data = file.read(_MOST_TOML + 1)
     except FileNotFoundError:
         near = listed(p.name for p in path.parent.glob("*.toml"))

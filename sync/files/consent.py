@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sync.errors import ConfigError, TandemError
-from sync.files.given import open_given
 from sync.files.private import make_folder, others_change, rewrite
+from sync.files.regular import open_regular
 from sync.visible import on_one_line
 
 ENVIRONMENT = "TANDEM_FMU_CONSENT"
@@ -43,7 +43,7 @@ def consented() -> dict[str, str]:
     """Names by hash. Raises ConfigError if others could have written the file, or if it has another form."""
     file = place()
     try:
-        with open_given(file) as stream:
+        with open_regular(file) as stream:
             wrong = others_change(os.fstat(stream.fileno()))
             content = stream.read(_MOST_BYTES + 1)
         above = others_change(file.parent.stat(), sticky_is_enough=True)

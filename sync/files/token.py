@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 
 from sync.errors import ConfigError
-from sync.files.given import open_given
+from sync.files.regular import open_regular
 
 VARIABLE = "TANDEM_TOKEN"
 _FORM = re.compile(r"[A-Za-z0-9_-]{16,128}")
@@ -34,7 +34,7 @@ def page_token(file: Path | None = None) -> str:
 
 def _read(file: Path) -> str:
     try:
-        with open_given(file) as opened:
+        with open_regular(file) as opened:
             mode = os.fstat(opened.fileno()).st_mode
             if mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise ConfigError(f"{file}: others may read or write it (mode {mode & 0o777:o}); set it to 600")

@@ -18,7 +18,7 @@ from mcap.opcode import Opcode
 from mcap.records import Metadata
 from mcap.writer import MCAP0_MAGIC
 
-from sync.files.given import open_given
+from sync.files.regular import open_regular
 from sync.record.damage import DAMAGED
 from sync.record.rings import OPEN, Account, number_stated
 from sync.record.utc import as_ns
@@ -137,7 +137,7 @@ def facts_of(record: Metadata) -> tuple[dict[str, str], list[str]]:
 def _first_metadata(path: Path) -> Iterator[Metadata]:
     """The metadata before everything else in a file; raises one of DAMAGED."""
     try:
-        with open_given(path) as stream:
+        with open_regular(path) as stream:
             data = stream.read(_MOST_HEAD)
     except OSError:
         return

@@ -25,8 +25,8 @@ from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Header, Metadata, Schema
 from mcap.writer import MCAP0_MAGIC
 
-from sync.files.given import open_given
 from sync.files.limits import Budget, DecodedTooLarge
+from sync.files.regular import open_regular
 from sync.record import ros2msg
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED, ChunkContents, Index, after_chunk, described, read_index
@@ -145,7 +145,7 @@ def open_run(
 
 def _read(part: Path, size: int, topics: tuple[str, ...] | None, progress: Progress) -> Run | RunError:
     try:
-        with open_given(part) as stream:
+        with open_regular(part) as stream:
             return _Reading(part, size, topics, progress).read(stream)
     except OSError as error:
         return RunError(f"{part}: cannot be read: {error.strerror}")

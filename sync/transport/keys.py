@@ -21,8 +21,8 @@ import zmq
 
 from sync.config.extras import install
 from sync.errors import ConfigError, WireError
-from sync.files.given import open_given
 from sync.files.private import written
+from sync.files.regular import open_regular
 
 if TYPE_CHECKING:
     from sync.config.config import Config
@@ -92,7 +92,7 @@ def _read(file: Path, right: str) -> tuple[bytes, bytes | None]:
     if not file.exists():
         raise ConfigError(f"{file}: no such key; {right}")
     try:
-        open_given(file).close()
+        open_regular(file).close()
         public, secret = load_certificate(file) if file.stat().st_size <= _MOST_BYTES or file.is_dir() else (b"", None)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sync.errors import ConfigError
-from sync.files.given import open_given
+from sync.files.regular import open_regular
 from tandem.console.present import give
 from tandem.console.terminal import AsJson, errors
 from tandem.reports.report import Report, Section, Table
@@ -83,7 +83,7 @@ def _summary(file: Path) -> Any:
     from sync.record.damage import DAMAGED
 
     try:
-        with open_given(file) as stream:
+        with open_regular(file) as stream:
             found = SeekingReader(stream).get_summary()
     except (*DAMAGED, McapError, OSError):
         return None

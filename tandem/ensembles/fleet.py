@@ -22,8 +22,8 @@ from sync.compile import dependencies
 from sync.config.config import load
 from sync.errors import ConfigError, TandemError, near_names
 from sync.files.consent import ConsentMissing
-from sync.files.given import open_given
 from sync.files.private import by_default
+from sync.files.regular import open_regular
 from sync.record import FILE, RunError, open_run, parts
 from tandem.ensembles.pool import Interrupted, WorkerEnded, pool, run_all
 from tandem.ensembles.rows import Results, row_file
@@ -116,7 +116,7 @@ def _digest(file: Path) -> bytes:
     digest = hashlib.sha256()
     for part in _files(file):
         try:
-            with open_given(part) as stream:
+            with open_regular(part) as stream:
                 while block := stream.read(_BLOCK):
                     digest.update(block)
         except OSError as error:

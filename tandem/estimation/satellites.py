@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from sync.errors import ConfigError
-from sync.files.given import read_given
+from sync.files.regular import read_regular
 
 MU, EARTH_RATE = 3.986005e14, 7.2921151467e-5  # m3/s2, rad/s (IS-GPS-200)
 _A, _F = 6378137.0, 1.0 / 298.257223563  # WGS 84
@@ -64,7 +64,7 @@ def nominal_almanac() -> np.ndarray:
 def read_yuma(path: Path) -> np.ndarray:
     """Orbits of healthy satellites of an almanac."""
     try:
-        text = read_given(path).decode("ascii", errors="replace")
+        text = read_regular(path).decode("ascii", errors="replace")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     satellites: list[dict[str, float]] = []

@@ -18,7 +18,7 @@ from typing import Any
 from sim_service.registry import configured, started
 from sync.compile.jit import compiling
 from sync.config.config import Config, View
-from sync.files.given import read_given
+from sync.files.regular import read_regular
 from sync.files.token import new_token, page_token
 from sync.process.realtime import off_the_loop
 from sync.process.service import EVERY, Prepared, Reporter
@@ -171,7 +171,7 @@ def _manoeuvre(config: Config, file: Path) -> dict[str, bytes]:
     """The course that the source of the run follows, if it is a file here."""
     name = config.source.get("manoeuvre")
     try:
-        return {"manoeuvre.toml": read_given(file.parent / name)} if isinstance(name, str) else {}
+        return {"manoeuvre.toml": read_regular(file.parent / name)} if isinstance(name, str) else {}
     except (OSError, ValueError):
         return {}
 

@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from sync.compile import dependencies
 from sync.errors import ConfigError
 from sync.files import consent
-from sync.files.given import read_given
+from sync.files.regular import read_regular
 from sync.visible import on_one_line
 from tandem.machines.fmu.variables import MOST_XML
 
@@ -122,7 +122,7 @@ def _read(file: Path) -> tuple[bytes, str]:
         size = file.stat().st_size
         if size > MOST_FILE:
             raise ConfigError(f"{file}: {size >> 20} MiB; an FMU of more than {MOST_FILE >> 20} MiB is not read")
-        content = read_given(file)
+        content = read_regular(file)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     return content, hashlib.sha256(content).hexdigest()

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.files.given import open_given
+from sync.files.regular import open_regular
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.tables import Measurement, Progress, Sheet, Table, read_passport
 from tandem.records.exchange.units import unit
@@ -81,7 +81,7 @@ def read(path: Path, progress: Progress = lambda *_: None) -> Measurement:
 
 def _passport(file: Path) -> dict[str, Any] | None:
     try:
-        with open_given(file) as stream:
+        with open_regular(file) as stream:
             data = stream.read(_MOST_PASSPORT + 1)
         if len(data) > _MOST_PASSPORT:
             raise ExchangeError(f"{file}: more than {_MOST_PASSPORT} bytes; no passport of a run is that long")
@@ -163,7 +163,7 @@ class _Text:
 
     def _encoding(self) -> str:
         try:
-            with open_given(self.path) as file:
+            with open_regular(self.path) as file:
                 start = file.read(1 << 16)
         except OSError as error:
             raise ExchangeError(f"{self.path}: cannot be read: {error.strerror}") from None

@@ -20,8 +20,8 @@ import numpy as np
 from sync.child_python import python_command, python_environment
 from sync.config.extras import install_extra
 from sync.errors import TandemError
-from sync.files.given import open_given
 from sync.files.limits import Budget, DecodedTooLarge
+from sync.files.regular import open_regular
 from tandem.records.exchange.csv import split_unit
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.tables import Measurement, Sheet
@@ -37,7 +37,7 @@ _READER = "tandem.records.exchange.matlab"
 
 def read(path: Path) -> Measurement:
     try:
-        with open_given(path) as file:
+        with open_regular(path) as file:
             head = file.read(128)
     except OSError as error:
         raise ExchangeError(f"{path}: cannot be read: {error.strerror}") from None
@@ -78,7 +78,7 @@ def _read_here(path: Path, numbers: Path) -> None:
 
     budget = Budget(path, path.stat().st_size)
     try:
-        with budget.enforced("its variables"), open_given(path) as file:
+        with budget.enforced("its variables"), open_regular(path) as file:
             found = loadmat(file, simplify_cells=True)
     except DecodedTooLarge:
         raise

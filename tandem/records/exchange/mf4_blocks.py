@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from sync.files.given import open_given
 from sync.files.limits import Budget
+from sync.files.regular import open_regular
 from tandem.records.exchange.errors import ExchangeError
 
 _MAGIC = (b"MDF     ", b"UnFinMF ")  # the latter was not closed
@@ -39,7 +39,7 @@ _COST_OF_BLOCK = 1024  # bytes of objects that the library makes of one
 def checked_file(path: Path) -> Budget:
     """What may still be decoded of a file whose blocks were walked."""
     try:
-        with open_given(path) as file:
+        with open_regular(path) as file:
             start = file.read(8)
     except OSError as error:
         raise ExchangeError(f"{path}: cannot be read: {error.strerror}") from None

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sync.files.given import open_given
 from sync.files.limits import Budget
+from sync.files.regular import open_regular
 from tandem.records.exchange.csv import split_unit
 from tandem.records.exchange.errors import ExchangeError, extra_missing
 from tandem.records.exchange.tables import Measurement, Progress, Sheet, Table, read_passport
@@ -66,7 +66,7 @@ def read(path: Path) -> Measurement:
 
 def _sheet(path: Path) -> tuple[Sheet, dict[str, Any] | None]:
     try:
-        with open_given(path) as given:
+        with open_regular(path) as given:
             size = os.fstat(given.fileno()).st_size
         if size == 0:
             raise ExchangeError(f"{path}: is empty")

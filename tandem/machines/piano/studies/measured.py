@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from sync.files.given import read_given
+from sync.files.regular import read_regular
 from tandem.console.shipped_configs import CONFIGS
 from tandem.machines.piano.studies.study import H, Played, Studies, Study, move
 from tandem.reports.html.chart import Series
@@ -65,7 +65,7 @@ def _smooth(x: np.ndarray, count: int) -> np.ndarray:
 
 @cache
 def strokes() -> dict[str, Measured]:
-    lines = [line for line in read_given(FILE).decode().splitlines() if line and not line.startswith("#")]
+    lines = [line for line in read_regular(FILE).decode().splitlines() if line and not line.startswith("#")]
     rows = [line.split(",") for line in lines[1:]]
     found = {}
     for name in dict.fromkeys(row[0] for row in rows):

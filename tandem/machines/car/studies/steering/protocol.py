@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from sync.errors import ConfigError
-from sync.files.given import read_given
 from sync.files.private import make_folder, rewrite
+from sync.files.regular import read_regular
 from tandem.reports.report import Report, Section, Table, numbers
 
 FILE = "session.json"
@@ -52,7 +52,7 @@ def save(folder: Path, session: Session) -> None:
 def load(folder: Path) -> Session:
     file = folder / FILE
     try:
-        return Session(**json.loads(read_given(file)))
+        return Session(**json.loads(read_regular(file)))
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"{file}: is no session of the caster trials: {error}") from None
 

@@ -1,4 +1,4 @@
-"""Opens files that somebody named, for reading: ordinary files and nothing else.
+"""Opens files that somebody named, for reading: regular files and nothing else.
 
 A pipe that nobody writes to would block its reader for ever, and a device such as /dev/zero has no end. Both are
 refused before they are opened, by an OSError that says so.
@@ -13,7 +13,7 @@ from typing import BinaryIO
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
-def open_given(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BinaryIO:
     """The file, to be read; raises OSError, whose `strerror` says what the path is instead."""
     mode = os.stat(path).st_mode
     if stat.S_ISDIR(mode):
@@ -28,6 +28,6 @@ def open_given(path: Path) -> BinaryIO:
     return open(descriptor, "rb")
 
 
-def read_given(path: Path) -> bytes:
-    with open_given(path) as file:
+def read_regular(path: Path) -> bytes:
+    with open_regular(path) as file:
         return file.read()

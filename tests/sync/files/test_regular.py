@@ -11,7 +11,7 @@ import pytest
 
 from sync.config.toml import read_toml, with_overrides
 from sync.errors import ConfigError, TandemError
-from sync.files.given import open_given
+from sync.files.regular import open_regular
 from sync.files.token import page_token
 from sync.record import open_run
 
@@ -44,12 +44,12 @@ def test_what_is_no_file_is_named(
 
 def test_a_file_is_read_and_what_leads_nowhere_is_an_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"text")
-    with open_given(tmp_path / "file") as file:
+    with open_regular(tmp_path / "file") as file:
         assert file.read() == b"text"
     (tmp_path / "circle").symlink_to("circle")
     for name, error in (("circle", OSError), ("nowhere", FileNotFoundError), (".", IsADirectoryError)):
         with pytest.raises(error):
-            open_given(tmp_path / name)
+            open_regular(tmp_path / name)
 
 
 def test_a_message_stays_on_its_line_and_has_an_end(tmp_path: Path) -> None:
