@@ -150,7 +150,7 @@ class ClockServer:
 
     def __init__(self, zmq_context: Context, endpoint: str, clock: Artificial, guard: SocketGuard | None = None):
         self._clock = clock
-        self.asked = self.malformed = 0
+        self.requests = self.malformed = 0
         self._socket = zmq_context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
@@ -165,7 +165,7 @@ class ClockServer:
         except zmq.Again:
             return
         b1 = self._clock.read()
-        self.asked += 1
+        self.requests += 1
         self._connections.count_read(sum(map(len, parts)))
         answer: dict[str, int] = {"version": VERSION}
         try:
@@ -181,7 +181,7 @@ class ClockServer:
             self._connections.count_invalid()
 
     def count(self) -> dict[str, int]:
-        return {"asked": self.asked, "malformed": self.malformed}
+        return {"asked": self.requests, "malformed": self.malformed}
 
     def close(self) -> None:
         self._socket.close()

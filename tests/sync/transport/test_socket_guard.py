@@ -159,7 +159,7 @@ def test_who_has_asked_honestly_for_long_may_leave_no_more_unread_than_others(so
         threading.Thread(target=_told_until_cut, args=(peer,), daemon=True).start()
         for _ in range(500):
             peer.sendall(QUESTION * 100)
-        sockets.until(lambda: sockets.server.asked == 50_000)
+        sockets.until(lambda: sockets.server.requests == 50_000)
         assert sockets.server.malformed == sockets.guard.cut == 0
         asked = sockets.received()
         try:
