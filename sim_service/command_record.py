@@ -5,8 +5,8 @@ import numpy as np
 from sync.ring.block import PAYLOAD, Channel, Layout
 
 # kinds: set parameter `index` to `value`; put the model back to its start; pause after `value` more steps; go on; run
-# `value` times slower; take the tables of shape number `index` (sim_service/shapes.py); parameter `index` is `value` in
-# the next SHAPE
+# `value` times slower; take the tables of shape number `index` (sim_service/reshape.py); parameter `index` is `value`
+# in the next SHAPE
 PARAMETER, RESET, PAUSE, RESUME, SLOW, SHAPE, SHAPED = range(1, 8)
 LEFT_OUT = 0  # in a replay with another machine, which cannot obey the command
 # words of the loop's mode

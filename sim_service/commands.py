@@ -45,7 +45,7 @@ from sim_service.command_record import (
 )
 from sim_service.contract.machine import Machine, Reshape
 from sim_service.contract.parameters import fault_of
-from sim_service.shapes import SLOTS, Shaping, change_shape
+from sim_service.reshape import SLOTS, Shaping, change_shape
 from sync.clock import now_ns
 from sync.compile.array_copy import copy
 from sync.compile.atomics import load_acquire
@@ -62,8 +62,8 @@ from sync.transport.wire import POLL_MS, Context, bind
 
 _MOST_WAITING = int(COMMAND.blocks) // 2  # not obeyed yet
 MOST_BYTES = 64 * 1024
-_MOST_ASKED = 16  # requests of one asker that wait
-_ASKED = {"set", "pause", "steps", "slow", "reset"}
+_MOST_QUEUED = 16  # requests of one asker that wait
+_KEYS = {"set", "pause", "steps", "slow", "reset"}
 _RIGHT = 'expected a map (msgpack) such as {"set": {"name": value}}'
 _TOO_MANY = "too many commands that have not been obeyed yet; is the simulator waiting for its input?"
 _REST_NS = 1_000_000_000
@@ -87,7 +87,7 @@ def obey(block, fit, machine):
         copy(machine.work, machine.first_work)
         mode[RESTART] = 1.0
     elif kind == SHAPE:
-        change_shape(machine.shapes[block[AT_INDEX] % len(machine.shapes)], fit, machine)
+        change_shape(machine.shape_rows[block[AT_INDEX] % len(machine.shape_rows)], fit, machine)
     elif kind == PAUSE:
         mode[PAUSED], mode[STEPS_LEFT] = 1.0, value
     elif kind == RESUME:
@@ -144,7 +144,7 @@ def understood(parts: list[bytes]) -> dict[Any, Any] | None:
         request = msgpack.unpackb(data, **_STRICT)
     except MALFORMED:
         return None
-    return request if isinstance(request, dict) and set(request) <= _ASKED else None
+    return request if isinstance(request, dict) and set(request) <= _KEYS else None
 
 
 class NoSimulator(TandemError):
@@ -205,19 +205,19 @@ class CommandServer:
 
     def __init__(
         self, zmq_context: Context, endpoint: str, ring: RingWriter, model: Machine, params: np.ndarray,
-        obeyed: Callable[[], int], say: Callable[[str], None], shapes: np.ndarray | None = None,
+        obeyed: Callable[[], int], say: Callable[[str], None], shape_rows: np.ndarray | None = None,
     ):  # fmt: skip
-        """`shapes`: the rows that the loop takes (sim_service/shapes.py); None: the machine keeps its shape."""
+        """`shape_rows`: the rows that the loop takes (sim_service/reshape.py); None: the machine keeps its shape."""
         self._ring, self._model, self._params = ring, model, params
         self._obeyed, self._say = obeyed, say
         self._first = params[: len(model.parameters)].copy()
         self._wanted = self._first.copy()  # as commanded, obeyed or not yet
-        self._shapes, self._shape_at = shapes, [0] * SLOTS  # position in the ring of the command for each row
+        self._shape_rows, self._shape_at = shape_rows, [0] * SLOTS  # position in the ring of the command for each row
         reshape = model.of(Reshape)
-        self._shaping = None if shapes is None or reshape is None else Shaping(model, reshape)
+        self._shaping = None if shape_rows is None or reshape is None else Shaping(model, reshape)
         self._places = {p.name: i for i, p in enumerate(model.parameters)}
         self._block = np.zeros(LAYOUT.words, np.int64)
-        self.requests = self.refused = self._made = 0
+        self.requests = self.refused = self._shape_count = 0
         self._paused, self._slow = False, 1.0
         self._moved: dict[str, str] = {}  # reported after a while without a change: every command is recorded anyway
         self._moved_ns = 0
@@ -232,7 +232,7 @@ class CommandServer:
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
         self._socket.set(zmq.SNDTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, MOST_BYTES)
-        self._socket.set(zmq.RCVHWM, _MOST_ASKED)
+        self._socket.set(zmq.RCVHWM, _MOST_QUEUED)
         bind(self._socket, self._endpoint)
 
     def serve(self) -> None:
@@ -268,33 +268,33 @@ class CommandServer:
 
     def _take(self, request: dict[Any, Any]) -> str | None:
         """Push all commands of a request and return None; or push nothing and return why."""
-        asked = request.get("set", {})
-        if not isinstance(asked, dict):
+        changes = request.get("set", {})
+        if not isinstance(changes, dict):
             return 'set: expected a map such as {"name": value}'
         can, places = self._shaping is not None, self._places
-        faults = (fault_of(self._model, places, name, value, can) for name, value in asked.items())
+        faults = (fault_of(self._model, places, name, value, can) for name, value in changes.items())
         others, texts = self._others(request)
         unknown = (text for kind, text in zip(others, texts, strict=True) if kind is None)
         if wrong := first_findings(filter(None, chain(faults, unknown))):
             return wrong
         reshapes = any(
             not self._model.parameters[at].live and value != self._wanted[at]
-            for at, value in ((self._places[name], value) for name, value in asked.items())
+            for at, value in ((self._places[name], value) for name, value in changes.items())
         )
-        if self._ring.head + len(asked) + reshapes + len(others) - self._obeyed() > _MOST_WAITING:
+        if self._ring.head + len(changes) + reshapes + len(others) - self._obeyed() > _MOST_WAITING:
             return _TOO_MANY
-        if reshapes and (error := self._make_shape(asked)):
+        if reshapes and (error := self._make_shape(changes)):
             return error
-        for name, value in asked.items():
+        for name, value in changes.items():
             p = self._model.parameters[self._places[name]]
             self._push(SHAPED if reshapes else PARAMETER, self._places[name], float(value))
             self._wanted[self._places[name]] = value
             self._moved[name] = f"{name} = {value:g}" + f" {p.unit}" * (p.unit != "1")
             self._moved_ns = now_ns()
         if reshapes:
-            self._shape_at[self._made % SLOTS] = self._ring.head
-            self._push(SHAPE, self._made, 0.0)
-            self._made += 1
+            self._shape_at[self._shape_count % SLOTS] = self._ring.head
+            self._push(SHAPE, self._shape_count, 0.0)
+            self._shape_count += 1
         for kind, text in zip(others, texts, strict=True):
             assert kind is not None
             self._push(kind[0], 0, kind[1])
@@ -303,18 +303,18 @@ class CommandServer:
             self._say(text)
         return None
 
-    def _make_shape(self, asked: dict[str, float]) -> str | None:
+    def _make_shape(self, changes: dict[str, float]) -> str | None:
         """Make the row of the shape that is asked for; returns why there is none, or None."""
-        assert self._shapes is not None and self._shaping is not None
-        slot = self._made % SLOTS
-        if self._made >= SLOTS and self._shape_at[slot] >= self._obeyed():
+        assert self._shape_rows is not None and self._shaping is not None
+        slot = self._shape_count % SLOTS
+        if self._shape_count >= SLOTS and self._shape_at[slot] >= self._obeyed():
             return _TOO_MANY
         values = self._wanted.copy()
-        for name, value in asked.items():
+        for name, value in changes.items():
             values[self._places[name]] = value
         try:
             with at_ease():
-                self._shapes[slot] = self._shaping.row(values)
+                self._shape_rows[slot] = self._shaping.row(values)
         except TandemError as error:
             return str(error)
         except Exception as error:  # whatever is wrong with the shape, the machine goes on as it is

@@ -72,7 +72,7 @@ class MachineData(NamedTuple):
     first_work: Vector
     mode: Vector  # how it goes: paused, slowly; see sim_service/command_record.py
     floats: Vector  # of `tables`, to be changed between steps; empty where the machine has one shape
-    shapes: np.ndarray  # rows, see sim_service/shapes.py
+    shape_rows: np.ndarray  # rows, see sim_service/reshape.py
 
 
 class Divergence(NamedTuple):

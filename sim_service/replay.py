@@ -21,7 +21,7 @@ from sim_service.contract.machine import FIT, STEP
 from sim_service.inputs import forget
 from sim_service.inputs.table import ROWS
 from sim_service.loop_data import TYPES, Buffers, Divergence, MachineData, Settings
-from sim_service.shapes import shapes_of, without_addresses
+from sim_service.reshape import reshape_rows, without_addresses
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import CLIPPED, DIVERGED, OVER, STAGES, advance_step
 from sync.clock import now_ns
@@ -145,11 +145,11 @@ def replay(
     ring = private_ring(simulation.input_layout, 1 << (2 * simulation.settings.most_blocks).bit_length())
     results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
     obeyed = np.zeros((len(plan), 2), np.int64) if plan.obeyed is None else np.ascontiguousarray(plan.obeyed)
-    commands, shapes = shapes_of(
+    commands, shape_rows = reshape_rows(
         simulation.model, simulation.params, plan.commands, int((plan.flags & INITIAL != 0).sum()) > 1
     )
     machine = simulation.machine._replace(
-        first_state=simulation.state.copy(), first_work=simulation.work.copy(), mode=mode(), shapes=shapes
+        first_state=simulation.state.copy(), first_work=simulation.work.copy(), mode=mode(), shape_rows=shape_rows
     )
     tape = Tape(
         plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, commands, obeyed,

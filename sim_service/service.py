@@ -97,7 +97,7 @@ def run(
         server = CommandServer(
             link.zmq_context, config.command_endpoint, command_ring, simulation.model, simulation.params,
             lambda: int(simulation.control[step_record.OBEYED]), reporter.say,
-            None if config.look_ahead.enabled else simulation.shapes,  # a look ahead has the shape of the start
+            None if config.look_ahead.enabled else simulation.shape_rows,  # a look ahead has the shape of the start
         )  # fmt: skip
         stack.callback(server.close)
         wire_core, loop_core = realtime.cores(config.realtime)

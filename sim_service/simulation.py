@@ -19,7 +19,7 @@ from sim_service.loop_data import (
 )
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.rehearsal import twin_of
-from sim_service.shapes import changeable, no_fit
+from sim_service.reshape import changeable, no_fit
 from sim_service.step_kernel import RESULT_WORDS, limits
 from sync.clock import REAL, RealClock, VirtualClock
 from sync.compile.array_types import read_only
@@ -41,7 +41,7 @@ class Simulation:
         self._works = np.zeros(2 * self.model.work_size)
         self.work = self._works[: self.model.work_size]
         self.model.initial(self.state, self.params, self.model.tables, self.work)
-        self.tables, self._floats, self.shapes = changeable(model)
+        self.tables, self._floats, self.shape_rows = changeable(model)
         reshape = model.of(Reshape)
         self.fit = no_fit if reshape is None else reshape.fit
         self.rows = rows(
@@ -77,7 +77,7 @@ class Simulation:
     def machine(self) -> MachineData:
         return MachineData(
             self.state, self.inputs, self.params, self.tables, self.work, *self._first, self._mode, self._floats,
-            self.shapes,
+            self.shape_rows,
         )  # fmt: skip
 
     def busy(self, word: int) -> np.ndarray:

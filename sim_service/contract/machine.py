@@ -153,7 +153,7 @@ class Stepping:
 
 @dataclass(frozen=True)
 class Reshape:
-    """How parameters that shape a machine are changed while it runs (sim_service/shapes.py). Without it they need a
+    """How parameters that shape a machine are changed while it runs (sim_service/reshape.py). Without it they need a
     new start."""
 
     # from all parameters: the numbers of its tables, at the same places, and its reference coordinates, rows of x, y

@@ -39,7 +39,7 @@ class Commanded:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.server = CommandServer(
             self.context, config.command_endpoint, self.ring, simulation.model, simulation.params,
-            lambda: int(simulation.control[step_record.OBEYED]), self.said.append, simulation.shapes,
+            lambda: int(simulation.control[step_record.OBEYED]), self.said.append, simulation.shape_rows,
         )  # fmt: skip
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve)

@@ -151,7 +151,7 @@ def test_a_car_in_a_composite_begins_in_motion_and_is_looked_ahead_of() -> None:
 
 
 def test_a_car_in_a_composite_changes_its_shape_to_the_same_bits() -> None:
-    from sim_service.shapes import Shaping
+    from sim_service.reshape import Shaping
 
     machine, params = load_machine(CONFIGS / "vehicles" / "buggy.toml")
     heavier = params.copy()

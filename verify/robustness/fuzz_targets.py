@@ -235,7 +235,7 @@ def commands(folder: Path) -> Target:
     from sim_service.contract.machine import nothing_given
     from sim_service.loop_data import MachineData
     from sim_service.registry import load_machine
-    from sim_service.shapes import changeable, no_fit
+    from sim_service.reshape import changeable, no_fit
     from sync.config.config import load
 
     model, params = load_machine(CONFIGS / "vehicles" / "buggy_single_track.toml")

@@ -5,7 +5,7 @@ down and yaw positive to the left. `fl fr rl rr` are the wheels. Forces and mome
 it, at its contact point, in the axes of the contact: x where the wheel points in the road plane, z along its normal.
 
 Parameters that say `live` may change while the car drives. The others shape the mechanism (masses, points): its tables
-are made again beside the drive (sim_service/shapes.py). The defaults are those of `configs/vehicles/buggy.toml`, which
+are made again beside the drive (sim_service/reshape.py). The defaults are those of `configs/vehicles/buggy.toml`, which
 names the source of every figure.
 """
 

@@ -19,7 +19,7 @@ from sim_service.look_ahead import record
 from sim_service.look_ahead.predict import Predictor
 from sim_service.many_steps import MANY, WORTH_WAITING, for_many_steps
 from sim_service.registry import load_machine
-from sim_service.shapes import Shaping, change_shape, changeable, no_fit
+from sim_service.reshape import Shaping, change_shape, changeable, no_fit
 from sync.config.config import load
 from sync.errors import ConfigError
 from tandem.multibody.natural import straight

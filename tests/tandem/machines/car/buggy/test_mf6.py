@@ -9,7 +9,7 @@ import pytest
 
 from sim_service.contract.machine import Reshape
 from sim_service.registry import load_machine
-from sim_service.shapes import Shaping, change_shape, changeable
+from sim_service.reshape import Shaping, change_shape, changeable
 from sync.errors import ConfigError
 from tests.tandem.machines.car.buggy.conftest import VEHICLE, Car
 from tests.tandem.machines.car.tyres.samples import SHIPPED

@@ -12,7 +12,7 @@ import pytest
 from sim_service.contract.machine import Machine, Reshape, index
 from sim_service.contract.recorded_parameters import made_vector, made_words, recorded_machine
 from sim_service.registry import FILE, MachineFiles, gather, make_machine
-from sim_service.shapes import Shaping, change_shape, changeable
+from sim_service.reshape import Shaping, change_shape, changeable
 from sync.errors import ConfigError
 from tandem.machines.car.buggy import slots
 from tandem.machines.car.buggy.description import INPUTS, P

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim_service.contract.machine import Reshape
-from sim_service.shapes import Shaping, change_shape, changeable
+from sim_service.reshape import Shaping, change_shape, changeable
 from sync.errors import ConfigError
 from tandem.machines.car.buggy.description import P
 from tests.tandem.machines.car.buggy.conftest import Car

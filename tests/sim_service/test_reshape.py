@@ -101,5 +101,5 @@ def test_a_loop_that_does_not_obey_keeps_the_shapes_it_was_given(commanded: Comm
     answers = [commanded.client.ask({"mass": 700.0 + n}) for n in range(10)]
     assert [answer["ok"] for answer in answers] == 8 * [True] + 2 * [False]
     assert "not been obeyed" in answers[-1]["error"]
-    rows = commanded.world.simulation.shapes
+    rows = commanded.world.simulation.shape_rows
     assert rows[:, 4].tolist() == [700.0 + n for n in range(8)]

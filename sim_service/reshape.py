@@ -38,15 +38,15 @@ def no_fit(state, moved, params, tables, work):
 
 @kernel()
 def change_shape(row, fit, machine):
-    first, behind, given, n = int(row[0]), int(row[1]), int(row[3]), len(machine.floats) - int(row[2])
+    first, behind, parameters, n = int(row[0]), int(row[1]), int(row[3]), len(machine.floats) - int(row[2])
     for i in range(first):
         machine.floats[i] = row[_HEAD + i]
     for i in range(behind, n):
         machine.floats[i] = row[_HEAD + i - (behind - first)]
     at = _HEAD + n - (behind - first)
-    for i in range(given):
+    for i in range(parameters):
         machine.params[i] = row[at + i]
-    moved = row[at + given :]
+    moved = row[at + parameters :]
     fit(machine.state, moved, machine.params, machine.tables, machine.work)
     fit(machine.first_state, moved, machine.params, machine.tables, machine.work)  # which a reset goes back to
 
@@ -82,34 +82,34 @@ class Shaping:
 
     def __init__(self, model: Machine, reshape: Reshape):
         self._model, self._reshape = model, reshape
-        self._drawn = reshape.drawn
+        self._reference = reshape.drawn
 
     def row(self, values: np.ndarray) -> np.ndarray:
         """The row from the last shape to that of these parameters. If it raises ConfigError, the last shape stays."""
-        made, drawn = self._reshape.make(values)
+        floats, reference = self._reshape.make(values)
         first, behind = self._model.placed.remade
-        moved = np.column_stack([self._reshape.columns, drawn - self._drawn])
-        self._drawn = drawn
-        given = values[: len(self._model.parameters)]
-        numbers = without_addresses(self._model, made)
-        head = [first, behind, len(made) - len(numbers), len(given)]
-        return np.concatenate([head, numbers[:first], numbers[behind:], given, moved.ravel()])
+        moved = np.column_stack([self._reshape.columns, reference - self._reference])
+        self._reference = reference
+        parameters = values[: len(self._model.parameters)]
+        numbers = without_addresses(self._model, floats)
+        head = [first, behind, len(floats) - len(numbers), len(parameters)]
+        return np.concatenate([head, numbers[:first], numbers[behind:], parameters, moved.ravel()])
 
 
-def shapes_of(
+def reshape_rows(
     model: Machine, params: np.ndarray, commands: np.ndarray, reset: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """(recorded commands, rows of words, with new numbers of shapes; the rows of these shapes). `reset`: the machine is
     reset with each simulator of the record."""
-    asked = np.flatnonzero(commands[:, AT_KIND] == SHAPE)
-    if not len(asked):
+    found = np.flatnonzero(commands[:, AT_KIND] == SHAPE)
+    if not len(found):
         return commands, np.zeros((1, _HEAD))
     commands = commands.copy()
     if (reshape := model.of(Reshape)) is None:
-        commands[asked, AT_KIND] = 0
+        commands[found, AT_KIND] = 0
         commands[commands[:, AT_KIND] == SHAPED, AT_KIND] = PARAMETER
         return commands, np.zeros((1, _HEAD))
-    refuse_too_many("changes of shape", len(asked), 8 * _row_size(model, reshape))
+    refuse_too_many("changes of shape", len(found), 8 * _row_size(model, reshape))
     rows: list[Any] = []
     shaping, values, epoch = Shaping(model, reshape), params.copy(), -1
     for command in commands:
