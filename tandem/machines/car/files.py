@@ -15,9 +15,9 @@ def car_files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> di
     """Contents and shown names, by their names in a record."""
     found = {key: _tyre(key, data[key], file) for key in TYRES if isinstance(data.get(key), str)}
     if given:
-        from tandem.multibody.ground.files import given_road
+        from tandem.multibody.ground.files import read_road_files
 
-        found |= given_road(given, "a car")
+        found |= read_road_files(given, "a car")
     return found
 
 

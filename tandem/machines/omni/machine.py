@@ -30,12 +30,12 @@ from tandem.machines.omni.description import (
 from tandem.machines.omni.dynamics import room, step
 from tandem.machines.omni.scene import make_frames, scene
 from tandem.machines.omni.wheel import cos_sin_deg
-from tandem.multibody.ground.files import given_road, road_files, road_of
+from tandem.multibody.ground.files import read_road_files, road_files, road_of
 from tandem.multibody.ground.sharpness import most_bent
 
 
 def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
-    return given_road(given, "an omni machine")
+    return read_road_files(given, "an omni machine")
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:

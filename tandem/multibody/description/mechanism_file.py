@@ -102,12 +102,12 @@ class _Builder:
         for name, value in values.items():
             with _Finding(self, f"start.{table}.{name}"):
                 node = self._find(name, self.m.nodes, "point, vector or scalar")
-                given = np.atleast_1d(np.asarray(value, float))
+                vector = np.atleast_1d(np.asarray(value, float))
                 if not node.columns:
                     raise MechanismError("is fixed, and cannot move")
-                if given.shape != (node.dim,):
+                if vector.shape != (node.dim,):
                     raise MechanismError(f"= {value!r}: must be {_numbers(node.dim)}")
-                found[name] = given
+                found[name] = vector
         return found
 
     def _in_order(self) -> list[str]:
@@ -334,15 +334,15 @@ class _Builder:
                 either = {n: x for n, x in m.nodes.items() if x.kind == "scalar"} | m.bodies
                 on = self._find(f.on, either, "scalar or body")
                 single = isinstance(on, Linear) or m.dimension == 2
-                given = {}
+                torques = {}
                 for key, numbers in (("value", f.value), ("own", f.own)):
                     if numbers is None:
                         continue
                     value = np.atleast_1d(np.asarray(numbers, float))
                     if value.shape != ((1,) if single else (3,)):
                         raise MechanismError(f"{key} = {numbers!r}: must be {_numbers(1 if single else 3)}")
-                    given[key] = float(value[0]) if single else value
-                m.torque(name, on, given.get("value"), given.get("own"), self._scale(f.scale))
+                    torques[key] = float(value[0]) if single else value
+                m.torque(name, on, torques.get("value"), torques.get("own"), self._scale(f.scale))
             case s.Rotor():
                 carrier = self._find(f.body, m.bodies, "body")
                 m.rotor(name, carrier, self._axis(f.axis), self._node(f.scalar, "scalar"), f.inertia)

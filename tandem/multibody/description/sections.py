@@ -58,13 +58,13 @@ class Run(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _usual(cls, given: Any) -> Any:
+    def _usual(cls, data: Any) -> Any:
         """The scheme of the formulation, where none is given."""
-        if isinstance(given, dict) and "scheme" not in given:
-            usual = SCHEMES.get(str(given.get("formulation", "natural")), ("i3al",))[0]
-            held = given.get("stabilisation")
-            return {**given, "scheme": held if held in list(STABILISATIONS) and usual == "i3al" else usual}
-        return given
+        if isinstance(data, dict) and "scheme" not in data:
+            usual = SCHEMES.get(str(data.get("formulation", "natural")), ("i3al",))[0]
+            held = data.get("stabilisation")
+            return {**data, "scheme": held if held in list(STABILISATIONS) and usual == "i3al" else usual}
+        return data
 
     @model_validator(mode="after")
     def _bounded(self) -> "Run":
@@ -210,20 +210,20 @@ class Body(Section):
 
     @model_validator(mode="after")
     def _one_shape(self) -> "Body":
-        given = [key for key in ("size", "depth", "radius", "bore", "length") if getattr(self, key) is not None]
+        keys = [key for key in ("size", "depth", "radius", "bore", "length") if getattr(self, key) is not None]
         if self.shape is None:
             if self.mass is None:
                 raise ValueError("mass is missing" if self.density is None else "a density needs a shape")
-            if given or self.density is not None:
-                raise ValueError(f"{', '.join(given or ['density'])}: of a shape; give shape = {', '.join(SHAPES)}")
+            if keys or self.density is not None:
+                raise ValueError(f"{', '.join(keys or ['density'])}: of a shape; give shape = {', '.join(SHAPES)}")
             if self.frame is not None and self.inertia is None:
                 raise ValueError("frame: has the axes of an inertia or a shape; give one")
             return self
-        missing = [key for key in SHAPES[self.shape] if key not in given]
+        missing = [key for key in SHAPES[self.shape] if key not in keys]
         if missing:
             raise ValueError(f'shape = "{self.shape}": needs {" and ".join(missing)}')
         optional = {"box": ("depth",), "cylinder": ("bore",), "rod": ("radius",)}.get(self.shape, ())
-        strange = [key for key in given if key not in (*SHAPES[self.shape], *optional)]
+        strange = [key for key in keys if key not in (*SHAPES[self.shape], *optional)]
         if strange:
             raise ValueError(f"{', '.join(strange)}: a {self.shape} has none")
         if (self.mass is None) == (self.density is None):

@@ -114,10 +114,10 @@ def parse_crg(
 def _check_ends(ends: tuple[float, float, float], length: float, road: dict[str, float], file: str) -> None:
     """The line must end where the file declares it; the rounding of headings moves it by far less than this."""
     for axis, end in zip("XYZ", ends, strict=True):
-        given = road.get(f"REFERENCE_LINE_END_{axis}")
-        if given is not None and abs(end - given) > 0.1 + 1e-3 * length:
+        value = road.get(f"REFERENCE_LINE_END_{axis}")
+        if value is not None and abs(end - value) > 0.1 + 1e-3 * length:
             raise ConfigError(
-                f"{file}: $ROAD_CRG: REFERENCE_LINE_END_{axis} = {given:g}: by its headings and slopes the line ends at"
+                f"{file}: $ROAD_CRG: REFERENCE_LINE_END_{axis} = {value:g}: by its headings and slopes the line ends at"
                 f" {end:g}; give REFERENCE_LINE_START_{axis} too, or correct either"
             )
 
@@ -246,11 +246,11 @@ def _sections_of(
             )
     if len(columns) < 2:
         raise ConfigError(f"{file}: $KD_DEFINITION: {len(columns)} long sections; at least 2 are needed")
-    given = [place for place in places if place is not None]
-    if given and len(given) < len(places):
+    positions = [place for place in places if place is not None]
+    if positions and len(positions) < len(places):
         raise ConfigError(f"{file}: $KD_DEFINITION: long sections must all be numbered or all have 'at v ='")
-    if given:
-        v = np.array(given)
+    if positions:
+        v = np.array(positions)
     elif numbers != list(range(1, len(numbers) + 1)):
         raise ConfigError(f"{file}: $KD_DEFINITION: long sections must be numbered 1 to {len(numbers)} in order")
     else:

@@ -47,8 +47,8 @@ class Line:
         return x, y
 
 
-def check_modifiers(given: dict[str, float], file: str) -> None:
-    for key, value in given.items():
+def check_modifiers(modifiers: dict[str, float], file: str) -> None:
+    for key, value in modifiers.items():
         where = f"{file}: $ROAD_CRG_MODS: {key} = {value:g}"
         if key not in _KNOWN:
             raise ConfigError(f"{where}: unknown; known are {', '.join(_KNOWN)}")
@@ -57,31 +57,31 @@ def check_modifiers(given: dict[str, float], file: str) -> None:
         if key == "GRID_NAN_MODE" and value not in (_AS_IT_IS, _ZERO, _KEEP_LAST):
             raise ConfigError(f"{where}: must be 0 (as they are), 1 (zero) or 2 (the last value goes on)")
     for k in "UV":
-        if f"REFPOINT_{k}" in given and f"REFPOINT_{k}_FRACTION" in given:
+        if f"REFPOINT_{k}" in modifiers and f"REFPOINT_{k}_FRACTION" in modifiers:
             raise ConfigError(f"{file}: $ROAD_CRG_MODS: REFPOINT_{k} and REFPOINT_{k}_FRACTION: give one of them")
 
 
-def fills_sides(given: dict[str, float]) -> bool:
-    return given.get("GRID_NAN_MODE", _AS_IT_IS) != _AS_IT_IS
+def fills_sides(modifiers: dict[str, float]) -> bool:
+    return modifiers.get("GRID_NAN_MODE", _AS_IT_IS) != _AS_IT_IS
 
 
-def modified(line: Line, holes: np.ndarray, start_u: float, given: dict[str, float], file: str) -> Line:
+def modified(line: Line, holes: np.ndarray, start_u: float, modifiers: dict[str, float], file: str) -> Line:
     """`holes`: where the grid had none and was filled from the inside, which the modifiers may want otherwise."""
-    line = _scaled(line, given)
-    if fills_sides(given) and holes.any():
-        offset = given.get("GRID_NAN_OFFSET", 0.0)
-        base = 0.0 if given["GRID_NAN_MODE"] == _ZERO else line.grid
+    line = _scaled(line, modifiers)
+    if fills_sides(modifiers) and holes.any():
+        offset = modifiers.get("GRID_NAN_OFFSET", 0.0)
+        base = 0.0 if modifiers["GRID_NAN_MODE"] == _ZERO else line.grid
         line = replace(line, grid=np.where(holes, base + offset, line.grid))
-    if any(key in given for key in _POINT):
-        return _placed(line, start_u, given, file)
-    turn = given.get("REFLINE_OFFSET_PHI", 0.0)
-    centre = given.get("REFLINE_ROTCENTER_X", line.start[0]), given.get("REFLINE_ROTCENTER_Y", line.start[1])
-    shift = tuple(given.get(f"REFLINE_OFFSET_{k}", 0.0) for k in "XYZ")
+    if any(key in modifiers for key in _POINT):
+        return _placed(line, start_u, modifiers, file)
+    turn = modifiers.get("REFLINE_OFFSET_PHI", 0.0)
+    centre = modifiers.get("REFLINE_ROTCENTER_X", line.start[0]), modifiers.get("REFLINE_ROTCENTER_Y", line.start[1])
+    shift = tuple(modifiers.get(f"REFLINE_OFFSET_{k}", 0.0) for k in "XYZ")
     return _moved(line, turn, centre, (shift[0], shift[1], shift[2]))
 
 
-def _scaled(line: Line, given: dict[str, float]) -> Line:
-    z, slope, banking, length, width, curvature = (given.get(key, 1.0) for key in _SCALES)
+def _scaled(line: Line, modifiers: dict[str, float]) -> Line:
+    z, slope, banking, length, width, curvature = (modifiers.get(key, 1.0) for key in _SCALES)
     headings = line.headings
     if curvature != 1.0:
         headings = line.start_phi + curvature * (np.unwrap(headings) - headings[0])
@@ -91,14 +91,14 @@ def _scaled(line: Line, given: dict[str, float]) -> Line:
     )  # fmt: skip
 
 
-def _placed(line: Line, start_u: float, given: dict[str, float], file: str) -> Line:
+def _placed(line: Line, start_u: float, modifiers: dict[str, float], file: str) -> Line:
     """A point of the road at a place, and the line there in a direction; both are zero where none is given."""
     length = line.increment * len(line.headings)
-    u = given.get("REFPOINT_U", start_u + given.get("REFPOINT_U_FRACTION", 0.0) * length)
-    v = given.get("REFPOINT_V", 0.0)
-    if "REFPOINT_V_FRACTION" in given:
-        v = line.v[0] + given["REFPOINT_V_FRACTION"] * (line.v[-1] - line.v[0])
-    u, v = u + given.get("REFPOINT_U_OFFSET", 0.0) - start_u, v + given.get("REFPOINT_V_OFFSET", 0.0)
+    u = modifiers.get("REFPOINT_U", start_u + modifiers.get("REFPOINT_U_FRACTION", 0.0) * length)
+    v = modifiers.get("REFPOINT_V", 0.0)
+    if "REFPOINT_V_FRACTION" in modifiers:
+        v = line.v[0] + modifiers["REFPOINT_V_FRACTION"] * (line.v[-1] - line.v[0])
+    u, v = u + modifiers.get("REFPOINT_U_OFFSET", 0.0) - start_u, v + modifiers.get("REFPOINT_V_OFFSET", 0.0)
     if not (-1e-9 <= u <= length + 1e-9 and line.v[0] - 1e-9 <= v <= line.v[-1] + 1e-9):
         raise ConfigError(
             f"{file}: $ROAD_CRG_MODS: the reference point at u = {start_u + u:g}, v = {v:g} is not on the road, which"
@@ -113,8 +113,8 @@ def _placed(line: Line, start_u: float, given: dict[str, float], file: str) -> L
     py = float(y[piece] + along * np.sin(phi) + v * np.cos(phi))
     rows = [np.interp(v, line.v, line.grid[k] + line.banking[k] * line.v) + line.base[k] for k in (piece, piece + 1)]
     pz = float((1.0 - share) * rows[0] + share * rows[1])
-    wanted = tuple(given.get(f"REFPOINT_{k}", 0.0) for k in "XYZ")
-    turn = given.get("REFPOINT_PHI", 0.0) - phi
+    wanted = tuple(modifiers.get(f"REFPOINT_{k}", 0.0) for k in "XYZ")
+    turn = modifiers.get("REFPOINT_PHI", 0.0) - phi
     return _moved(line, turn, (px, py), (wanted[0] - px, wanted[1] - py, wanted[2] - pz))
 
 

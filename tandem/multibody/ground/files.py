@@ -11,10 +11,10 @@ from tandem.multibody.ground.make import make_road, road_from_sources, sources
 ROAD = "road"
 
 
-def given_road(given: Mapping[str, Path], what: str) -> dict[str, tuple[bytes, str]]:
+def read_road_files(user_files: Mapping[str, Path], what: str) -> dict[str, tuple[bytes, str]]:
     """Contents and shown names of the road that is given, by their names in a record; `what` reads them."""
     found: dict[str, tuple[bytes, str]] = {}
-    for key, road in given.items():
+    for key, road in user_files.items():
         if key != ROAD:
             raise ConfigError(f"sim.files.{key} = {str(road)!r}: {what} reads no such file; it has a road")
         found |= {f"{ROAD}:{name}": (text, str(road.parent / name)) for name, text in sources(road).items()}

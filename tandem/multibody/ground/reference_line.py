@@ -83,9 +83,9 @@ def _refuse_folds(control: np.ndarray, crg: Crg, file: str) -> None:
     second = control[2:] - 2.0 * control[1:-1] + control[:-2]
     with np.errstate(divide="ignore", invalid="ignore"):  # where the line turns back at once
         curvature = (first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]) / np.sum(first**2, axis=1) ** 1.5
-        room = np.minimum(1.0 - curvature * crg.v[-1], 1.0 - curvature * crg.v[0])
-    if not np.all(room > 0.1):
-        worst = int(np.argmin(room))
+        spread = np.minimum(1.0 - curvature * crg.v[-1], 1.0 - curvature * crg.v[0])
+    if not np.all(spread > 0.1):
+        worst = int(np.argmin(spread))
         along = worst * crg.increment * len(crg.headings) / (len(curvature) - 1)
         raise ConfigError(
             f"{file}: {along:g} m along the reference line: a curvature of {curvature[worst]:.3g} 1/m; with v from"
