@@ -20,7 +20,7 @@ from sync.clock import now_ns
 from sync.record import open_run
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.kart.vehicle.dynamics import HEAD, N, energies
-from tandem.multibody.contact.kinds import LINK_REALS, ROOM
+from tandem.multibody.contact.kinds import LINK_REALS, LINK_WORK
 from verify import ROOT
 from verify.measure import Row, at_least, at_most, equal, holds
 from verify.real_runs import replayed, tandem
@@ -63,7 +63,7 @@ class Kart:
 
     def energy(self) -> float:
         """Of what moves, stands high, is pressed or twisted, J; tyres are springs in proportion."""
-        t, links, out = self.machine.tables, np.zeros(ROOM * N), np.zeros(8)
+        t, links, out = self.machine.tables, np.zeros(LINK_WORK * N), np.zeros(8)
         reals = t.floats[HEAD : HEAD + LINK_REALS * N].copy()
         gravity = np.array([0.0, 0.0, -G])
         reals.flags.writeable = gravity.flags.writeable = False

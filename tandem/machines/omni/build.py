@@ -20,11 +20,11 @@ from sync.errors import ConfigError
 from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.wheel import Wheel, cos_sin_deg, problems
 from tandem.multibody.contact.kinds import (
+    LINK_WORK,
     LOCKED,
     ROLLER,
     ROLLER_EXPLICIT,
     ROLLER_IMPLICIT,
-    ROOM,
     ROOT,
     SLIDE,
     SYMMETRIC,
@@ -257,7 +257,7 @@ class Ground:
             read_only(np.zeros(0) if road is None else road),
         )
         self.n = len(tree.links)
-        self.work, self.found = np.zeros(ROOM * self.n + 37), np.zeros((len(tree.contacts), 4))
+        self.work, self.found = np.zeros(LINK_WORK * self.n + 37), np.zeros((len(tree.contacts), 4))
 
     def nearest(self, q: np.ndarray) -> np.ndarray:
         """Of every roller its gap, and its point: a row each, valid until the next call."""

@@ -26,7 +26,7 @@ from tandem.multibody.contact.kinds import (
     CONTACT_REALS,
     LINK_INTS,
     LINK_REALS,
-    ROOM,
+    LINK_WORK,
     A,
     P,
     V,
@@ -260,7 +260,7 @@ def step(state, inputs, params, tables, work, h):
         for k in range(4):
             out[k], out[5 + k] = q[k], v[k]
         out[BENCH.angle], out[BENCH.spin], out[BENCH.servo_torque] = q[5], v[5], multipliers[4]
-        own = view(room, ROOM * 6, ROOM * 7)
+        own = view(room, LINK_WORK * 6, LINK_WORK * 7)
         p, V6 = view(own, P, P + 3), view(own, V, V + 6)
         before = books[BOOK.last_speed]
         out[BENCH.roller1_height] = q[2] + p[2]

@@ -92,7 +92,7 @@ def sweep(G, b, friction, compliance, yielding, count, lam):
 def newton_step(G, b, friction, compliance, yielding, count, lam, A):
     """One step for all impulses, in place; its size over the largest of them.
 
-    `A`: room for the matrix and its right side, 3 count (3 count + 1).
+    `A`: scratch for the matrix and its right side, 3 count (3 count + 1).
     """
     size = 3 * count
     wide = size + 1
@@ -222,14 +222,14 @@ def converge(G, b, friction, compliance, yielding, count, lam, few, cap, toleran
 
 
 @inner
-def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, budget, room):
+def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, budget, scratch):
     """Impulses from an estimate of them.
 
-    How many sweeps that took, the last change over the largest impulse, and what is left of the budget. `room`:
+    How many sweeps that took, the last change over the largest impulse, and what is left of the budget. `scratch`:
     3 count (3 count + 2).
     """
     size = 3 * count
-    solved, A = view(room, 0, size), view(room, size, size * (size + 2))
+    solved, A = view(scratch, 0, size), view(scratch, size, size * (size + 2))
     used, change, budget = converge(
         G, b, friction, compliance, 0.0, count, lam, FEW, min(cap, DIRECT), tolerance, budget, A
     )  # fmt: skip

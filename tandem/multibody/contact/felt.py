@@ -31,7 +31,7 @@ from math import sqrt
 
 from sync.compile.jit import inner, merged
 from tandem.multibody.contact.joint_tree import energy, momentum, place_links
-from tandem.multibody.contact.kinds import LINK_INTS, OWN, PARENT, ROOM, SUM, F, P, V
+from tandem.multibody.contact.kinds import LINK_INTS, LINK_WORK, OWN, PARENT, SUM, F, P, V
 from tandem.multibody.contact.plane_tree import plane_motion
 from tandem.multibody.natural.views import view
 
@@ -55,8 +55,8 @@ THETA = 0.55  # at which part of a step elastic forces are taken
 
 
 def work_size(links: int, contacts: int) -> int:
-    """Room for `advance_felt`."""
-    return links * (ROOM + 6 + 4) + 12 + 3 + 10 + 2 * links * links + contacts * (HEAD + 2 * links)
+    """Length of the scratch of `advance_felt`."""
+    return links * (LINK_WORK + 6 + 4) + 12 + 3 + 10 + 2 * links * links + contacts * (HEAD + 2 * links)
 
 
 @inner
@@ -78,7 +78,7 @@ def placed(work, link, x, z):
     """A point of a link, or of the ground, in the world."""
     if link < 0:
         return x, z
-    own = view(work, ROOM * link, ROOM * (link + 1))
+    own = view(work, LINK_WORK * link, LINK_WORK * (link + 1))
     return own[P] + own[0] * x + own[2] * z, own[P + 2] + own[6] * x + own[8] * z
 
 
@@ -86,14 +86,14 @@ def placed(work, link, x, z):
 def add_rows(ints, work, link, x, z, nx, nz, sign, row_n, row_t):
     """How the point (x, z) of a link moves along and across n with the joints that carry it."""
     while link >= 0:
-        rx, rz = x - work[ROOM * link + P], z - work[ROOM * link + P + 2]
+        rx, rz = x - work[LINK_WORK * link + P], z - work[LINK_WORK * link + P + 2]
         row_n[link] += sign * (nz * rx - nx * rz)
         row_t[link] += sign * (-nx * rx - nz * rz)
         link = ints[LINK_INTS * link + PARENT]
 
 
 @merged
-def touch(links, felt_ints, felt, q, work, room, n):
+def touch(links, felt_ints, felt, q, work, scratch, n):
     """Depth of one contact, and its rows where it is in touch: n points out of the capsule, t = (-nz, nx)."""
     if felt_ints[KIND] == STOP:
         joint = felt_ints[POINT_LINK]
@@ -107,12 +107,12 @@ def touch(links, felt_ints, felt, q, work, room, n):
         dx, dz = x - ax - along * (bx - ax), z - az - along * (bz - az)
         distance = sqrt(dx * dx + dz * dz)
         depth = felt[RADIUS] - distance
-    room[0] = depth
+    scratch[0] = depth
     if depth <= 0.0:
         return depth
     for i in range(2 * n):
-        room[HEAD + i] = 0.0
-    row_n, row_t = view(room, HEAD, HEAD + n), view(room, HEAD + n, HEAD + 2 * n)
+        scratch[HEAD + i] = 0.0
+    row_n, row_t = view(scratch, HEAD, HEAD + n), view(scratch, HEAD + n, HEAD + 2 * n)
     if felt_ints[KIND] == STOP:
         row_n[joint] = felt[ARM] * felt[SIDE]
     else:
@@ -178,11 +178,11 @@ def advance_felt(
 ):  # fmt: skip
     """One step; the effort of the first link. `books` go on; of `report` forces are added up (times h)."""
     n, m = len(links) // LINK_INTS, len(felt_ints) // FELT_INTS
-    at = ROOM * n + 15 + 6 * n
+    at = LINK_WORK * n + 15 + 6 * n
     c, new = view(work, at, at + n), view(work, at + n, at + 2 * n)
     mean, drag = view(work, at + 2 * n, at + 3 * n), view(work, at + 3 * n, at + 4 * n)
     at += 4 * n
-    M, A, rooms = view(work, at, at + n * n), view(work, at + n * n, at + 2 * n * n), at + 2 * n * n
+    M, A, start = view(work, at, at + n * n), view(work, at + n * n, at + 2 * n * n), at + 2 * n * n
     wide = HEAD + 2 * n
     plane_motion(links, numbers, q, v, gravity, work, M, c)
     moved = (q_next - q[0]) / h
@@ -192,21 +192,21 @@ def advance_felt(
             view(felt_ints, FELT_INTS * k, FELT_INTS * (k + 1)),
             view(felt, FELT_REALS * k, FELT_REALS * (k + 1)),
         )
-        room = view(work, rooms + wide * k, rooms + wide * (k + 1))
-        room[4] = 1.0 if touch(links, kind, own, q, work, room, n) > 0.0 else 0.0
+        scratch = view(work, start + wide * k, start + wide * (k + 1))
+        scratch[4] = 1.0 if touch(links, kind, own, q, work, scratch, n) > 0.0 else 0.0
     for k in range(m):
-        room = view(work, rooms + wide * k, rooms + wide * (k + 1))
-        if room[4] > 0.0:
+        scratch = view(work, start + wide * k, start + wide * (k + 1))
+        if scratch[4] > 0.0:
             own, twice = view(felt, FELT_REALS * k, FELT_REALS * (k + 1)), felt_ints[FELT_INTS * k + TWICE]
-            elastic = own[STIFFNESS] * power(room[0], twice)
-            slope = 0.5 * twice * elastic / room[0]
-            slip = dot(view(room, HEAD + n, HEAD + 2 * n), v)
-            speed = dot(view(room, HEAD, HEAD + n), v)
-            room[5] = loss_rate(own[DAMPING], own[MOST], speed)
-            load = max(elastic * (1.0 - room[5] * speed), 0.0)
-            room[1] = elastic
-            room[2] = elastic * room[5] + THETA * h * slope
-            room[3] = own[FRICTION] * load / sqrt(slip * slip + own[SLIP] * own[SLIP])
+            elastic = own[STIFFNESS] * power(scratch[0], twice)
+            slope = 0.5 * twice * elastic / scratch[0]
+            slip = dot(view(scratch, HEAD + n, HEAD + 2 * n), v)
+            speed = dot(view(scratch, HEAD, HEAD + n), v)
+            scratch[5] = loss_rate(own[DAMPING], own[MOST], speed)
+            load = max(elastic * (1.0 - scratch[5] * speed), 0.0)
+            scratch[1] = elastic
+            scratch[2] = elastic * scratch[5] + THETA * h * slope
+            scratch[3] = own[FRICTION] * load / sqrt(slip * slip + own[SLIP] * own[SLIP])
     for i in range(n):
         own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
         rub = own[LEVEL] / sqrt(v[i] * v[i] + own[SPEED] * own[SPEED]) if own[LEVEL] > 0.0 else 0.0
@@ -224,16 +224,16 @@ def advance_felt(
             new[i] = total - h * (c[i] + own[SPRING] * ahead + own[PRELOAD])
             A[n * i + i] += h * (drag[i] + THETA * THETA * h * own[SPRING])
         for k in range(m):
-            room = view(work, rooms + wide * k, rooms + wide * (k + 1))
-            if room[4] > 0.0:
-                along, across = view(room, HEAD, HEAD + n), view(room, HEAD + n, HEAD + 2 * n)
+            scratch = view(work, start + wide * k, start + wide * (k + 1))
+            if scratch[4] > 0.0:
+                along, across = view(scratch, HEAD, HEAD + n), view(scratch, HEAD + n, HEAD + 2 * n)
                 before = (1.0 - THETA) * (dot(along, v) - along[0] * v[0])
-                push = h * (room[1] - room[2] * (along[0] * moved + before))
-                rub = h * room[3] * across[0] * moved
+                push = h * (scratch[1] - scratch[2] * (along[0] * moved + before))
+                rub = h * scratch[3] * across[0] * moved
                 for i in range(1, n):
                     new[i] += push * along[i] - rub * across[i]
-                add_square(A, along, THETA * h * room[2], n)
-                add_square(A, across, h * room[3], n)
+                add_square(A, along, THETA * h * scratch[2], n)
+                add_square(A, across, h * scratch[3], n)
         for i in range(1, n):
             new[i] -= M[n * i] * (v_next - v[0])
         solve_free(A, new, n)
@@ -242,9 +242,9 @@ def advance_felt(
             mean[i] = (1.0 - THETA) * v[i] + THETA * new[i]
         left = False
         for k in range(m):
-            room = view(work, rooms + wide * k, rooms + wide * (k + 1))
-            if room[4] > 0.0 and room[1] - room[2] * dot(view(room, HEAD, HEAD + n), mean) < 0.0:
-                room[4], left = 0.0, True
+            scratch = view(work, start + wide * k, start + wide * (k + 1))
+            if scratch[4] > 0.0 and scratch[1] - scratch[2] * dot(view(scratch, HEAD, HEAD + n), mean) < 0.0:
+                scratch[4], left = 0.0, True
         if not left:
             break
     # books: forces along the way that was gone. Where a slip turns round within the step, friction at its end may have
@@ -261,19 +261,19 @@ def advance_felt(
             books[WORK] += h * resisted * moved
     for k in range(m):
         own = view(felt, FELT_REALS * k, FELT_REALS * (k + 1))
-        room, out = view(work, rooms + wide * k, rooms + wide * (k + 1)), view(report, REPORT * k, REPORT * (k + 1))
-        out[DEPTH] = room[0]
-        if room[4] > 0.0:
-            along, across = view(room, HEAD, HEAD + n), view(room, HEAD + n, HEAD + 2 * n)
+        scratch, out = view(work, start + wide * k, start + wide * (k + 1)), view(report, REPORT * k, REPORT * (k + 1))
+        out[DEPTH] = scratch[0]
+        if scratch[4] > 0.0:
+            along, across = view(scratch, HEAD, HEAD + n), view(scratch, HEAD + n, HEAD + 2 * n)
             closing, slip = -dot(along, mean), dot(across, new)
-            lossy = room[1] * room[5] * closing
-            push = max(room[1] + room[2] * closing, 0.0)
+            lossy = scratch[1] * scratch[5] * closing
+            push = max(scratch[1] + scratch[2] * closing, 0.0)
             out[NORMAL] += h * push
-            out[TANGENT] -= h * room[3] * slip
+            out[TANGENT] -= h * scratch[3] * slip
             out[CLOSING] = closing
             books[FELT_LOSS] += h * lossy * closing
-            books[FRICTION_LOSS] += h * room[3] * max(slip * dot(across, mean), 0.0)
-            on_first = push * along[0] - room[3] * slip * across[0]
+            books[FRICTION_LOSS] += h * scratch[3] * max(slip * dot(across, mean), 0.0)
+            on_first = push * along[0] - scratch[3] * slip * across[0]
             effort -= on_first
             books[WORK] -= h * on_first * moved
     for i in range(n):
@@ -287,7 +287,7 @@ def advance_felt(
 def account(links, numbers, joints, felt_ints, felt, gravity, q, v, books, work):
     """Energies as things are, but for the first link's: of motion, of height, stored in felt and springs."""
     n, m = len(links) // LINK_INTS, len(felt_ints) // FELT_INTS
-    at = ROOM * n
+    at = LINK_WORK * n
     origin, out = view(work, at + 12 + 6 * n, at + 15 + 6 * n), view(work, at, at + 8)
     at += 15 + 10 * n + 2 * n * n
     place_links(links, numbers, q, work, origin)

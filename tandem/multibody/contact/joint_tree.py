@@ -31,11 +31,11 @@ from tandem.multibody.contact.kinds import (
     JOINT,
     LINK_INTS,
     LINK_REALS,
+    LINK_WORK,
     LOCKED,
     MASS,
     OWN,
     PARENT,
-    ROOM,
     ROOT,
     SUM,
     SYMMETRIC,
@@ -68,12 +68,12 @@ def place_links(ints, reals, q, work, origin):
     n = len(ints) // LINK_INTS
     for i in range(n):
         row = view(reals, LINK_REALS * i, LINK_REALS * (i + 1))
-        own = view(work, ROOM * i, ROOM * (i + 1))
+        own = view(work, LINK_WORK * i, LINK_WORK * (i + 1))
         parent, turn, flags = ints[LINK_INTS * i + PARENT], ints[LINK_INTS * i + JOINT], ints[LINK_INTS * i + FLAGS]
         a0, a1, a2 = row[AXIS], row[AXIS + 1], row[AXIS + 2]
         o0, o1, o2 = row[AT], row[AT + 1], row[AT + 2]
         if parent >= 0:
-            up = view(work, ROOM * parent, ROOM * (parent + 1))
+            up = view(work, LINK_WORK * parent, LINK_WORK * (parent + 1))
             for k in range(3):
                 own[A + k] = up[3 * k] * a0 + up[3 * k + 1] * a1 + up[3 * k + 2] * a2
                 own[P + k] = up[P + k] + up[3 * k] * o0 + up[3 * k + 1] * o1 + up[3 * k + 2] * o2
@@ -140,12 +140,12 @@ def rotated(own, row, i, j):
 def move_links(ints, v, work):
     """Velocities of all links at v."""
     for i in range(len(ints) // LINK_INTS):
-        own, parent = view(work, ROOM * i, ROOM * (i + 1)), ints[LINK_INTS * i + PARENT]
+        own, parent = view(work, LINK_WORK * i, LINK_WORK * (i + 1)), ints[LINK_INTS * i + PARENT]
         for k in range(6):
             own[V + k] = own[S + k] * v[i]
         if parent >= 0:
             for k in range(6):
-                own[V + k] += work[ROOM * parent + V + k]
+                own[V + k] += work[LINK_WORK * parent + V + k]
 
 
 @inner
@@ -154,20 +154,20 @@ def mass_matrix(ints, work, M):
     n = len(ints) // LINK_INTS
     for i in range(n):
         for k in range(10):
-            work[ROOM * i + SUM + k] = work[ROOM * i + OWN + k]
+            work[LINK_WORK * i + SUM + k] = work[LINK_WORK * i + OWN + k]
         for j in range(i + 1):
             M[n * i + j] = 0.0
     for i in range(n - 1, -1, -1):
         parent = ints[LINK_INTS * i + PARENT]
-        own = view(work, ROOM * i, ROOM * (i + 1))
+        own = view(work, LINK_WORK * i, LINK_WORK * (i + 1))
         if parent >= 0:
             for k in range(10):
-                work[ROOM * parent + SUM + k] += own[SUM + k]
+                work[LINK_WORK * parent + SUM + k] += own[SUM + k]
         f = view(own, F, OWN)
-        momentum(view(own, SUM, ROOM), view(own, S, V), f)
+        momentum(view(own, SUM, LINK_WORK), view(own, S, V), f)
         j = i
         while j >= 0:
-            s = view(work, ROOM * j + S, ROOM * j + V)
+            s = view(work, LINK_WORK * j + S, LINK_WORK * j + V)
             M[n * i + j] = s[0] * f[0] + s[1] * f[1] + s[2] * f[2] + s[3] * f[3] + s[4] * f[4] + s[5] * f[5]
             j = ints[LINK_INTS * j + PARENT]
 
@@ -180,7 +180,7 @@ def bias(ints, v, gravity, work, scratch, out):
     h = view(scratch, 0, 6)
     g = view(scratch, 6, 12)
     for i in range(n):
-        own, parent = view(work, ROOM * i, ROOM * (i + 1)), ints[LINK_INTS * i + PARENT]
+        own, parent = view(work, LINK_WORK * i, LINK_WORK * (i + 1)), ints[LINK_INTS * i + PARENT]
         a = view(scratch, 12 + 6 * i, 18 + 6 * i)
         w, s = view(own, V, F), view(own, S, V)
         # of the joint's own motion: V x S v
@@ -205,14 +205,14 @@ def bias(ints, v, gravity, work, scratch, out):
         f[4] += w[2] * h[3] - w[0] * h[5]
         f[5] += w[0] * h[4] - w[1] * h[3]
     for i in range(n - 1, -1, -1):
-        own, parent = view(work, ROOM * i, ROOM * (i + 1)), ints[LINK_INTS * i + PARENT]
+        own, parent = view(work, LINK_WORK * i, LINK_WORK * (i + 1)), ints[LINK_INTS * i + PARENT]
         total = 0.0
         for k in range(6):
             total += own[S + k] * own[F + k]
         out[i] = total
         if parent >= 0:
             for k in range(6):
-                work[ROOM * parent + F + k] += own[F + k]
+                work[LINK_WORK * parent + F + k] += own[F + k]
 
 
 @inner
@@ -269,7 +269,7 @@ def energy(ints, v, gravity, work, origin, out):
     h = view(out, 2, 8)
     kinetic = potential = 0.0
     for i in range(len(ints) // LINK_INTS):
-        own = view(work, ROOM * i, ROOM * (i + 1))
+        own = view(work, LINK_WORK * i, LINK_WORK * (i + 1))
         I, w = view(own, OWN, SUM), view(own, V, F)  # noqa: E741
         momentum(I, w, h)
         for k in range(6):
@@ -283,7 +283,7 @@ def energy(ints, v, gravity, work, origin, out):
 def accelerations(ints, reals, gravity, q, v, forces, M, work, out):
     """out = M^-1 (forces - bias) for free joints; locked ones get their multiplier. `M` keeps the factor."""
     n = len(ints) // LINK_INTS
-    place = ROOM * n
+    place = LINK_WORK * n
     scratch, origin = view(work, place, place + 12 + 6 * n), view(work, place + 12 + 6 * n, place + 15 + 6 * n)
     own, rows = (
         view(work, place + 15 + 6 * n, place + 15 + 7 * n),

@@ -15,4 +15,4 @@ CONTACT_INTS, CONTACT_REALS = 3, 19
 LINK, CARRIER, KIND = range(3)
 MIDDLE, OWN_AXIS, RHO, K1, SURFACE = 0, 3, 6, 9, 12
 # … and what a step has of a link: rotation by rows, place, axis of the joint, S, velocity, force, inertia, composite
-R, P, A, S, V, F, OWN, SUM, ROOM = 0, 9, 12, 15, 21, 27, 33, 43, 53
+R, P, A, S, V, F, OWN, SUM, LINK_WORK = 0, 9, 12, 15, 21, 27, 33, 43, 53

@@ -12,7 +12,7 @@ where a_k is the acceleration of the centre at constant rates.
 from math import cos, sin
 
 from sync.compile.jit import merged
-from tandem.multibody.contact.kinds import AT, CENTRE, INERTIA, LINK_INTS, LINK_REALS, MASS, OWN, PARENT, ROOM, P
+from tandem.multibody.contact.kinds import AT, CENTRE, INERTIA, LINK_INTS, LINK_REALS, LINK_WORK, MASS, OWN, PARENT, P
 from tandem.multibody.natural.views import view
 
 _RATE, _ALONG, _UP = OWN, OWN + 1, OWN + 2  # of a link: its rate, and the acceleration of its pivot
@@ -23,13 +23,13 @@ def plane_motion(ints, reals, q, v, gravity, work, M, c):
     """M (the lower part) and c of a tree at q and v; places and attitudes of all links into `work`."""
     n = len(ints) // LINK_INTS
     for i in range(n):
-        own, row = view(work, ROOM * i, ROOM * (i + 1)), view(reals, LINK_REALS * i, LINK_REALS * (i + 1))
+        own, row = view(work, LINK_WORK * i, LINK_WORK * (i + 1)), view(reals, LINK_REALS * i, LINK_REALS * (i + 1))
         parent = ints[LINK_INTS * i + PARENT]
         a, b = cos(q[i]), sin(q[i])
         x, z = row[AT], row[AT + 2]
         own[_RATE], own[_ALONG], own[_UP] = v[i], 0.0, 0.0
         if parent >= 0:
-            up = view(work, ROOM * parent, ROOM * (parent + 1))
+            up = view(work, LINK_WORK * parent, LINK_WORK * (parent + 1))
             dx, dz = up[0] * x + up[2] * z, up[6] * x + up[8] * z
             a, b = up[0] * a - up[6] * b, up[6] * a + up[0] * b
             w = up[_RATE]
@@ -42,7 +42,7 @@ def plane_motion(ints, reals, q, v, gravity, work, M, c):
         for j in range(i + 1):
             M[n * i + j] = 0.0
     for k in range(n):
-        own, row = view(work, ROOM * k, ROOM * (k + 1)), view(reals, LINK_REALS * k, LINK_REALS * (k + 1))
+        own, row = view(work, LINK_WORK * k, LINK_WORK * (k + 1)), view(reals, LINK_REALS * k, LINK_REALS * (k + 1))
         mass, inertia = row[MASS], row[INERTIA + 1]
         rx = own[0] * row[CENTRE] + own[2] * row[CENTRE + 2]
         rz = own[6] * row[CENTRE] + own[8] * row[CENTRE + 2]
@@ -51,10 +51,11 @@ def plane_motion(ints, reals, q, v, gravity, work, M, c):
         rx, rz = rx + own[P], rz + own[P + 2]
         i = k
         while i >= 0:
-            xi, zi = rx - work[ROOM * i + P], rz - work[ROOM * i + P + 2]
+            xi, zi = rx - work[LINK_WORK * i + P], rz - work[LINK_WORK * i + P + 2]
             c[i] += mass * (az * xi - ax * zi)
             j = i
             while j >= 0:
-                M[n * i + j] += mass * (xi * (rx - work[ROOM * j + P]) + zi * (rz - work[ROOM * j + P + 2])) + inertia
+                xj, zj = rx - work[LINK_WORK * j + P], rz - work[LINK_WORK * j + P + 2]
+                M[n * i + j] += mass * (xi * xj + zi * zj) + inertia
                 j = ints[LINK_INTS * j + PARENT]
             i = ints[LINK_INTS * i + PARENT]

@@ -23,7 +23,7 @@ CREEP = 1e-3  # rad/s, at the bound
 
 
 def spinning_size(links: int, contacts: int) -> int:
-    """Room for `solve_with_spins`, behind the rows of spins and what they do."""
+    """Length of the work of `solve_with_spins`, behind the rows of spins and what they do."""
     rows = 3 * contacts
     return contacts * (2 * links + rows + contacts + 5) + 4 * contacts * (4 * contacts + 1) + rows * (rows + 1)
 
@@ -72,7 +72,7 @@ def eliminate(G, b, cross, own, spins, bounds, slips, count, A):
 # long: its arrays are the parts of one system of equations
 @inner
 def solve_with_spins(
-    G, b, cross, own, spins, grip, soft, reach, count, lam, spun, slips, bounds, cap, tolerance, budget, room, A,
+    G, b, cross, own, spins, grip, soft, reach, count, lam, spun, slips, bounds, cap, tolerance, budget, scratch, A,
     G_free, b_free,
 ):  # fmt: skip
     """Impulses and spin impulses from an estimate; sweeps, the last change over the largest, the rest of the budget.
@@ -94,7 +94,7 @@ def solve_with_spins(
                     b_free[r] += A[wide * r + size + c] * slips[c] * bounds[c]
             for i in range(size):
                 G_free[size * r + i] = A[wide * r + i]
-        used, change, budget = solve_impulses(G_free, b_free, grip, soft, count, lam, cap, tolerance, budget, room)
+        used, change, budget = solve_impulses(G_free, b_free, grip, soft, count, lam, cap, tolerance, budget, scratch)
         sweeps += used
         moved, scale, others = 0.0, 1e-300, False
         for c in range(count):

@@ -41,12 +41,12 @@ from tandem.multibody.contact.kinds import (
     LINK,
     LINK_INTS,
     LINK_REALS,
+    LINK_WORK,
     LOCKED,
     MIDDLE,
     OWN_AXIS,
     PARENT,
     RHO,
-    ROOM,
     SURFACE,
     P,
     S,
@@ -72,12 +72,11 @@ STILL = 1e-13  # a normal that turns by less
 
 
 def work_size(links: int, contacts: int) -> int:
-    """Room for `step_tree`."""
+    """Length of the work of `step_tree`."""
     rows = 3 * contacts
     return (
-        ROOM * links
+        (LINK_WORK + 6) * links
         + 12
-        + 6 * links
         + 3
         + 24
         + 6 * links
@@ -138,7 +137,8 @@ def track_contact(links, contacts, surfaces, which, origin, road, scratch, arm, 
     row = view(surfaces, CONTACT_REALS * which, CONTACT_REALS * (which + 1))
     link, carrier = contacts[CONTACT_INTS * which + LINK], contacts[CONTACT_INTS * which + CARRIER]
     kind = contacts[CONTACT_INTS * which + KIND]
-    own, held = view(links, ROOM * link, ROOM * (link + 1)), view(links, ROOM * carrier, ROOM * (carrier + 1))
+    own = view(links, LINK_WORK * link, LINK_WORK * (link + 1))
+    held = view(links, LINK_WORK * carrier, LINK_WORK * (carrier + 1))
     axis, rho, k1 = view(scratch, 0, 3), view(scratch, 3, 6), view(scratch, 6, 9)
     turn_into(own, row[OWN_AXIS], row[OWN_AXIS + 1], row[OWN_AXIS + 2], axis)
     if kind > 3:
@@ -166,7 +166,7 @@ def set_jacobian(ints, links, link, at, J, n):
     x, y, z = at[0], at[1], at[2]
     j = link
     while j >= 0:
-        s = view(links, ROOM * j + S, ROOM * j + S + 6)
+        s = view(links, LINK_WORK * j + S, LINK_WORK * j + S + 6)
         if ints[LINK_INTS * j + FLAGS] & LOCKED == 0:
             J[j] = s[5] + s[0] * y - s[1] * x
             J[n + j] = s[3] + s[1] * z - s[2] * y
@@ -200,7 +200,7 @@ def set_spin(ints, links, link, frame, row, n):
         row[j] = 0.0
     j = link
     while j >= 0:
-        s = view(links, ROOM * j + S, ROOM * j + S + 6)
+        s = view(links, LINK_WORK * j + S, LINK_WORK * j + S + 6)
         if ints[LINK_INTS * j + FLAGS] & LOCKED == 0:
             row[j] = s[0] * frame[0] + s[1] * frame[1] + s[2] * frame[2]
         j = ints[LINK_INTS * j + PARENT]
@@ -219,7 +219,7 @@ def step_tree(
     """
     n, m = len(ints) // LINK_INTS, len(contacts) // CONTACT_INTS
     rows = 3 * m
-    at = ROOM * n
+    at = LINK_WORK * n
     links = view(work, 0, at)
     scratch, at = view(work, at, at + 12 + 6 * n), at + 12 + 6 * n
     origin, at = view(work, at, at + 3), at + 3
@@ -256,7 +256,7 @@ def step_tree(
     G_free, at = view(work, at, at + rows * rows), at + rows * rows
     b_free, at = view(work, at, at + rows), at + rows
     reach = settings[SPIN_REACH]
-    room = view(work, at, at + rows * (rows + 2))
+    solver_scratch = view(work, at, at + rows * (rows + 2))
     gravity = view(settings, GRAVITY, GRAVITY + 3)
     arm = view(small, 9, 12)
 
@@ -366,7 +366,7 @@ def step_tree(
             b[r] = total + (bound[r // 3] if r % 3 == 0 else 0.0)
         if count > 0 and reach == 0.0:
             used, change, budget = solve_impulses(
-                G, b, grip, soft, count, lam, cap, settings[TOLERANCE], budget, room
+                G, b, grip, soft, count, lam, cap, settings[TOLERANCE], budget, solver_scratch
             )  # fmt: skip
             sweeps += used
         elif count > 0:
@@ -376,11 +376,11 @@ def step_tree(
                     spins[c] += JS[c * n + i] * free[i]
             if lam[0] == 0.0:
                 used, change, budget = solve_impulses(
-                    G, b, grip, soft, count, lam, cap, settings[TOLERANCE], budget, room
+                    G, b, grip, soft, count, lam, cap, settings[TOLERANCE], budget, solver_scratch
                 )  # fmt: skip
             used, change, budget = solve_with_spins(
                 G, b, cross, GS, spins, grip, soft, reach, count, lam, spun, slips, bounds, cap, settings[TOLERANCE],
-                budget, room, A, G_free, b_free,
+                budget, solver_scratch, A, G_free, b_free,
             )  # fmt: skip
             sweeps += used
         for i in range(n):
@@ -399,7 +399,7 @@ def step_tree(
             total = -right[i]
             for j in range(n):
                 total += (whole[n * i + j] if j <= i else whole[n * j + i]) * (velocity[j] - v[j])
-            s = view(links, ROOM * i + S, ROOM * i + S + 6)
+            s = view(links, LINK_WORK * i + S, LINK_WORK * i + S + 6)
             for c in range(count):
                 j = contacts[CONTACT_INTS * int64(which[c]) + LINK]
                 while j > i:
@@ -480,9 +480,9 @@ def advance_tree(
 
 @kernel(types.void(INDICES, CONSTANTS, INDICES, CONSTANTS, CONSTANTS, VECTOR, VECTOR, VECTOR), error_model="numpy")
 def find_gaps(ints, reals, contacts, surfaces, road, q, work, out):
-    """How far every contact is from the ground at q, and its point: four numbers each. `work`: ROOM a link, and 37."""
+    """Gap of every contact to the ground at q, and its point: four numbers each. `work`: LINK_WORK a link, and 37."""
     n = len(ints) // LINK_INTS
-    at = ROOM * n
+    at = LINK_WORK * n
     links, origin, scratch = view(work, 0, at), view(work, at, at + 3), view(work, at + 3, at + 27)
     frame, arm = view(work, at + 27, at + 37), view(work, at + 12, at + 15)
     place_links(ints, reals, q, links, origin)

@@ -128,7 +128,7 @@ def repeat_tracking(kind, data, axes, rhos, k1s, count):
     """So many trackings over a table of attitudes, to measure what one costs; the sum of the heights."""
     total = 0.0
     rows = len(axes) // 3 - 1
-    arm = view(axes, 3 * rows, 3 * rows + 3)  # the last row is the room for results
+    arm = view(axes, 3 * rows, 3 * rows + 3)  # the last row takes the results
     for k in range(count):
         at = 3 * (k % rows)
         nearest_to_floor(kind, data, view(axes, at, at + 3), view(rhos, at, at + 3), view(k1s, at, at + 3), arm)

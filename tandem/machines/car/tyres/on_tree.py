@@ -10,7 +10,7 @@ from sync.compile.jit import inner
 from tandem.machines.car.tyres.formula import rolling_radius, spring
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.transient import OUT, tyre
-from tandem.multibody.contact.kinds import LINK_INTS, PARENT, ROOM, A
+from tandem.multibody.contact.kinds import LINK_INTS, LINK_WORK, PARENT, A
 from tandem.multibody.contact.kinds import P as PLACE
 from tandem.multibody.contact.kinds import S as AXIS
 from tandem.multibody.contact.kinds import V as MOTION
@@ -25,7 +25,7 @@ def push(ints, links, link, px, py, pz, fx, fy, fz, mx, my, mz, forces):
     tx, ty, tz = mx + py * fz - pz * fy, my + pz * fx - px * fz, mz + px * fy - py * fx
     j = link
     while j >= 0:
-        s = view(links, ROOM * j + AXIS, ROOM * j + AXIS + 6)
+        s = view(links, LINK_WORK * j + AXIS, LINK_WORK * j + AXIS + 6)
         forces[j] += s[0] * tx + s[1] * ty + s[2] * tz + s[3] * fx + s[4] * fy + s[5] * fz
         j = ints[LINK_INTS * j + PARENT]
 
@@ -33,7 +33,7 @@ def push(ints, links, link, px, py, pz, fx, fy, fz, mx, my, mz, forces):
 @inner
 def speed_at(links, link, px, py, pz):
     """Of a link's point there."""
-    m = view(links, ROOM * link + MOTION, ROOM * link + MOTION + 6)
+    m = view(links, LINK_WORK * link + MOTION, LINK_WORK * link + MOTION + 6)
     return m[3] + m[1] * pz - m[2] * py, m[4] + m[2] * px - m[0] * pz, m[5] + m[0] * py - m[1] * px
 
 
@@ -45,7 +45,7 @@ def roll_on(p, ints, links, carrier, axle, aside, spin, origin, road, state, at,
     The wheel's middle is `aside` from the place of the link `axle`, along its joint; its tyre's states begin at `at`;
     `out` is the tyre's (transient.OUT). The torque is the wheel's alone: what carries it has that of the force already.
     """
-    own = view(links, ROOM * axle, ROOM * (axle + 1))
+    own = view(links, LINK_WORK * axle, LINK_WORK * (axle + 1))
     ax, ay, az = own[A], own[A + 1], own[A + 2]  # to the left
     cx, cy, cz = own[PLACE] + aside * ax, own[PLACE + 1] + aside * ay, own[PLACE + 2] + aside * az
     z, slope_x, slope_y, _ = surface(road, cx + origin[0], cy + origin[1])

@@ -35,7 +35,7 @@ from tandem.machines.kart.vehicle.description import (
     W,
 )
 from tandem.multibody.contact.joint_tree import accelerations, energy, move_links, place_links
-from tandem.multibody.contact.kinds import LINK_REALS, ROOM
+from tandem.multibody.contact.kinds import LINK_REALS, LINK_WORK
 from tandem.multibody.contact.kinds import P as PLACE
 from tandem.multibody.natural.views import view
 
@@ -56,7 +56,7 @@ _FORCES = N_OUT
 _ACCEL = _FORCES + N
 _MATRIX = _ACCEL + N
 _LINKS = _MATRIX + N * N
-_INSIDE = (ROOM + 7 + N) * N + 15
+_INSIDE = (LINK_WORK + 7 + N) * N + 15
 _ORIGIN = _LINKS + _INSIDE
 _TYRE = _ORIGIN + 3
 WORK = _TYRE + tyre_keys.OUTPUTS
@@ -101,7 +101,7 @@ def fly(ints, links, params, along, across, c, s, forces):
     """Drag of the air on the driver."""
     size = 0.5 * AIR * params[P.drag_area] * sqrt(along * along + across * across)
     fx, fy = -size * (c * along - s * across), -size * (s * along + c * across)
-    own = view(links, ROOM * REAR_FRAME, ROOM * (REAR_FRAME + 1))
+    own = view(links, LINK_WORK * REAR_FRAME, LINK_WORK * (REAR_FRAME + 1))
     up = params[P.rear_height]
     px, py, pz = own[PLACE] + up * own[2], own[PLACE + 1] + up * own[5], own[PLACE + 2] + up * own[8]
     push(ints, links, REAR_FRAME, px, py, pz, fx, fy, 0.0, 0.0, 0.0, 0.0, forces)
@@ -115,7 +115,7 @@ def step(state, inputs, params, tables, work, h):
     gravity = view(floats, GRAVITY, GRAVITY + 3)
     forces, accel = view(work, _FORCES, _ACCEL), view(work, _ACCEL, _MATRIX)
     matrix, inside = view(work, _MATRIX, _LINKS), view(work, _LINKS, _ORIGIN)
-    links, origin = view(inside, 0, ROOM * N), view(work, _ORIGIN, _TYRE)
+    links, origin = view(inside, 0, LINK_WORK * N), view(work, _ORIGIN, _TYRE)
     tyre_out = view(work, _TYRE, WORK)
     q, v = view(state, 0, N), view(state, N, 2 * N)
     angle, ratio, ackermann = inputs[I.steering_angle], params[P.steering_ratio], params[P.ackermann]

@@ -8,7 +8,7 @@ from sim_service.contract.scene import Arrow, Bar, Camera, Lever, Point, Scene, 
 from sync.compile.array_types import read_only
 from tandem.machines.kart.vehicle.description import CARRIER, LINK, SPIN, WHEELS, P
 from tandem.machines.kart.vehicle.dynamics import HALF_TRACK, HEAD, N, place
-from tandem.multibody.contact.kinds import LINK_REALS, ROOM, A
+from tandem.multibody.contact.kinds import LINK_REALS, LINK_WORK, A
 from tandem.multibody.contact.kinds import P as PLACE
 from tandem.multibody.rotations import about_axis
 
@@ -27,12 +27,12 @@ class Frames:
         self.ints = read_only(np.array(self.ints, np.int32))
         self.reals = read_only(self.floats[HEAD : HEAD + LINK_REALS * N])
         self.half_track = float(self.floats[HALF_TRACK])
-        self.links, self.origin = np.zeros(ROOM * N), np.zeros(3)
+        self.links, self.origin = np.zeros(LINK_WORK * N), np.zeros(3)
 
     def __call__(self, state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
         q = np.ascontiguousarray(state[:N])
         place(self.ints, self.reals, q, np.zeros(N), self.links, self.origin)
-        links = self.links.reshape(N, ROOM)
+        links = self.links.reshape(N, LINK_WORK)
         for frame, link in ((REAR, LINK.ROLL), (FRONT, LINK.TWIST)):
             out[frame, 0], out[frame, 1:] = (
                 self.origin + links[link, PLACE : PLACE + 3],

@@ -37,7 +37,7 @@ from tandem.machines.tilting.vehicle.description import (
     W,
 )
 from tandem.multibody.contact.joint_tree import accelerations, move_links, place_links
-from tandem.multibody.contact.kinds import LINK_REALS, ROOM
+from tandem.multibody.contact.kinds import LINK_REALS, LINK_WORK
 from tandem.multibody.contact.kinds import P as PLACE
 from tandem.multibody.contact.kinds import V as MOTION
 from tandem.multibody.natural.views import view
@@ -57,7 +57,7 @@ _FORCES = N_OUT
 _ACCEL = _FORCES + N
 _MATRIX = _ACCEL + N
 _LINKS = _MATRIX + N * N
-_INSIDE = (ROOM + 7 + N) * N + 15
+_INSIDE = (LINK_WORK + 7 + N) * N + 15
 _ORIGIN = _LINKS + _INSIDE
 _TYRE = _ORIGIN + 3
 _SPEEDS = _TYRE + tyre_keys.OUTPUTS
@@ -67,7 +67,7 @@ WORK = _SPEEDS + 12
 @inner
 def joint_motion(links, out):
     """Velocity of the tilt joint and rate of turn of the body, in the world."""
-    body = view(links, ROOM * LINK.TILT, ROOM * (LINK.TILT + 1))
+    body = view(links, LINK_WORK * LINK.TILT, LINK_WORK * (LINK.TILT + 1))
     out[0], out[1], out[2] = speed_at(links, LINK.TILT, body[PLACE], body[PLACE + 1], body[PLACE + 2])
     out[3], out[4], out[5] = body[MOTION], body[MOTION + 1], body[MOTION + 2]
 
@@ -75,7 +75,7 @@ def joint_motion(links, out):
 @inner
 def roll_with(links, link):
     """Of a link against the vertical, and about its own forward axis."""
-    own = view(links, ROOM * link, ROOM * (link + 1))
+    own = view(links, LINK_WORK * link, LINK_WORK * (link + 1))
     rate = own[0] * own[MOTION] + own[3] * own[MOTION + 1] + own[6] * own[MOTION + 2]
     return atan2(own[7], own[8]), rate
 
@@ -143,7 +143,7 @@ def step(state, inputs, params, tables, work, h):
     gravity = view(floats, GRAVITY, GRAVITY + 3)
     forces, accel = view(work, _FORCES, _ACCEL), view(work, _ACCEL, _MATRIX)
     matrix, inside = view(work, _MATRIX, _LINKS), view(work, _LINKS, _ORIGIN)
-    links, origin = view(inside, 0, ROOM * N), view(work, _ORIGIN, _TYRE)
+    links, origin = view(inside, 0, LINK_WORK * N), view(work, _ORIGIN, _TYRE)
     tyre_out, before, after = (
         view(work, _TYRE, _SPEEDS),
         view(work, _SPEEDS, _SPEEDS + 6),

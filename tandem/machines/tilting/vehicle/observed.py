@@ -15,7 +15,7 @@ from tandem.machines.tilting.observed import SIGNALS
 from tandem.machines.tilting.vehicle.description import LINK, S
 from tandem.machines.tilting.vehicle.dynamics import HEAD, N, step
 from tandem.multibody.contact.joint_tree import move_links, place_links
-from tandem.multibody.contact.kinds import LINK_REALS, ROOM
+from tandem.multibody.contact.kinds import LINK_REALS, LINK_WORK
 from tandem.multibody.contact.kinds import V as MOTION
 from tandem.multibody.natural.views import view
 
@@ -31,10 +31,10 @@ _G = 9.81
 @kernel(LINEARISE, error_model="numpy")
 def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     """See estimation/contract.py: the step, and what sensors read before it."""
-    links, origin = view(at, _ROOM, _ROOM + ROOM * N), view(at, _ROOM + ROOM * N, _ROOM + ROOM * N + 3)
+    links, origin = view(at, _ROOM, _ROOM + LINK_WORK * N), view(at, _ROOM + LINK_WORK * N, _ROOM + LINK_WORK * N + 3)
     place_links(tables.ints, view(tables.floats, HEAD, HEAD + LINK_REALS * N), state, links, origin)
     move_links(tables.ints, view(state, N, 2 * N), links)
-    body = view(links, ROOM * LINK.TILT, ROOM * (LINK.TILT + 1))
+    body = view(links, LINK_WORK * LINK.TILT, LINK_WORK * (LINK.TILT + 1))
     for k in range(9):
         at[_AT + k] = body[k]
     for k in range(3):
@@ -93,6 +93,6 @@ def observed(machine: Machine, params: np.ndarray) -> Observed:
         linearise=linearise,
         measure=measure,
         correct=correct,
-        at_size=_ROOM + ROOM * N + 3,
+        at_size=_ROOM + LINK_WORK * N + 3,
         difference=lambda state, other, of: np.asarray(state[: 2 * N] - other[: 2 * N]),
     )

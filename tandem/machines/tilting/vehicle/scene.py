@@ -8,7 +8,7 @@ from sim_service.contract.scene import Arrow, Bar, Camera, Point, Scene, Solid, 
 from sync.compile.array_types import read_only
 from tandem.machines.tilting.vehicle.description import LINK, SPIN, WHEELS, P
 from tandem.machines.tilting.vehicle.dynamics import HEAD, N, place
-from tandem.multibody.contact.kinds import LINK_REALS, ROOM
+from tandem.multibody.contact.kinds import LINK_REALS, LINK_WORK
 from tandem.multibody.contact.kinds import P as PLACE
 from tandem.multibody.rotations import about_axis
 
@@ -25,13 +25,13 @@ class Frames:
     def __post_init__(self) -> None:
         self.ints = read_only(np.array(self.ints, np.int32))
         self.reals = read_only(self.floats[HEAD : HEAD + LINK_REALS * N])
-        self.links, self.origin = np.zeros(ROOM * N), np.zeros(3)
+        self.links, self.origin = np.zeros(LINK_WORK * N), np.zeros(3)
 
     def __call__(self, state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
         q = np.ascontiguousarray(state[:N])
         place(self.ints, self.reals, q, np.zeros(N), self.links, self.origin)
         for frame, link in enumerate((LINK.BASE_ROLL, LINK.TILT, *SPIN)):
-            own = self.links[ROOM * link : ROOM * (link + 1)]
+            own = self.links[LINK_WORK * link : LINK_WORK * (link + 1)]
             R = own[:9].reshape(3, 3)
             if frame >= FRONT:
                 R = R @ about_axis(np.array([0.0, 1.0, 0.0]), float(q[link]))

@@ -29,7 +29,7 @@ from tandem.machines.piano.multibody.action import (
 from tandem.machines.piano.multibody.dynamics import N_FELT, N_JOINTS, N_LINKS, N_OUT, SHORT, M, N, S, W
 from tandem.multibody.contact.felt import FELT_INTS, FELT_REALS, JOINT_REALS, STOP, THETA
 from tandem.multibody.contact.joint_tree import accelerations
-from tandem.multibody.contact.kinds import ROOM
+from tandem.multibody.contact.kinds import LINK_WORK
 from tandem.multibody.natural.mechanism import Mechanism
 from tandem.multibody.relative.generate import generate
 
@@ -89,7 +89,7 @@ def test_accelerations_of_the_tree_are_those_of_the_generated_code() -> None:
     r = np.random.default_rng(1)
     for _ in range(5):
         q, v, a = r.uniform(-1.5, 1.5, N), r.uniform(-20.0, 20.0, N), r.uniform(-1e3, 1e3, N)
-        found, work = np.zeros(N), np.zeros(N * ROOM + 15 + 7 * N + N * N)
+        found, work = np.zeros(N), np.zeros(N * LINK_WORK + 15 + 7 * N + N * N)
         accelerations(ints, reals, gravity, q, v, efforts(q, v, a), np.zeros(N * N), work, found)
         assert np.abs(found - a).max() < AGREE * np.abs(a).max()
 

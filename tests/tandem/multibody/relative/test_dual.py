@@ -5,7 +5,7 @@ from math import atan, atan2, copysign, cos, exp, sin, sqrt
 import numpy as np
 
 from sync.compile.jit import kernel
-from tandem.multibody.relative.dual import add_slopes, along, chain, number, slope_of, value_of
+from tandem.multibody.relative.dual import add_derivatives, along, chain, number, slope_of, value_of
 
 TINY = 1e-30
 
@@ -24,7 +24,7 @@ def found(given, out):
     z -= 3.0 * atan(z / 2.0) - sin(y) * cos(x)
     z = exp(-0.1 * z) * (x + 1.0) ** 2
     out[0] = value_of(z)
-    add_slopes(z, 1.0, out, 1)
+    add_derivatives(z, 1.0, out, 1)
     # branches and corners
     w = max(min(x, 5.0), -1.0) if x > 0.0 else 2.0
     w = abs(-w) + atan2(x, y) + copysign(x, y)

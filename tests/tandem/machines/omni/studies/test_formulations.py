@@ -15,7 +15,7 @@ from tandem.machines.omni.studies.natural_contact import set_rates
 from tandem.machines.omni.studies.natural_wheel import Poses, natural
 from tandem.machines.omni.studies.runs import Bench
 from tandem.multibody.contact.joint_tree import accelerations
-from tandem.multibody.contact.kinds import DAMPING, LOCKED, ROOM
+from tandem.multibody.contact.kinds import DAMPING, LINK_WORK, LOCKED
 from tandem.multibody.natural import problems
 from tandem.multibody.natural.api import run
 from tests.sim_service.conftest import CONFIGS
@@ -39,7 +39,7 @@ def solved(tree, q, v, forces, locked=True):  # type: ignore[no-untyped-def]
     ints = np.array(tree.links, np.int32)
     if not locked:
         ints[:, 2] &= ~LOCKED
-    out, work = np.zeros(n), np.zeros(ROOM * n + 15 + 7 * n + n * n)
+    out, work = np.zeros(n), np.zeros(LINK_WORK * n + 15 + 7 * n + n * n)
     gravity = read_only(np.array([0.0, 0.0, -9.81]))
     accelerations(
         read_only(ints.ravel()), read_only(np.ravel(tree.numbers)), gravity, q, v, forces, np.zeros(n * n), work, out
