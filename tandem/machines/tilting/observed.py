@@ -28,7 +28,7 @@ from tandem.machines.tilting import (
     write_outputs,
 )
 from tandem.multibody.natural.views import view
-from tandem.multibody.relative.dual import add_slopes, along, value_of
+from tandem.multibody.relative.dual import add_derivatives, along, value_of
 
 SIGNALS = (
     Quantity("specific_force", "m/s2", "at the place, along the direction on the body"),
@@ -89,7 +89,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     )  # fmt: skip
     for i in range(_STATES):
         clear(at, _ROOM)
-        add_slopes(new[i], 1.0, at, _ROOM)
+        add_derivatives(new[i], 1.0, at, _ROOM)
         leave(at, _ROOM, which, F, i, _STATES)
         F[(_STATES + len(which)) * _STATES + i] = 0.0  # forces do nothing that the step has not done
         state[i] = value_of(new[i])
@@ -127,7 +127,7 @@ def measure(signal, row, tau, at, tables, work, which, H):
     else:
         out = v * 1.0
     clear(at, _ROOM)
-    add_slopes(out, 1.0, at, _ROOM)
+    add_derivatives(out, 1.0, at, _ROOM)
     leave(at, _ROOM, which, H, 0, 1)
     return value_of(out)
 

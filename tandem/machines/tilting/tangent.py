@@ -3,7 +3,7 @@
 from sim_service.contract.machine import STEP
 from sync.compile.jit import kernel
 from tandem.machines.tilting import INPUTS, OUTPUTS, STATES, P, S, derived, rates, set_missing
-from tandem.multibody.relative.dual import add_slopes, along
+from tandem.multibody.relative.dual import add_derivatives, along
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 _STATES, _DIRECTIONS = len(STATES), len(STATES) + len(INPUTS)  # as many as a number carries
@@ -24,12 +24,12 @@ def tangent_of_rates(state, inputs, params, tables, work, h):
     a, felt, aim = derived(params, phi, r, v)
     w_dot, T_dot, r_dot, v_dot = rates(params, given, params[P.mass], phi, w, T, r, v)
     first = _ROWS - _STATES
-    add_slopes(a, 1.0, work, (first - 3) * _DIRECTIONS)
-    add_slopes(felt, 1.0, work, (first - 2) * _DIRECTIONS)
-    add_slopes(aim, 1.0, work, (first - 1) * _DIRECTIONS)
-    add_slopes(w, 1.0, work, (first + S.roll) * _DIRECTIONS)
-    add_slopes(w_dot, 1.0, work, (first + S.roll_rate) * _DIRECTIONS)
-    add_slopes(T_dot, 1.0, work, (first + S.torque) * _DIRECTIONS)
-    add_slopes(r_dot, 1.0, work, (first + S.yaw_rate) * _DIRECTIONS)
-    add_slopes(v_dot, 1.0, work, (first + S.speed) * _DIRECTIONS)
-    add_slopes(r, 1.0, work, (first + S.heading) * _DIRECTIONS)
+    add_derivatives(a, 1.0, work, (first - 3) * _DIRECTIONS)
+    add_derivatives(felt, 1.0, work, (first - 2) * _DIRECTIONS)
+    add_derivatives(aim, 1.0, work, (first - 1) * _DIRECTIONS)
+    add_derivatives(w, 1.0, work, (first + S.roll) * _DIRECTIONS)
+    add_derivatives(w_dot, 1.0, work, (first + S.roll_rate) * _DIRECTIONS)
+    add_derivatives(T_dot, 1.0, work, (first + S.torque) * _DIRECTIONS)
+    add_derivatives(r_dot, 1.0, work, (first + S.yaw_rate) * _DIRECTIONS)
+    add_derivatives(v_dot, 1.0, work, (first + S.speed) * _DIRECTIONS)
+    add_derivatives(r, 1.0, work, (first + S.heading) * _DIRECTIONS)

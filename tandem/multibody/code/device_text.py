@@ -42,12 +42,12 @@ def reached(functions: list[Any]) -> list[Any]:
 @contextlib.contextmanager
 def unoptimised(functions: list[Any], names: Mapping[int, list[str]]) -> Iterator[None]:
     """numba leaves the IR of what it compiles as it is, and makes no machine code; see the head of this file."""
-    library, made_by = codegen.JITCPUCodegen._library_class, codegen.JITCPUCodegen
+    library, codegen_class = codegen.JITCPUCodegen._library_class, codegen.JITCPUCodegen
     changed = [
         (library, "_optimize_final_module", lambda self: None),
         (library, "_finalize_final_module", lambda self: setattr(self, "_finalized", True)),
         (library, "get_pointer_to_function", lambda self, name: 1),
-        (made_by, "set_env", lambda self, name, env: None),
+        (codegen_class, "set_env", lambda self, name, env: None),
     ]
     before = [(of, name, of.__dict__.get(name)) for of, name, _ in changed]
     for one in reached(functions):
@@ -71,7 +71,7 @@ def unoptimised(functions: list[Any], names: Mapping[int, list[str]]) -> Iterato
 def text_of(function: Any, signature: Any) -> tuple[str, str]:
     """The IR of a function that is compiled for this signature, and its name in it."""
     function.compile(signature)
-    made = function.overloads[tuple(signature.args)]
+    compiled = function.overloads[tuple(signature.args)]
     with global_compiler_lock:
-        made.library._ensure_finalized()
-    return made.library.get_llvm_str(), made.fndesc.llvm_func_name
+        compiled.library._ensure_finalized()
+    return compiled.library.get_llvm_str(), compiled.fndesc.llvm_func_name

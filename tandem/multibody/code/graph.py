@@ -385,7 +385,7 @@ class Graph:
 
     # interpretation
 
-    def evaluate(self, outputs: Sequence[Expr], given: Mapping[str, Any]) -> np.ndarray:
+    def evaluate(self, outputs: Sequence[Expr], inputs: Mapping[str, Any]) -> np.ndarray:
         """Values of the outputs by numpy, for arrays of inputs by name; complex where one of them is."""
         v: dict[int, Any] = {}
         for id in self.needed(outputs):
@@ -393,7 +393,7 @@ class Graph:
             if what == CONSTANT:
                 v[id] = args[0]
             elif what == INPUT:
-                v[id] = given[args[0]][args[1]]
+                v[id] = inputs[args[0]][args[1]]
             else:
                 v[id] = _NUMPY[what](*(v[k] for k in args))
         return np.array([v[e.id] for e in outputs])

@@ -122,8 +122,8 @@ def _head(formula: Formula, language: Language, call: str) -> list[str]:
     lines = [f"{formula.name}: {formula.meaning}", "", f"    {call}", ""]
     for array in formula.reads:
         names = identifiers(array, language)
-        given = "; its usual values if not given" if array.usual else ""
-        lines.append(f"reads {array.name} ({len(names)}): {array.meaning}{given}")
+        default = "; its usual values if not given" if array.usual else ""
+        lines.append(f"reads {array.name} ({len(names)}): {array.meaning}{default}")
         for k, name in enumerate(names):
             says = [array.notes[k]] if array.notes else []
             says += [f"usually {array.usual[k]!r}"] if array.usual else []
@@ -247,9 +247,9 @@ def _python(formula: Formula) -> list[str]:
     usual = {a.name: a.usual for a in formula.reads if a.usual}
     arguments = [f"{a.name}={a.name.upper()}" if a.usual else a.name for a in formula.reads]
     call = f"{formula.name}({', '.join(arguments)})"
-    given = ", ".join(out.name for out in formula.writes)
-    lines = ['"""' + _head(formula, "python", f"{given} = {call}")[0]]
-    lines += [*_head(formula, "python", f"{given} = {call}")[1:], '"""', "", "import math", "", "import numpy as np"]
+    results = ", ".join(out.name for out in formula.writes)
+    lines = ['"""' + _head(formula, "python", f"{results} = {call}")[0]]
+    lines += [*_head(formula, "python", f"{results} = {call}")[1:], '"""', "", "import math", "", "import numpy as np"]
     for name, values in usual.items():
         lines += ["", f"{name.upper()} = (", *_wrapped(values), ")"]
     lines += ["", "", f"def {call}:"]
@@ -257,12 +257,12 @@ def _python(formula: Formula) -> list[str]:
     lines += [f"    {name} = {value}" for name, value in body.statements()]
     lines += [f"    {out.name} = np.zeros({out.shape})" for out in formula.writes]
     lines += [f"    {place} = {value}" for place, value in body.stores(zeros=False)]
-    return [*lines, f"    return {given}"]
+    return [*lines, f"    return {results}"]
 
 
 def _matlab(formula: Formula) -> list[str]:
-    given = ", ".join(out.name for out in formula.writes)
-    call = f"[{given}] = {formula.name}({', '.join(a.name for a in formula.reads)})"
+    results = ", ".join(out.name for out in formula.writes)
+    call = f"[{results}] = {formula.name}({', '.join(a.name for a in formula.reads)})"
     lines = [f"function {call}", *(f"% {line}".rstrip() for line in _head(formula, "matlab", call)), ""]
     for a in formula.reads:
         if a.usual:

@@ -155,8 +155,8 @@ def _put_in_place(
     if len(function.stages) > 1:
         raise ValueError(f"{function.name}: {', '.join(sorted(changed))}: only one stage may change an array in place")
     graph, read = function.graph, dict[tuple[str, int], int]()
-    made = {id: part for part, (_, ids) in enumerate(pieces) for id in ids}
-    for id, part in made.items():
+    part_of = {id: part for part, (_, ids) in enumerate(pieces) for id in ids}
+    for id, part in part_of.items():
         for operand in graph.operands(id):
             what, *where = graph.nodes[operand]
             if what == INPUT and where[0] in changed:
@@ -169,7 +169,7 @@ def _put_in_place(
                 continue  # it stays as it is
             if node[0] == INPUT and node[1] in changed:
                 raise ValueError(f"{function.name}: {name}[{place}] = {node[1]}[{node[2]}], which is changed as well")
-            end = made.get(e.id, len(pieces) - 1)  # constants and others' entries at the very end
+            end = part_of.get(e.id, len(pieces) - 1)  # constants and others' entries at the very end
             out[name, place] = e.id, max(end, read.get((name, place), 0))
     return out
 
@@ -195,7 +195,7 @@ def arguments_of(function: Function) -> list[str]:
 
 def stores_of(function: Function, parts: Sequence[Part]) -> dict[int, list[tuple[str, int, int]]]:
     """What each part gives out: (array, place, value)."""
-    made_in = {id: k for k, part in enumerate(parts) for id in part.ids}
+    computed_in = {id: k for k, part in enumerate(parts) for id in part.ids}
     ends = {part.stage: k for k, part in enumerate(parts)}
     put = _put_in_place(function, [(part.stage, part.ids) for part in parts])
     stores: dict[int, list[tuple[str, int, int]]] = {}
@@ -206,8 +206,8 @@ def stores_of(function: Function, parts: Sequence[Part]) -> dict[int, list[tuple
             if array in function.inputs:
                 continue
             for place, e in enumerate(exprs):
-                made = made_in.get(e.id, -1)
-                at = made if made >= 0 and parts[made].stage == stage else ends[stage]
+                computed = computed_in.get(e.id, -1)
+                at = computed if computed >= 0 and parts[computed].stage == stage else ends[stage]
                 stores.setdefault(at, []).append((array, place, e.id))
     return stores
 
@@ -224,14 +224,14 @@ def module_text(functions: Sequence[Function], part: int = PART) -> str:
     return "\n".join([*_DECLARED, *(line for lines in stages for line in lines)]) + "\n"
 
 
-def in_own_room(functions: Sequence[Function], size: int) -> str:
+def with_own_work(functions: Sequence[Function], size: int) -> str:
     """LLVM IR of functions whose `work` is their own instead of an argument."""
-    room = {f.name: max(split(f, size)[1], 1) for f in functions}
+    sizes = {f.name: max(split(f, size)[1], 1) for f in functions}
     lines = []
     for line in module_text(functions, size).splitlines():
         if line.startswith("define void @"):
             name = line.removeprefix("define void @").split("(")[0]
-            lines += [line.replace(", ptr noalias %work)", ")"), f"  %work = alloca [{room[name]} x double], align 16"]
+            lines += [line.replace(", ptr noalias %work)", ")"), f"  %work = alloca [{sizes[name]} x double], align 16"]
         else:
             lines.append(line)
     return "\n".join(lines) + "\n"

@@ -117,7 +117,7 @@ def constants_text(ints: np.ndarray, floats: np.ndarray) -> str:
 def _kernel(name: str, sizes: Mapping[str, int], registers: int) -> str:
     own = {"state": sizes["states"], "before": sizes["states"], "inputs": sizes["inputs"], "params": sizes["params"],
            "work": sizes["work"]}  # fmt: skip
-    room = "\n".join(f"  %own.{k} = alloca [{max(n, 1)} x double], align 16" for k, n in own.items())
+    scratch = "\n".join(f"  %own.{k} = alloca [{max(n, 1)} x double], align 16" for k, n in own.items())
     passed = ", ".join(f"ptr %own.{k}" for k in own)
     types = ", ".join(["ptr"] * 14 + ["i64", "i64", "double", "i64", "double"])
     return f"""
@@ -130,7 +130,7 @@ define ptx_kernel void @{KERNEL}(ptr %states, ptr %inputs, ptr %params, ptr %out
     double %h, i64 %steps, double %bound) "nvvm.maxnreg"="{registers}" {{
   %result = alloca ptr, align 8
   %failure = alloca ptr, align 8
-{room}
+{scratch}
   %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %b = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   %w = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()

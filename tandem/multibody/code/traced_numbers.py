@@ -14,7 +14,7 @@ from tandem.multibody.code.graph import Expr, Graph
 from tandem.multibody.code.tracing import Vector, trace, window
 
 LANES = 8
-Slopes = dict[int, Expr]
+Derivatives = dict[int, Expr]
 
 
 class Flag:
@@ -35,12 +35,12 @@ class Flag:
 class Number:
     __slots__ = ("d", "law", "v")
 
-    def __init__(self, law: "Law", v: Expr, d: Slopes | None = None):
+    def __init__(self, law: "Law", v: Expr, d: Derivatives | None = None):
         self.law, self.v, self.d = law, v, {k: e for k, e in (d or {}).items() if e.value != 0.0}
 
-    def _with(self, v: Expr, *terms: tuple[Expr | None, Slopes]) -> "Number":
+    def _with(self, v: Expr, *terms: tuple[Expr | None, Derivatives]) -> "Number":
         """v with the sum of factors times derivatives."""
-        out: Slopes = {}
+        out: Derivatives = {}
         for factor, d in terms:
             for k, e in d.items():
                 term = e if factor is None else factor * e
@@ -132,7 +132,7 @@ class Law:
             "along": lambda v, lane: Number(self, self.number(v).v, {lane: self.graph.one}),
             "value_of": lambda a: Number(self, self.number(a).v),
             "slope_of": lambda a, lane: Number(self, a.d.get(lane, self.graph.zero)),
-            "add_slopes": self._add_slopes, "chain": self._chain, "min": self._min, "max": self._max,
+            "add_derivatives": self._add_derivatives, "chain": self._chain, "min": self._min, "max": self._max,
             "abs": self._abs, "sqrt": self._sqrt, "exp": self._exp, "sin": self._sin, "cos": self._cos,
             "atan": self._atan, "atan2": lambda y, x: self._atan(y / x), "copysign": self._copysign,
             "int": lambda a: a if isinstance(a, Number) else int(a), **replaced,
@@ -159,8 +159,8 @@ class Law:
         a, b, x, y = (self.number(k) for k in (a, b, below, otherwise))
         g = self.graph
         keys = sorted({*x.d, *y.d})
-        slopes = {k: g.select(a.v, b.v, x.d.get(k, g.zero), y.d.get(k, g.zero)) for k in keys}
-        return Number(self, g.select(a.v, b.v, x.v, y.v), slopes)
+        derivatives = {k: g.select(a.v, b.v, x.d.get(k, g.zero), y.d.get(k, g.zero)) for k in keys}
+        return Number(self, g.select(a.v, b.v, x.v, y.v), derivatives)
 
     def _min(self, a: Any, b: Any) -> Any:
         if not isinstance(a, Number) and not isinstance(b, Number):
@@ -179,7 +179,7 @@ class Law:
         """Of a that is not negative."""
         return self.choose(b, 0.0, -a, a)
 
-    def _add_slopes(self, a: Any, factor: Any, array: Array, at: int) -> None:
+    def _add_derivatives(self, a: Any, factor: Any, array: Array, at: int) -> None:
         for k, e in self.number(a).d.items():
             array[at + k] = array[at + k] + self.number(factor) * Number(self, e)
 

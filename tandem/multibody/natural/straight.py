@@ -45,12 +45,12 @@ from tandem.multibody.code.llvm import (
     Function,
     Signature,
     arguments_of,
-    in_own_room,
     load,
     machine_names,
     object_code,
     packed,
     unpacked,
+    with_own_work,
 )
 from tandem.multibody.code.source import DeviceSource
 from tandem.multibody.code.tracing import Vector, trace, window
@@ -312,7 +312,7 @@ def generated(ints: np.ndarray, reals: np.ndarray) -> tuple[str, dict[int, list[
     found = functions(ints, reals, True)
     sizes = {f.name: len(arguments_of(f)) - 1 for f in found}
     names = {k: [name if sizes.get(name) == k else f"none_{k}" for name in ("", *NAMES)] for k in set(sizes.values())}
-    return in_own_room(found, GPU_PART), names
+    return with_own_work(found, GPU_PART), names
 
 
 def source(advance: Any, constants: Tables, first: int) -> DeviceSource:
@@ -352,7 +352,7 @@ def compile_functions(ints: np.ndarray, reals: np.ndarray) -> Iterator[tuple[str
         with store.locked(folder, keys[name]):
             found = store.read(folder / f"{keys[name]}.o", keys[name])
             if found is None:
-                found = packed([object_code(in_own_room([kernels[name].function(False)], PART))])
+                found = packed([object_code(with_own_work([kernels[name].function(False)], PART))])
                 store.write(folder / f"{keys[name]}.o", keys[name], found)
         yield name, found
 

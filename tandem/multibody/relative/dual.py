@@ -390,8 +390,8 @@ def slope_of(typingctx, a, lane):
 
 
 @intrinsic
-def add_slopes(typingctx, a, factor, array, at):
-    """add_slopes(a, factor, array, at): array[at : at + 8] += factor times the derivatives."""
+def add_derivatives(typingctx, a, factor, array, at):
+    """add_derivatives(a, factor, array, at): array[at : at + 8] += factor times the derivatives."""
 
     def codegen(context, builder, sig, args):
         place = _pointer(context, builder, sig.args[2], args[2], sig.args[3], args[3])

@@ -36,7 +36,7 @@ from tandem.machines.car.buggy.relative_dynamics import (
 )
 from tandem.machines.car.buggy.relative_forces import forces_of_rest, rest
 from tandem.multibody.code.calls import call, number_in_memory
-from tandem.multibody.code.llvm import Function, arguments_of, in_own_room, module_text, split
+from tandem.multibody.code.llvm import Function, arguments_of, module_text, split, with_own_work
 from tandem.multibody.code.source import DeviceSource
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import system
@@ -171,7 +171,7 @@ def source(
     together = tuple(entry for entry in sizes if entry != "close")
 
     def text() -> str:
-        more = in_own_room(straight, part).splitlines()
+        more = with_own_work(straight, part).splitlines()
         return module_text(functions, part) + "\n".join(line for line in more if not line.startswith("declare"))
 
     return DeviceSource(

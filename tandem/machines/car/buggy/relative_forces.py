@@ -50,7 +50,7 @@ from tandem.multibody.ground import surface
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.natural.elements import half_reciprocal, turn
 from tandem.multibody.natural.views import index_within, view
-from tandem.multibody.relative.dual import add_slopes, along, chain, number, slope_of, value_of
+from tandem.multibody.relative.dual import add_derivatives, along, chain, number, slope_of, value_of
 from tandem.multibody.spatial import cross, dot, three
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
@@ -354,9 +354,9 @@ def numbers(x, at, Z, rows):
 def add_force(g, Z, rows, first, last, out, at):
     """Generalised forces of a force on what moves as `rows` say, in directions from first to last."""
     for i in range(first, last):
-        add_slopes(g[0], Z[rows + i], out, at + LANES * i)
-        add_slopes(g[1], Z[rows + LANES + i], out, at + LANES * i)
-        add_slopes(g[2], Z[rows + 2 * LANES + i], out, at + LANES * i)
+        add_derivatives(g[0], Z[rows + i], out, at + LANES * i)
+        add_derivatives(g[1], Z[rows + LANES + i], out, at + LANES * i)
+        add_derivatives(g[2], Z[rows + 2 * LANES + i], out, at + LANES * i)
 
 
 @inner
@@ -432,7 +432,7 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
     M_ = h_[0] - back_ * ad[0], h_[1] - back_ * ad[1], h_[2] - back_ * ad[2]
     add_force(M_, Z, _O, 3, _LAST, Z, _QX)
     add_force(push_, Z, _S, 3, _LAST, Z, _QX)
-    add_slopes(turning_, 1.0, Z, _QX + LANES * _LAST)
+    add_derivatives(turning_, 1.0, Z, _QX + LANES * _LAST)
     add_rotated(m, Z, _O, Z, _QX)
     p = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
     grows = by_limit * (
@@ -452,7 +452,7 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
         Z[_S + LANES * i + _LAST] = 0.0
     fixed = three(x, SPRING + 3 * w)
     add_force(push_of(w < 2, given, params, fixed, numbers(xd, SPRING + 3 * w, Z, _S)), Z, _S, 3, _LAST, Z, _QW)
-    add_slopes(turningw, 1.0, Z, _QW + LANES * _LAST)
+    add_derivatives(turningw, 1.0, Z, _QW + LANES * _LAST)
 
     for i in range(LANES):
         row = 2 * n * columns[i]
@@ -464,10 +464,10 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
 
     # deflections: their rates by everything, and what they do to the generalised forces
     clear(Z, _QX, _QX + 4 * LANES)
-    add_slopes(chain(ex, x8), 1.0, Z, _QX)
-    add_slopes(chain(ey, x8), 1.0, Z, _QX + LANES)
-    add_slopes(chain(ex, w8), 1.0, Z, _QX + 2 * LANES)
-    add_slopes(chain(ey, w8), 1.0, Z, _QX + 3 * LANES)
+    add_derivatives(chain(ex, x8), 1.0, Z, _QX)
+    add_derivatives(chain(ey, x8), 1.0, Z, _QX + LANES)
+    add_derivatives(chain(ex, w8), 1.0, Z, _QX + 2 * LANES)
+    add_derivatives(chain(ey, w8), 1.0, Z, _QX + 3 * LANES)
     for i in range(2):
         row = (2 * n + 2 * w + i) * N
         for j in range(LANES):
@@ -532,10 +532,10 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
     torque, edot[8] = value_of(torque_), value_of(rate_)
     engine, left, right = 2 * n + 8, spins[0], spins[1]
     clear(Z, 0, 4 * LANES)
-    add_slopes(0.5 * torque_ - between_, 1.0, Z, 0)
-    add_slopes(0.5 * torque_ + between_, 1.0, Z, LANES)
-    add_slopes(torque_, 1.0, Z, 2 * LANES)
-    add_slopes(rate_, 1.0, Z, 3 * LANES)
+    add_derivatives(0.5 * torque_ - between_, 1.0, Z, 0)
+    add_derivatives(0.5 * torque_ + between_, 1.0, Z, LANES)
+    add_derivatives(torque_, 1.0, Z, 2 * LANES)
+    add_derivatives(rate_, 1.0, Z, 3 * LANES)
     for i in range(2):
         row, at = spins[i], LANES * i
         slopes[2 * n * row + n + left] += Z[at]
