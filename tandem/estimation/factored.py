@@ -24,7 +24,7 @@ from tandem.multibody.relative.columns import (
     sums_of_four,
     sums_of_one,
 )
-from tandem.multibody.relative.ode import LANES, ROOM
+from tandem.multibody.relative.ode import LANES, PADDING
 
 SCRATCH = 11  # columns of `stride_of` numbers: four of P, their factors side by side, three more
 LEAST = 1e-14  # of the diagonal of P: an entry of D is at least that
@@ -163,7 +163,7 @@ def factorise_four(P, at, j, U, d, x, y):
 def predict(U, d, F, rows, columns, Q, more, W, P):
     """P = T P T^T + Q + diag(more), factorised again; T is the identity but for its first rows, F (rows x columns).
 
-    Q is by columns. W is scratch of n columns of `stride_of(n)`, P of SCRATCH; behind U and F are ROOM numbers that may
+    Q is by columns. W is scratch of n columns of `stride_of(n)`, P of SCRATCH; behind U, F are PADDING numbers that may
     be read.
     """
     n = len(d)
@@ -230,9 +230,9 @@ def factorise_matrix(P, U, d, scratch):
 
 
 def factorise_covariance(P: np.ndarray, U: np.ndarray, d: np.ndarray) -> int:
-    """U and D of P, for Python; U and P without ROOM behind them."""
+    """U and D of P, for Python; U and P without PADDING behind them."""
     n = len(d)
-    found = np.zeros(n * n + ROOM)
+    found = np.zeros(n * n + PADDING)
     raised = int(factorise_matrix(P, found, d, np.zeros(SCRATCH * (n + LANES))))
     U[:] = found[: n * n]
     return raised

@@ -13,7 +13,7 @@ from tandem.estimation.description import Earned, Sensors, Walk, spread
 from tandem.estimation.ekf import LIMITS, Memory, Model, Z
 from tandem.estimation.factored import SCRATCH, factorise_covariance, multiply_out_covariance
 from tandem.estimation.rows import COUNTED, EXACT, WIDTH
-from tandem.multibody.relative.ode import LANES, ROOM
+from tandem.multibody.relative.ode import LANES, PADDING
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Filter:
         at = len(state) + len(params)
         self._extra, self._d = slice(at, at + q + biases), slice(at + q + biases, at + q + biases + N)
         self._u = slice(at + q + biases + N, at + q + biases + N + N * N)
-        assert len(rows) + len(machine.outputs) >= ROOM  # they stand behind U
+        assert len(rows) + len(machine.outputs) >= PADDING  # they stand behind U
         saved = size - N * (N - 1) // 2  # see ekf.saved_size
         estimate = np.zeros(size)
         estimate[self._state], estimate[self._params], estimate[self._extra] = state, params, extra

@@ -115,21 +115,21 @@ def evaluation_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
 
 def jacobian_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
     """The part of the Jacobian that is no generated code, with full blocks of the forces."""
-    function = arrays.code.functions["slopes"]
-    values = arrays.code.call("slopes", *(arrays.given[array] for array in function.inputs))
+    function = arrays.code.functions["derivatives"]
+    values = arrays.code.call("derivatives", *(arrays.given[array] for array in function.inputs))
     out = dict(zip(function.outputs, values, strict=True))
     blocks, n = generated.blocks, len(generated.independent)
     random = np.random.default_rng(2)
     K, C = (random.uniform(-1.0, 1.0, sum(size * size for size in blocks.sizes)) for _ in range(2))
     given = (
-        blocks.table, K, C, out["port_slopes"], out["rate_slopes"], out["slopes"], out["turns"], out["factor"],
-        np.zeros(blocks.work_size), np.zeros(4 * n * n), 2 * n,
+        blocks.table, K, C, out["port_derivatives"], out["rate_derivatives"], out["derivatives"], out["turns"],
+        out["factor"], np.zeros(blocks.work_size), np.zeros(4 * n * n), 2 * n,
     )  # fmt: skip
 
     @kernel(cache=False, error_model="numpy")
-    def often(table, K, C, P, R, slopes, turns, factor, work, J, stride, times):
+    def often(table, K, C, P, R, derivatives, turns, factor, work, J, stride, times):
         for _ in range(times):
-            jacobian(table, K, C, P, R, slopes, turns, factor, work, J, stride)
+            jacobian(table, K, C, P, R, derivatives, turns, factor, work, J, stride)
 
     return least_us(lambda times: often(*given, times), rounds)
 
@@ -249,7 +249,7 @@ def relative_cost(*, rounds: int = 200, cold: Annotated[bool, "compile again"] =
     arrays = Arrays(generated, code)
     for name, operations in generated.operations.items():
         entries = code.functions[name].entries
-        entries = entries[:2] if name == "slopes" else entries
+        entries = entries[:2] if name == "derivatives" else entries
         cost = arrays.cost_us(name, entries, rounds)
         yield figure(f"{name}: {operations} operations; of natural", f"{cost:.2f}; {cost / natural:.4f}", "us")
     cost = jacobian_us(generated, arrays, rounds)

@@ -15,7 +15,7 @@ from sync.errors import ConfigError
 from tandem.machines.mechanism.control import PARAMETERS, motors, under_control
 from tandem.machines.mechanism.described import OfMechanism
 from tandem.machines.mechanism.named import Named, parameters_of, with_values
-from tandem.machines.mechanism.shape_slopes import Shared, shape_slopes
+from tandem.machines.mechanism.shape_derivatives import Shared, shape_derivatives
 from tandem.multibody.description.mechanism_file import Described, describe
 from tandem.multibody.natural.api import (
     AssemblyError,
@@ -64,7 +64,7 @@ def build(
             return equation(with_values(content, settings.named, values, path), path, shared)[0]
 
         machine = replace(shown(one, natural, machine), parameters=named)
-        return shape_slopes(machine, one, other, shared), params
+        return shape_derivatives(machine, one, other, shared), params
     plant, driven, drives = motors(content, path)
     one, _, inverse = equation(driven, path)
     if free := [one.tree.velocities[k] for k in one.system.generated.independent]:

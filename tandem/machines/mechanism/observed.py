@@ -6,8 +6,8 @@ that are given where they are in the drawing, as everything of a mechanism is. I
 that bodies turn about.
 
 The transition is that of Runge and Kutta's step of the variational equation, with the exact Jacobian of the
-accelerations at its four stages; the step itself is the machine's. Slopes of outputs are exact (machine_step.py). Of
-the sensors on bodies those by velocity are too; those by position are differences, extrapolated to the fourth order,
+accelerations at its four stages; the step itself is the machine's. Derivatives of outputs are exact (machine_step.py).
+Of the sensors on bodies those by velocity are too; those by position are differences, extrapolated to the fourth order,
 of exact velocities and accelerations.
 """
 
@@ -36,8 +36,8 @@ A = places("A", (
     "SIZES",
     # numbers: of each body its origin and three axes as drawn, three rows each, over the columns; then what is constant
     "FORMS", "CONSTANTS", "GRAVITY",
-    # at: outputs and their slopes; of bodies' origins and axes value, rate and acceleration, and their slopes
-    "OUT", "OUT_SLOPES", "BODY", "BODY_SLOPES",
+    # at: outputs and their derivatives; of bodies' origins and axes value, rate and acceleration, and their derivatives
+    "OUT", "OUT_DERIVATIVES", "BODY", "BODY_DERIVATIVES",
     # room behind them
     "COLUMNS", "G", "BY_X", "STATE", "Y", "RATE", "DRIFT", "STAGES", "FIRST", "FOUND",
 ))  # fmt: skip
@@ -64,8 +64,8 @@ def transition(state, inputs, tables, work, h, ints, at, F):
     """Runge and Kutta's step of the variational equation, column by column."""
     head, floats = tables.ints, tables.floats
     own, reals = view(head, FRONT, head[H.SYSTEM_END]), view(floats, 0, head[H.REALS])
-    tree, room = view(work, head[H.TREE], head[H.ROOM]), view(work, head[H.ROOM], head[H.SCRATCH])
-    J = view(work, head[H.JACOBIAN], head[H.SLOPES])
+    tree, room = view(work, head[H.TREE], head[H.WORK]), view(work, head[H.WORK], head[H.SCRATCH])
+    J = view(work, head[H.JACOBIAN], head[H.DERIVATIVES])
     n = part(ints, ints, A.SIZES)[0]
     N, t = 2 * n, state[part(ints, ints, A.SIZES)[4]]
     y, rate, drift = part(ints, at, A.Y), part(ints, at, A.RATE), part(ints, at, A.DRIFT)
@@ -111,20 +111,20 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     n, outputs, c, bodies, t = sizes[0], sizes[1], sizes[2], sizes[3], state[sizes[4]]
     N, wide = 2 * n, 2 * n + len(inputs)
     forms, constants = part(ints, floats, A.FORMS), part(ints, floats, A.CONSTANTS)
-    out, slopes = part(ints, at, A.OUT), part(ints, at, A.OUT_SLOPES)
-    body, by = part(ints, at, A.BODY), part(ints, at, A.BODY_SLOPES)
+    out, derivatives = part(ints, at, A.OUT), part(ints, at, A.OUT_DERIVATIVES)
+    body, by = part(ints, at, A.BODY), part(ints, at, A.BODY_DERIVATIVES)
     columns, G, by_x = part(ints, at, A.COLUMNS), part(ints, at, A.G), part(ints, at, A.BY_X)
     moved, first, found = part(ints, at, A.STATE), part(ints, at, A.FIRST), part(ints, at, A.FOUND)
 
     tangent_of_rates(state, inputs, params, tables, work, t)
     for r in range(outputs):
         for k in range(N):
-            slopes[N * r + k] = work[wide * r + k]
+            derivatives[N * r + k] = work[wide * r + k]
     for i in range(n):  # of accelerations
         for k in range(N):
             first[N * i + k] = work[wide * (outputs + n + i) + k]
     for i in range(n * c):
-        G[i] = work[head[H.SLOPES] + i]
+        G[i] = work[head[H.DERIVATIVES] + i]
     rates_of_change(state, inputs, params, tables, work, t)
     if isnan_of(work, outputs):
         return FAILED
@@ -167,10 +167,10 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
 
 
 @inner
-def add_product(N, a, a_slopes, b, b_slopes, factor, H):
-    """A product of two numbers with their slopes, added to H; its value."""
+def add_product(N, a, a_derivatives, b, b_derivatives, factor, H):
+    """A product of two numbers with their derivatives, added to H; its value."""
     for k in range(N):
-        H[k] += factor * (a * b_slopes[k] + b * a_slopes[k])
+        H[k] += factor * (a * b_derivatives[k] + b * a_derivatives[k])
     return factor * a * b
 
 
@@ -182,14 +182,14 @@ def measure(signal, row, tau, at, tables, work, which, H):
     sizes = part(ints, ints, A.SIZES)
     N, outputs = 2 * sizes[0], sizes[1]
     if signal < outputs:
-        slopes = part(ints, at, A.OUT_SLOPES)
+        derivatives = part(ints, at, A.OUT_DERIVATIVES)
         for k in range(N):
-            H[k] = slopes[N * signal + k]
+            H[k] = derivatives[N * signal + k]
         return part(ints, at, A.OUT)[signal]
     for k in range(N):
         H[k] = 0.0
     of, force = (signal - outputs) // 2, (signal - outputs) % 2 == 1
-    body, by = part(ints, at, A.BODY), part(ints, at, A.BODY_SLOPES)
+    body, by = part(ints, at, A.BODY), part(ints, at, A.BODY_DERIVATIVES)
     first, total = 3 * NUMBERS * of, 0.0
     if not force:
         # w . x = z . dy/dt, and so on: axes turn with the body
@@ -282,8 +282,8 @@ def _tables(machine: Machine, m: Equations, n: int) -> tuple[Tables, int]:
     ints = {A.SIZES: [n, outputs, c, bodies, states.index("kept_time")]}
     reals = {A.FORMS: forms.ravel(), A.CONSTANTS: constants.ravel(), A.GRAVITY: gravity}
     room = {
-        A.OUT: outputs, A.OUT_SLOPES: outputs * N, A.BODY: bodies * NUMBERS * 3,
-        A.BODY_SLOPES: bodies * NUMBERS * 3 * N,
+        A.OUT: outputs, A.OUT_DERIVATIVES: outputs * N, A.BODY: bodies * NUMBERS * 3,
+        A.BODY_DERIVATIVES: bodies * NUMBERS * 3 * N,
         A.COLUMNS: 3 * c, A.G: n * c, A.BY_X: 2 * n * c, A.STATE: len(states), A.Y: N, A.RATE: 4 * N, A.DRIFT: N,
         A.STAGES: 4 * N * N, A.FIRST: n * N, A.FOUND: 2 * c,
     }  # fmt: skip

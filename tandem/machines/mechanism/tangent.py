@@ -1,7 +1,7 @@
-"""The step of a mechanism with derivatives of its state by eight numbers of its file (shape_slopes.py).
+"""The step of a mechanism with derivatives of its state by eight numbers of its file (shape_derivatives.py).
 
 Beside the machine's own step that of Runge and Kutta for S' = J S + a: J the exact Jacobian of the accelerations at
-four stages, a how they change with a number, exact too. Both steps are of the fourth order. Slopes of outputs are
+four stages, a how they change with a number, exact too. Both steps are of the fourth order. Derivatives of outputs are
 exact (relative/machine_step.py).
 """
 
@@ -19,24 +19,24 @@ LANES = 8  # as in ensembles/many_tangents.py
 
 A = places("A", (
     "SIZES",  # integers behind the machine's: freedoms, outputs, time in the state
-    "D_SLOPES", "WORD",  # numbers: of d by each lane; the function
-    # room behind the slopes of work
+    "D_DERIVATIVES", "WORD",  # numbers: of d by each lane; the function
+    # room behind the derivatives of work
     "OUT", "Y", "RATE", "DRIFT", "STAGES", "FORCED", "GENERATED",
 ))  # fmt: skip
 
 
 @inner
-def slopes_after(state, by_state, inputs, tables, work, h, ints, by_work):
-    """Runge and Kutta's step of the slopes of y, all lanes."""
+def derivatives_after(state, by_state, inputs, tables, work, h, ints, by_work):
+    """Runge and Kutta's step of the derivatives of y, all lanes."""
     head, floats = tables.ints, tables.floats
     own, reals = view(head, FRONT, head[H.SYSTEM_END]), view(floats, 0, head[H.REALS])
-    tree, room = view(work, head[H.TREE], head[H.ROOM]), view(work, head[H.ROOM], head[H.SCRATCH])
-    J = view(work, head[H.JACOBIAN], head[H.SLOPES])
+    tree, room = view(work, head[H.TREE], head[H.WORK]), view(work, head[H.WORK], head[H.SCRATCH])
+    J = view(work, head[H.JACOBIAN], head[H.DERIVATIVES])
     n, t = part(ints, ints, A.SIZES)[0], state[part(ints, ints, A.SIZES)[2]]
     N = 2 * n
     y, rate, drift = part(ints, by_work, A.Y), part(ints, by_work, A.RATE), part(ints, by_work, A.DRIFT)
     stages, forced = part(ints, by_work, A.STAGES), part(ints, by_work, A.FORCED)
-    by_d, word = part(ints, floats, A.D_SLOPES), part(ints, floats, A.WORD)[0]
+    by_d, word = part(ints, floats, A.D_DERIVATIVES), part(ints, floats, A.WORD)[0]
     d = part(own, reals, P.D)
     load(head, own, reals, state, inputs, floats, tree, t)
     begin(own, tree, room, t + h)
@@ -77,7 +77,7 @@ def tangent(state, by_state, inputs, by_inputs, params, by_params, tables, work,
     sizes = part(ints, ints, A.SIZES)
     n, outputs = sizes[0], sizes[1]
     N, wide = 2 * n, 2 * n + len(inputs)
-    slopes_after(state, by_state, inputs, tables, work, h, ints, by_work)
+    derivatives_after(state, by_state, inputs, tables, work, h, ints, by_work)
     plain_step(state, inputs, params, tables, work, h)
     out = part(ints, by_work, A.OUT)
     for r in range(outputs):

@@ -131,7 +131,7 @@ class Law:
             ),
             "along": lambda v, lane: Number(self, self.number(v).v, {lane: self.graph.one}),
             "value_of": lambda a: Number(self, self.number(a).v),
-            "slope_of": lambda a, lane: Number(self, a.d.get(lane, self.graph.zero)),
+            "derivative_of": lambda a, lane: Number(self, a.d.get(lane, self.graph.zero)),
             "add_derivatives": self._add_derivatives, "chain": self._chain, "min": self._min, "max": self._max,
             "abs": self._abs, "sqrt": self._sqrt, "exp": self._exp, "sin": self._sin, "cos": self._cos,
             "atan": self._atan, "atan2": lambda y, x: self._atan(y / x), "copysign": self._copysign,

@@ -17,7 +17,7 @@ from tandem.multibody.natural.augmented import predict, rule
 from tandem.multibody.natural.cholesky import solve_by
 from tandem.multibody.natural.tables import P
 from tandem.multibody.natural.views import part
-from tandem.multibody.relative.dual import slope_of, value_of
+from tandem.multibody.relative.dual import derivative_of, value_of
 from tandem.multibody.relative.dual_vectors import nowhere
 
 # corrections; of the derivatives of accelerations: so small is the last one, and a tenth to a hundredth of it is left
@@ -35,9 +35,10 @@ def put_values(numbers, values):
 def largest_slope(a, most):
     """For each direction the larger of what is there and of the derivative."""
     return (
-        max(most[0], abs(slope_of(a, 0))), max(most[1], abs(slope_of(a, 1))), max(most[2], abs(slope_of(a, 2))),
-        max(most[3], abs(slope_of(a, 3))), max(most[4], abs(slope_of(a, 4))), max(most[5], abs(slope_of(a, 5))),
-        max(most[6], abs(slope_of(a, 6))), max(most[7], abs(slope_of(a, 7))),
+        max(most[0], abs(derivative_of(a, 0))), max(most[1], abs(derivative_of(a, 1))),
+        max(most[2], abs(derivative_of(a, 2))), max(most[3], abs(derivative_of(a, 3))),
+        max(most[4], abs(derivative_of(a, 4))), max(most[5], abs(derivative_of(a, 5))),
+        max(most[6], abs(derivative_of(a, 6))), max(most[7], abs(derivative_of(a, 7))),
     )  # fmt: skip
 
 

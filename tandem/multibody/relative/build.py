@@ -74,27 +74,27 @@ def _make(
     alike = _key(one.structure().encode())
     found = _with_code_of(folder, alike, one)
     if found is not None:
-        made, code = found
+        generated, code = found
     else:
         progress.show("writing equations of motion")
-        made = write_functions(one)
-        code = compiled(made.functions, folder, report=progress)
-        if made.parameter_names == names:  # otherwise a parameter was found late, and structure did not know it
-            store.write(folder / f"{alike}.code", alike, _packed(made, _STRUCTURE, code))
-    store.write(folder / f"{key}.system", key, _packed(made, (*_NUMBERS, *_STRUCTURE), code))
-    return made, code
+        generated = write_functions(one)
+        code = compiled(generated.functions, folder, report=progress)
+        if generated.parameter_names == names:  # otherwise a parameter was found late, and structure did not know it
+            store.write(folder / f"{alike}.code", alike, _packed(generated, _STRUCTURE, code))
+    store.write(folder / f"{key}.system", key, _packed(generated, (*_NUMBERS, *_STRUCTURE), code))
+    return generated, code
 
 
-def build_like(mechanism: Equations, structure: str, made: Generated) -> Generated | None:
+def build_like(mechanism: Equations, structure: str, generated: Generated) -> Generated | None:
     """What `build` made of a mechanism of that structure, with the numbers of one that has the same functions; None
     where it has others. Nothing is compiled, read or stored: for numbers that change while a machine runs."""
     one = Writer(mechanism, make_tree(mechanism, ()), None)
     one.write_places()
     names = tuple(one.links.p.names)
-    if made.parameter_names != names or one.structure() != structure:
+    if generated.parameter_names != names or one.structure() != structure:
         return None
     numbers = one.tree, one.at, tuple(one.ports), names, np.array(one.links.p.values)
-    same = {name: getattr(made, name) for name in _STRUCTURE}
+    same = {name: getattr(generated, name) for name in _STRUCTURE}
     return _restored(one.m, dict(zip(_NUMBERS, numbers, strict=True)) | same)
 
 
@@ -128,12 +128,12 @@ def _load(folder: Path, key: str, mechanism: Equations) -> tuple[Generated, Comp
 
 def _restored(mechanism: Equations, entry: dict[str, Any]) -> Generated:
     tree, at = entry["tree"], entry["at"]
-    given = {name: entry[name] for name in (*_NUMBERS, *_STRUCTURE)}
-    return Generated(**given, write=lambda: generate(mechanism, tree=tree, at=at).functions)
+    fields_of = {name: entry[name] for name in (*_NUMBERS, *_STRUCTURE)}
+    return Generated(**fields_of, write=lambda: generate(mechanism, tree=tree, at=at).functions)
 
 
-def _packed(made: Generated, names: Sequence[str], code: Compiled) -> bytes:
-    entry = {name: getattr(made, name) for name in names}
+def _packed(generated: Generated, names: Sequence[str], code: Compiled) -> bytes:
+    entry = {name: getattr(generated, name) for name in names}
     return pickle.dumps(entry | {"object": code.key, "work_size": code.work_size}, 5)
 
 

@@ -27,14 +27,14 @@ def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int]) -
     """The tree of these bodies."""
     m = parts.m
     joints = sum(body.freedoms for body in bodies)
-    start = np.array([input_at_start(given) for given in m.inputs.values()])
+    start = np.array([input_at_start(signal) for signal in m.inputs.values()])
     space = Space(parts, bodies, index, joints, start)
     aliases = space.find_aliases()
     driven, drives = space.find_driven()
     candidates = [c for c in space.candidates if not c.constraint or c.constraint not in drives.values()]
     candidates = [c for c in candidates if not space.vanishes(c.equation)]
     equations = [c.equation for c in candidates]
-    assembled, left = close(bodies, equations, driven, space.drawn, start)
+    assembled, left = close(bodies, equations, driven, space.reference, start)
     if left > CLOSED:
         h, _ = residuals(equations, space.at(assembled, start))
         worst = equations[int(np.argmax(np.abs(h)))].name
@@ -43,8 +43,8 @@ def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int]) -
             " be near a position that fulfils all joints, rods and drives"
         )
     loops, groups, dependent = _choose(space, candidates, driven, assembled)
-    slopes = [np.abs(residuals([c.equation for c in loops], at)[1]) for at in space.closed]
-    largest = np.max(slopes, axis=0)
+    jacobians = [np.abs(residuals([c.equation for c in loops], at)[1]) for at in space.closed]
+    largest = np.max(jacobians, axis=0)
     anchors = tuple(find_anchor(bodies, [loops[k].equation for k in g], largest[list(g)]) for g in groups)
     whole = {c.cut for c in loops if sum(d.cut == c.cut and d.world is not None for d in loops) == m.dimension}
     return Tree(
@@ -53,7 +53,7 @@ def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int]) -
         tuple(bodies),
         space.own_scalars(),
         tuple(space.names()),
-        space.drawn,
+        space.reference,
         assembled,
         start,
         driven,
@@ -77,29 +77,29 @@ def _choose(space: Space, candidates: Sequence[Candidate], driven: dict[int, For
     equations = [c.equation for c in candidates]
     free = [k for k in range(space.n) if k not in driven]
     space.find_closed(equations, driven, assembled)
-    slopes = [residuals(equations, at)[1][:, free] for at in space.closed]
-    chosen = max((independent_rows(J) for J in (slopes[1], slopes[2], slopes[0])), key=len)
+    jacobians = [residuals(equations, at)[1][:, free] for at in space.closed]
+    chosen = max((independent_rows(J) for J in (jacobians[1], jacobians[2], jacobians[0])), key=len)
     _check(space, equations, [equations[k] for k in chosen], driven, assembled)
     by_cut: dict[str, list[int]] = {}
     for row, k in enumerate(chosen):
         by_cut.setdefault(candidates[k].cut, []).append(row)
     names = [equations[k].name for k in chosen]
-    found, dependent = group_loops(list(by_cut.values()), [J[chosen] for J in slopes], free, names)
+    found, dependent = group_loops(list(by_cut.values()), [J[chosen] for J in jacobians], free, names)
     ends = np.cumsum([0, *(len(group) for group in found)]).tolist()
     loops = [candidates[chosen[row]] for group in found for row in group]
     return loops, tuple(tuple(range(a, b)) for a, b in pairwise(ends)), dependent
 
 
-def input_at_start(given: Input) -> float:
+def input_at_start(signal: Input) -> float:
     """The value of an input at time 0."""
-    if given.kind == HARMONIC:
-        mean, amplitude, _, phase = given.law
+    if signal.kind == HARMONIC:
+        mean, amplitude, _, phase = signal.law
         return mean + amplitude * math.sin(phase)
-    if given.kind == SMOOTH_STEP:
-        before, after, begin, end = given.law
+    if signal.kind == SMOOTH_STEP:
+        before, after, begin, end = signal.law
         s = min(max(-begin / (end - begin), 0.0), 1.0)
         return before + (after - before) * s**3 * (10.0 - 15.0 * s + 6.0 * s * s)
-    return given.law[0]
+    return signal.law[0]
 
 
 def _check(

@@ -45,8 +45,8 @@ def from_natural(tree: Tree, q: np.ndarray, u: np.ndarray | None = None) -> tupl
             left = float(np.abs(off).max(initial=0.0))
             if left < 1e-13:
                 break
-            slopes = np.vstack([*(gradient(form, at) for form in tree.columns), J])
-            step = -np.linalg.lstsq(slopes, off, rcond=1e-12)[0]
+            jacobian = np.vstack([*(gradient(form, at) for form in tree.columns), J])
+            step = -np.linalg.lstsq(jacobian, off, rcond=1e-12)[0]
             angular = np.abs(step[[*turns, *(k + i for k in balls for i in range(3))]]).max(initial=0.0)
             step *= min(1.0, 1.0 / (float(angular) + 1e-300))
             x = x + at.rates @ step

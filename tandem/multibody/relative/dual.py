@@ -2,7 +2,7 @@
 
     number(v, array, at)    a value with the derivatives array[at : at + 8]
     along(v, lane)          a value that is itself direction `lane`
-    value_of, slopes_of     the value; its derivatives, added to array[at : at + 8]
+    value_of, derivatives_of     the value; its derivatives, added to array[at : at + 8]
     chain(a, inner)         a, whose directions are quantities, by the directions of these: inner is a tuple of eight
 
 An argument of a function that is compiled for what it is given may be such a number instead of a float64: arithmetic,
@@ -28,7 +28,7 @@ _VECTOR = ir.VectorType(_DOUBLE, LANES)
 _ZERO = ir.Constant(_VECTOR, [0.0] * LANES)
 
 
-class _Slopes(types.Type):  # type: ignore[misc]  # numba has no types
+class _Derivatives(types.Type):  # type: ignore[misc]  # numba has no types
     pass
 
 
@@ -42,12 +42,12 @@ class _Dual(types.Type):  # type: ignore[misc]
         return Conversion.safe if isinstance(other, types.Float | types.Integer) else None
 
 
-SLOPES = _Slopes("slopes8")
+DERIVATIVES = _Derivatives("derivatives8")
 DUAL = _Dual("dual8")
 
 
-@register_model(_Slopes)
-class _SlopesModel(models.PrimitiveModel):  # type: ignore[misc]
+@register_model(_Derivatives)
+class _DerivativesModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, dmm, fe_type):
         super().__init__(dmm, fe_type, _VECTOR)
 
@@ -55,7 +55,7 @@ class _SlopesModel(models.PrimitiveModel):  # type: ignore[misc]
 @register_model(_Dual)
 class _DualModel(models.StructModel):  # type: ignore[misc]
     def __init__(self, dmm, fe_type):
-        super().__init__(dmm, fe_type, [("v", types.float64), ("d", SLOPES)])
+        super().__init__(dmm, fe_type, [("v", types.float64), ("d", DERIVATIVES)])
 
 
 def _make(context, builder, v, d):
@@ -67,8 +67,8 @@ def _make(context, builder, v, d):
 def _parts(context, builder, kind, value):
     """Value and derivatives, None of a plain number."""
     if isinstance(kind, _Dual):
-        given = cgutils.create_struct_proxy(DUAL)(context, builder, value)
-        return given.v, given.d
+        proxy = cgutils.create_struct_proxy(DUAL)(context, builder, value)
+        return proxy.v, proxy.d
     return context.cast(builder, value, kind, types.float64), None
 
 
@@ -295,7 +295,7 @@ for _function, _slope in _UNARY.items():
 
 
 def _offer_whole(function):
-    """Of a number a whole one, which has no slopes."""
+    """Of a number a whole one, which has no derivatives."""
 
     @infer_global(function)
     class Template(AbstractTemplate):  # type: ignore[misc]
@@ -330,8 +330,8 @@ def _atan2(context, builder, sig, args):
     resolved = context.typing_context.resolve_function_type(kind, (types.float64, types.float64), {})
     out = context.get_function(kind, resolved)(builder, [y, x])
     square = builder.fdiv(_DOUBLE(1.0), builder.fadd(builder.fmul(x, x), builder.fmul(y, y)))
-    slopes = _sum(builder, [(builder.fmul(x, square), yd), (builder.fneg(builder.fmul(y, square)), xd)])
-    return _make(context, builder, out, slopes)
+    derivatives = _sum(builder, [(builder.fmul(x, square), yd), (builder.fneg(builder.fmul(y, square)), xd)])
+    return _make(context, builder, out, derivatives)
 
 
 # ---- to and from arrays ----------------------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ def value_of(typingctx, a):
 
 
 @intrinsic
-def slope_of(typingctx, a, lane):
+def derivative_of(typingctx, a, lane):
     """The derivative in direction `lane`, a constant."""
     if not isinstance(lane, types.IntegerLiteral):
         return None
@@ -413,8 +413,8 @@ def chain(typingctx, a, inner):
         v, d = _parts(context, builder, DUAL, args[0])
         terms = []
         for k, (kind, value) in enumerate(zip(sig.args[1], cgutils.unpack_tuple(builder, args[1]), strict=True)):
-            slopes = _parts(context, builder, kind, value)[1]
-            terms.append((builder.extract_element(d, ir.IntType(32)(k)), slopes))
+            derivatives = _parts(context, builder, kind, value)[1]
+            terms.append((builder.extract_element(d, ir.IntType(32)(k)), derivatives))
         total = _sum(builder, terms)
         return _make(context, builder, v, _ZERO if total is None else total)
 

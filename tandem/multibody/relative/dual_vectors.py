@@ -1,6 +1,6 @@
 """Vectors of numbers with derivatives (dual.py): the text of a whole step, compiled once more, gives its tangents.
 
-    with_slopes(values, slopes)    a vector whose entry i is values[i] with the derivatives slopes[8 i : 8 i + 8]
+    with_derivatives(values, d)    a vector whose entry i is values[i] with the derivatives d[8 i : 8 i + 8]
 
 Of it there are slices, `view` and `part` (natural/views.py), len and size.
 
@@ -27,10 +27,10 @@ _POINTER = types.CPointer(types.float64)
 class _DualVector(types.Type):  # type: ignore[misc]  # numba has no types
     def borrowed(self, context, builder, source, start, stop):
         """Code for a view of it, as natural/views.py has them."""
-        given = cgutils.create_struct_proxy(self)(context, builder, source)
+        proxy = cgutils.create_struct_proxy(self)(context, builder, source)
         out = cgutils.create_struct_proxy(self)(context, builder)
-        out.v = builder.gep(given.v, [start])
-        out.d = builder.gep(given.d, [builder.mul(start, context.get_constant(types.intp, LANES))])
+        out.v = builder.gep(proxy.v, [start])
+        out.d = builder.gep(proxy.d, [builder.mul(start, context.get_constant(types.intp, LANES))])
         out.size = builder.sub(stop, start)
         return out._getvalue()
 
@@ -45,24 +45,24 @@ class _DualVectorModel(models.StructModel):  # type: ignore[misc]
 
 
 @intrinsic
-def with_slopes(typingctx, values, slopes):
-    """with_slopes(values, slopes): see above. The arrays are contiguous, and outlive it."""
+def with_derivatives(typingctx, values, derivatives):
+    """with_derivatives(values, d): see above. The arrays are contiguous, and outlive it."""
 
     def codegen(context, builder, sig, args):
         out = cgutils.create_struct_proxy(DUAL_VECTOR)(context, builder)
-        of, slopes = (make_array(k)(context, builder, a) for k, a in zip(sig.args, args, strict=True))
-        out.v, out.d = of.data, slopes.data
+        of, derivatives = (make_array(k)(context, builder, a) for k, a in zip(sig.args, args, strict=True))
+        out.v, out.d = of.data, derivatives.data
         (out.size,) = cgutils.unpack_tuple(builder, of.shape)
         return out._getvalue()
 
-    return DUAL_VECTOR(values, slopes), codegen
+    return DUAL_VECTOR(values, derivatives), codegen
 
 
 def _place(context, builder, kind, vector, at):
-    given = cgutils.create_struct_proxy(kind)(context, builder, vector)
+    proxy = cgutils.create_struct_proxy(kind)(context, builder, vector)
     lanes = builder.mul(at, context.get_constant(types.intp, LANES))
-    slopes = builder.bitcast(builder.gep(given.d, [lanes]), _VECTOR.as_pointer())
-    return builder.gep(given.v, [at]), slopes
+    derivatives = builder.bitcast(builder.gep(proxy.d, [lanes]), _VECTOR.as_pointer())
+    return builder.gep(proxy.v, [at]), derivatives
 
 
 def _is_index(kind):
@@ -78,8 +78,8 @@ class _ReadTemplate(AbstractTemplate):  # type: ignore[misc]
 
 @lower_builtin(operator.getitem, _DualVector, types.intp)
 def _read(context, builder, sig, args):
-    value, slopes = _place(context, builder, sig.args[0], args[0], args[1])
-    return _make(context, builder, builder.load(value), builder.load(slopes, align=8))
+    value, derivatives = _place(context, builder, sig.args[0], args[0], args[1])
+    return _make(context, builder, builder.load(value), builder.load(derivatives, align=8))
 
 
 @infer_global(operator.getitem)
@@ -91,9 +91,9 @@ class _SliceTemplate(AbstractTemplate):  # type: ignore[misc]
 
 @lower_builtin(operator.getitem, _DualVector, types.slice2_type)
 def _slice(context, builder, sig, args):
-    given = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
+    proxy = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
     ends = context.make_helper(builder, sig.args[1], args[1])
-    slicing.fix_slice(builder, ends, given.size)
+    slicing.fix_slice(builder, ends, proxy.size)
     return sig.args[0].borrowed(context, builder, args[0], ends.start, ends.stop)
 
 
@@ -121,10 +121,10 @@ class _WriteTemplate(AbstractTemplate):  # type: ignore[misc]
 
 @lower_builtin(operator.setitem, _DualVector, types.intp, _Dual)
 def _write(context, builder, sig, args):
-    value, slopes = _place(context, builder, sig.args[0], args[0], args[1])
+    value, derivatives = _place(context, builder, sig.args[0], args[0], args[1])
     v, d = _parts(context, builder, DUAL, args[2])
     builder.store(v, value)
-    builder.store(d, slopes, align=8)
+    builder.store(d, derivatives, align=8)
     return context.get_dummy_value()
 
 

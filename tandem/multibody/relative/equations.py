@@ -44,7 +44,7 @@ class Equations:
         out = []
         for b, (S, L) in form.bodies.items():
             link = self.links.of_body[b]
-            name, axes = self.tree.bodies[b].name, self.links.links[link].drawn
+            name, axes = self.tree.bodies[b].name, self.links.links[link].reference_axes
             size = max(float(np.abs(S).max(initial=0.0)), 1e-300)
             moves = [(i, self._coefficient(f"{name}.share", float(S[i]))) for i in range(3) if abs(S[i]) > 1e-14 * size]
             turns = []
@@ -68,7 +68,7 @@ class Equations:
     def local(self, form: Form) -> Vector:
         """Of a component of a vector that is fixed in one body: that vector in its link's axes."""
         ((b, (_, L)),) = form.bodies.items()
-        axes = self.links.links[self.links.of_body[b]].drawn
+        axes = self.links.links[self.links.of_body[b]].reference_axes
         (row,) = [L[i] for i in range(3) if np.any(L[i])]
         return self._place(self.tree.bodies[b].name, clean(kinematics_product(row, axes)))
 

@@ -81,7 +81,7 @@ def _jacobian(one: Writer) -> Parts:
             Written("h", "loops: 0 where they are closed", (count,), [loop.value for loop in one.loops], names),
             Written(
                 "J", "dh/dt = J w + what moving inputs add, for all velocities w", (count, one.n),
-                [row.get(k, g.zero) for row in one.slopes for k in range(one.n)],
+                [row.get(k, g.zero) for row in one.loop_derivatives for k in range(one.n)],
             ),
             Written(
                 "closed", "the dependent x after a Newton correction: put them into x until h is 0", (count,),
@@ -103,8 +103,8 @@ def _jacobian(one: Writer) -> Parts:
 
 
 def _inverse(one: Writer) -> Parts:
-    asked = {k: one.g.input("a", i) for i, k in enumerate(one.independent)}
-    left = one.residual(one.accelerations(asked), one.wrenches, one.efforts)
+    desired = {k: one.g.input("a", i) for i, k in enumerate(one.independent)}
+    left = one.residual(one.accelerations(desired), one.wrenches, one.efforts)
     moved = (*one.independent, *one.driven)
     if not moved:
         raise MechanismError("nothing moves but by its inputs, so that there is no inverse dynamics; take jacobian")

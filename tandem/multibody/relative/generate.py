@@ -7,15 +7,15 @@ accelerations of the independent velocities, `f` forces at the ports of the mode
     prepare   p -> d                          whenever a parameter has changed
     close     x, ref, u -> new, h, pivots     one Newton correction of the dependent coordinates; what was wrong before
     motion    x, ref, w, u, f -> ports, rates | xdot, acceleration, full, effort      in two stages: forces come between
-    slopes    x, ref, w, u, f -> ports, rates, port_slopes, rate_slopes
-                               | xdot, acceleration, full, effort, slopes, turns, factor
+    derivatives x, ref, w, u, f -> ports, rates, port_derivatives, rate_derivatives
+                               | xdot, acceleration, full, effort, derivatives, turns, factor
                                | port_drift, rate_drift, drift
     places    x, ref, w, u, full -> q, qd, qdd    every coordinate of the builder, with rates
     velocities x, ref, w, u -> every    those of w that are not independent too
     energy    x, ref, w, u -> kinetic, potential    gravity and springs, as in natural
     reactions x, ref, w, u, full, f -> lam        multipliers of the cut loops: M dw + c + J^T lam = Q
 
-`slopes` does what `motion` does and gives what the exact derivatives are made of (port_jacobian.py): those of the
+`derivatives` does what `motion` does and gives what the exact derivatives are made of (port_jacobian.py): those of the
 model's ports and of their rates, block by block (`PortBlocks`); then, with the forces as they are and the accelerations
 as found, those of the generalised forces less what accelerates the masses, a row for each independent velocity with
 columns by x_u and w_u; of the rates of the balls' independent coordinates (`turns`), in such rows too; and the mass
@@ -115,7 +115,7 @@ class Writer:
         anchor = {k: body for rows, body in zip(tree.groups, tree.anchors, strict=True) for k in rows}
         base = {k: WORLD if body == WORLD else self.links.of_body[body] for k, body in anchor.items()}
         self.loops = [Loop(self.eq, loop, base[k]) for k, loop in enumerate(tree.loops)]
-        self.slopes = [loop.columns() for loop in self.loops]
+        self.loop_derivatives = [loop.columns() for loop in self.loops]
         self.dependent = list(tree.dependent)
         fixed = {*self.driven, *self.dependent}
         self.independent = [k for k in range(self.n) if k not in fixed]
@@ -170,14 +170,14 @@ class Writer:
         for rows in self.tree.groups:
             dependent = self.dependent[at : at + len(rows)]
             at += len(rows)
-            touched = sorted({k for r in rows for k in self.slopes[r]} - set(dependent))
+            touched = sorted({k for r in rows for k in self.loop_derivatives[r]} - set(dependent))
             if shared := sorted(set(touched) & set(self.dependent)):
                 names = ", ".join(self.tree.velocities[k] for k in shared)
                 raise MechanismError(
                     f"{', '.join(self.tree.loops[r].name for r in rows)}: depends on {names}, which other loops"
                     " determine; relative coordinates cannot close these loops one by one: use natural ones"
                 )
-            A = [[self.slopes[r].get(k, self.g.zero) for k in dependent] for r in rows]
+            A = [[self.loop_derivatives[r].get(k, self.g.zero) for k in dependent] for r in rows]
             out.append(_Group(list(rows), dependent, touched, _pivots(self.numbers(A))))
         return out
 
@@ -185,21 +185,21 @@ class Writer:
         """A matrix of expressions at the position for which pivots are chosen."""
         u = np.zeros((len(self.m.inputs), 3))
         u[:, VALUE] = self.at.inputs
-        given = {
+        values = {
             "x": self.at.x, "ref": self.at.ref, "u": u.ravel(), "p": np.array(self.links.p.values),
             "w": np.zeros(self.n),
         }  # fmt: skip
-        flat = self.g.evaluate([e for row in A for e in row], given)
+        flat = self.g.evaluate([e for row in A for e in row], values)
         return flat.reshape(len(A), -1)
 
     def _solved(self, group: _Group, right: Matrix) -> tuple[Matrix, Vector]:
         """J_v^-1 right, by dependent velocity; and the pivots."""
-        A = [[self.slopes[r].get(k, self.g.zero) for k in group.dependent] for r in group.rows]
+        A = [[self.loop_derivatives[r].get(k, self.g.zero) for k in group.dependent] for r in group.rows]
         return v.solve_in_order(self.g, A, right, group.order)
 
     def _velocities(self) -> None:
         """All velocities from the independent ones and the inputs; how each direction moves the dependent ones."""
-        g, tree = self.g, self.tree
+        g, tree, by = self.g, self.tree, self.loop_derivatives
         w: Vector = [g.zero] * self.n
         for k in self.independent:
             w[k] = g.input("w", k)
@@ -209,9 +209,7 @@ class Writer:
         self.pivots: Vector = []
         self.by_inputs: dict[int, Expr] = {}  # velocities of dependent coordinates that moving inputs alone make
         for group in self.groups:
-            right = [
-                [*(self.slopes[r].get(k, g.zero) for k in group.touched), self.loops[r].of_inputs()] for r in group.rows
-            ]
+            right = [[*(by[r].get(k, g.zero) for k in group.touched), self.loops[r].of_inputs()] for r in group.rows]
             X, found = self._solved(group, right)
             self.pivots += found
             for i, k in enumerate(group.dependent):
@@ -242,14 +240,14 @@ class Writer:
         self.dw0 = dw
 
     def _slips(self) -> None:
-        """Of each slip its slopes by independent and driven velocity, which move the dependent ones."""
+        """Of each slip its derivatives by independent and driven velocity, which move the dependent ones."""
         self.slip_rows = [SlipRow(self.eq, slip) for slip in self.tree.slips]
-        self.slip_slopes = [row.columns() for row in self.slip_rows]
+        self.slip_derivatives = [row.columns() for row in self.slip_rows]
         self.by_slip: list[dict[int, Expr]] = []
-        for slopes in self.slip_slopes:
+        for derivatives in self.slip_derivatives:
             self.by_slip.append(
                 {
-                    u: self.g.sum(slopes[k] * e for k, e in direction.items() if k in slopes)
+                    u: self.g.sum(derivatives[k] * e for k, e in direction.items() if k in derivatives)
                     for u, direction in self.B.items()
                 }
             )
@@ -372,11 +370,11 @@ class Writer:
         Those of a vector equation are in the axes of the body that the group is anchored to.
         """
         r = v.minus(efforts, self.eq.inverse_dynamics(dw, wrenches))
-        for slopes, held in zip(self.slip_slopes, slips, strict=True):
-            r = [one - slopes[k] * held if k in slopes else one for k, one in enumerate(r)]
+        for derivatives, held in zip(self.slip_derivatives, slips, strict=True):
+            r = [one - derivatives[k] * held if k in derivatives else one for k, one in enumerate(r)]
         out: Vector = [self.g.zero] * len(self.loops)
         for group in self.groups:
-            A = [[self.slopes[row].get(k, self.g.zero) for row in group.rows] for k in group.dependent]
+            A = [[self.loop_derivatives[row].get(k, self.g.zero) for row in group.rows] for k in group.dependent]
             lam, _ = v.solve_in_order(self.g, A, [[r[k]] for k in group.dependent], [(c, r) for r, c in group.order])
             for row, (e,) in zip(group.rows, lam, strict=True):
                 out[row] = e
@@ -394,9 +392,9 @@ class Writer:
             out[k : k + 3] = ball_rate(self.links.x[k : k + 3], self.w[k : k + 3])
         return [e if isinstance(e, Expr) else g.constant(e) for e in out]
 
-    def slopes_by_x(self, row: int) -> dict[int, Expr]:
+    def derivatives_by_x(self, row: int) -> dict[int, Expr]:
         """Derivative of a loop by every coordinate: as by velocity, but for balls."""
-        out = dict(self.slopes[row])
+        out = dict(self.loop_derivatives[row])
         for k in self.balls():
             j = [out.get(k + i, self.g.zero) for i in range(3)]
             if all(e.value == 0.0 for e in j):
@@ -412,7 +410,7 @@ class Writer:
         """Dependent coordinates after a Newton correction."""
         out: dict[int, Expr] = {}
         for group in self.groups:
-            rows = [self.slopes_by_x(r) for r in group.rows]
+            rows = [self.derivatives_by_x(r) for r in group.rows]
             A = [[row.get(k, self.g.zero) for k in group.dependent] for row in rows]
             X, _ = v.solve_in_order(self.g, A, [[self.loops[r].value] for r in group.rows], group.order)
             for i, k in enumerate(group.dependent):
@@ -453,13 +451,13 @@ def generate(mechanism: Mechanism, tree: Tree | None = None, at: Position | None
     return write_functions(one)
 
 
-def slopes_by_prepared(made: Generated) -> tuple[Function, frozenset[int]]:
+def derivatives_by_prepared(generated: Generated) -> tuple[Function, frozenset[int]]:
     """How accelerations change with what is prepared of parameters, along a direction `dd`, where nothing moves; and
     the places in d by which loops are closed and coordinates of the builder found, which move something."""
-    by_name = {f.name: f for f in made.functions}
+    by_name = {f.name: f for f in generated.functions}
     motion = by_name["motion"]
     g = motion.graph
-    seeds = {g.input("d", k): g.input("dd", k) for k in range(made.prepared)}
+    seeds = {g.input("d", k): g.input("dd", k) for k in range(generated.prepared)}
     found = g.tangents(list(motion.outputs["acceleration"]), seeds)
     moving: set[int] = set()
     for name in ("close", "places"):
@@ -468,7 +466,7 @@ def slopes_by_prepared(made: Generated) -> tuple[Function, frozenset[int]]:
             what, *args = by_name[name].graph.nodes[id]
             if what == INPUT and args[0] == "d":
                 moving.add(args[1])
-    return Function("by_prepared", g, ("x", "ref", "w", "u", "d", "dd"), ({"slopes": found},)), frozenset(moving)
+    return Function("by_prepared", g, ("x", "ref", "w", "u", "d", "dd"), ({"derivatives": found},)), frozenset(moving)
 
 
 @dataclass(frozen=True)
@@ -518,9 +516,9 @@ def _held_slips(one: Writer, L: Matrix, inverse: Vector, order: list[int], found
     A = [[row.get(k, g.zero) for k in order] for row in one.by_slip]
     Y = [v.solve_factorised(g, L, inverse, row) for row in A]
     of_slips, inverse_of_slips = v.factorised(g, [[v.dot(a, y) for y in Y] for a in A])
-    made = _Slips(A, Y, of_slips, inverse_of_slips, [])
+    slips = _Slips(A, Y, of_slips, inverse_of_slips, [])
     change = [row.change(one.dw0) for row in one.slip_rows]
-    return replace(made, lam=made.held(g, found, change))
+    return replace(slips, lam=slips.held(g, found, change))
 
 
 def _motion(one: Writer) -> _Motion:
@@ -554,7 +552,7 @@ def _motion(one: Writer) -> _Motion:
 
 
 @dataclass(frozen=True)
-class _Slopes:
+class _Derivatives:
     """Exact derivatives: of the residual at the accelerations that were found and the forces as they are."""
 
     found: dict[int, Expr]  # inputs in the place of accelerations
@@ -575,7 +573,7 @@ def _less_slips(g: Graph, motion: _Motion, order: Sequence[int], force: Vector, 
     return [less[k] for k in order]
 
 
-def _slopes(one: Writer, motion: _Motion, port_rates: Vector) -> _Slopes:
+def _derivatives(one: Writer, motion: _Motion, port_rates: Vector) -> _Derivatives:
     g = one.g
     found = {k: g.input("a", i) for i, k in enumerate(one.independent)}
     multipliers = [g.input("a", len(found) + i) for i in range(len(one.by_slip))]
@@ -617,25 +615,25 @@ def _slopes(one: Writer, motion: _Motion, port_rates: Vector) -> _Slopes:
     in_time += g.tangents(ball_rates, with_time)
     coordinates = [one.links.x[one.independent[i]] for i in ball_rows]
     in_time += [g.expr(with_time.get(e, 0.0)) for e in coordinates]
-    return _Slopes(found, multipliers, columns, turns, ports, rates, in_time, blocks, len(ball_rows))
+    return _Derivatives(found, multipliers, columns, turns, ports, rates, in_time, blocks, len(ball_rows))
 
 
 _Parts = tuple[dict[str, Vector], ...]  # outputs of a function, in the order in which they are written
 
 
-def _slope_parts(
-    one: Writer, slopes: _Slopes, ports: dict[str, Vector], of_motion: dict[str, Vector], factor: Vector
+def _derivative_parts(
+    one: Writer, derivatives: _Derivatives, ports: dict[str, Vector], of_motion: dict[str, Vector], factor: Vector
 ) -> _Parts:
-    count, in_time = len(one.ports), slopes.in_time
+    count, in_time = len(one.ports), derivatives.in_time
     of_ports = {
-        "port_slopes": slopes.blocks.packed(one.g, slopes.ports),
-        "rate_slopes": slopes.blocks.packed(one.g, slopes.rates),
+        "port_derivatives": derivatives.blocks.packed(one.g, derivatives.ports),
+        "rate_derivatives": derivatives.blocks.packed(one.g, derivatives.rates),
         "port_drift": in_time[:count],
         "rate_drift": in_time[count : 2 * count],
     }
     of_rows = {
-        "slopes": [c[i] for i in range(len(one.independent)) for c in slopes.columns],
-        "turns": [c[i] for i in range(slopes.balls) for c in slopes.turns],
+        "derivatives": [c[i] for i in range(len(one.independent)) for c in derivatives.columns],
+        "turns": [c[i] for i in range(derivatives.balls) for c in derivatives.turns],
         "factor": factor,
     }
     return {**ports, **of_ports}, {**of_motion, **of_rows}, {"drift": in_time[2 * count :]}
@@ -651,12 +649,12 @@ def write_functions(one: Writer) -> Generated:
     g, new = one.g, one.corrected()
     motion = _motion(one)
     port_rates = [one.eq.rate(form) for form in one.ports]
-    slopes = _slopes(one, motion, port_rates)
+    derivatives = _derivatives(one, motion, port_rates)
     factor = motion.factor()
     # everything of the builder
     qd = [one.eq.rate(form) for form in one.tree.columns]
-    given = g.inputs("full", one.n)
-    qdd = [one.eq.second(form, given) for form in one.tree.columns]
+    accelerations = g.inputs("full", one.n)
+    qdd = [one.eq.second(form, accelerations) for form in one.tree.columns]
 
     arrays = ("x", "ref", "w", "u", "d")
     ports = {"ports": one.port_values, "rates": port_rates}
@@ -668,28 +666,30 @@ def write_functions(one: Writer) -> Generated:
     stages: dict[str, tuple[tuple[str, ...], _Parts]] = {
         "close": (("x", "ref", "u", "d"), (closed,)),
         "motion": ((*arrays, "f"), (ports, of_motion) if one.ports else (of_motion,)),
-        "slopes": ((*arrays, "f"), _slope_parts(one, slopes, ports, of_motion, factor)),
+        "derivatives": ((*arrays, "f"), _derivative_parts(one, derivatives, ports, of_motion, factor)),
         "places": ((*arrays, "full"), ({"q": one.values, "qd": qd, "qdd": qdd},)),
         "velocities": (arrays, ({"every": one.w},)),
         "energy": (arrays, ({"kinetic": [kinetic(one.eq)], "potential": [one.potential]},)),
         "reactions": (
             (*arrays, "full", "f"),
-            ({"lam": one.reactions(given, one.wrenches, one.efforts, motion.slips.lam)},),
+            ({"lam": one.reactions(accelerations, one.wrenches, one.efforts, motion.slips.lam)},),
         ),
     }
-    same = {slopes.found[k].id: motion.acceleration[k] for k in one.independent}
-    same |= {given.id: lam for given, lam in zip(slopes.multipliers, motion.slips.lam, strict=True)}
-    made, prepared = _made(g, stages, same)
+    same = {derivatives.found[k].id: motion.acceleration[k] for k in one.independent}
+    same |= {
+        accelerations.id: lam for accelerations, lam in zip(derivatives.multipliers, motion.slips.lam, strict=True)
+    }
+    functions, prepared = _functions(g, stages, same)
     p = one.links.p
     return Generated(
         one.tree, one.at, tuple(one.ports), tuple(p.names), np.array(p.values), prepared, tuple(one.independent),
-        tuple(one.driven), tuple(one.dependent), tuple(one.balls()), slopes.blocks,
-        {f.name: f.operations for f in made},
-        tuple(f.signature for f in made), lambda: made,
+        tuple(one.driven), tuple(one.dependent), tuple(one.balls()), derivatives.blocks,
+        {f.name: f.operations for f in functions},
+        tuple(f.signature for f in functions), lambda: functions,
     )  # fmt: skip
 
 
-def _made(
+def _functions(
     g: Graph, stages: Mapping[str, tuple[tuple[str, ...], _Parts]], same: Mapping[int, Expr]
 ) -> tuple[tuple[Function, ...], int]:
     """The functions, the first of which prepares what depends on parameters alone; and how many numbers that is."""

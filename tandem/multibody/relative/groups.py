@@ -53,16 +53,16 @@ def pivots(J: np.ndarray) -> tuple[list[int], float]:
 
 
 def group_loops(
-    cuts: Sequence[Sequence[int]], slopes: Sequence[np.ndarray], free: Sequence[int], names: Sequence[str]
+    cuts: Sequence[Sequence[int]], jacobians: Sequence[np.ndarray], free: Sequence[int], names: Sequence[str]
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """Groups of rows, and a dependent coordinate for every row, group by group; `slopes[0]` is where pivots count.
+    """Groups of rows, and a dependent coordinate for every row, group by group; `jacobians[0]` is where pivots count.
 
     A group is closed by coordinates that appear in no other group. Groups begin as the cuts; one without coordinates
     enough of its own is joined with the one it shares most with.
     """
-    touched = (
-        np.max([np.abs(J) for J in slopes], axis=0) > TOUCHES if len(slopes[0]) else np.zeros((0, len(free)), bool)
-    )
+    touched = np.zeros((0, len(free)), bool)
+    if len(jacobians[0]):
+        touched = np.max([np.abs(J) for J in jacobians], axis=0) > TOUCHES
     groups = [list(cut) for cut in cuts]
     while True:
         uses = np.array([touched[group].any(axis=0) for group in groups]).reshape(len(groups), len(free))
@@ -71,7 +71,7 @@ def group_loops(
         weak = None
         for k, group in enumerate(groups):
             own = np.flatnonzero(uses[k] & private)
-            picked, least = pivots(slopes[0][group][:, own]) if len(own) >= len(group) else ([], 0.0)
+            picked, least = pivots(jacobians[0][group][:, own]) if len(own) >= len(group) else ([], 0.0)
             if least < (PIVOT if len(groups) > 1 else ENOUGH):
                 weak = k
                 break
@@ -96,7 +96,7 @@ def group_loops(
 
 def find_anchor(bodies: Sequence[TreeBody], equations: Sequence[Equation], J: np.ndarray) -> int:
     """The body nearest to a loop on whose own motion it does not depend: neither on its coordinates nor on those of
-    the bodies that carry it. `J` are the largest slopes of the equations where they are closed."""
+    the bodies that carry it. `J` are the largest derivatives of the equations where they are closed."""
     ways = []
     for body in sorted({b for equation in equations for b in equation.bodies}):
         way = [body]

@@ -70,7 +70,7 @@ class Link:
     along: Vector  # slide: direction in the link's axes
     offset: Vector  # of its origin from the parent's, in the parent's axes, at x = 0
     R: Matrix  # from its axes to those of the parent
-    drawn: np.ndarray  # its axes as drawn, columns in the world
+    reference_axes: np.ndarray  # its axes as drawn, columns in the world
     mass: Expr
     moment: Vector  # mass times the place of the centre, own axes
     inertia: Matrix  # about its origin, own axes
@@ -255,11 +255,11 @@ class Links:
 
 def make_links(g: Graph, tree: Tree, x: Vector) -> Links:
     p = Parameters(g)
-    made = Links(g, tree, p, x, g.inputs("w", len(x)), [], [], [])
+    links = Links(g, tree, p, x, g.inputs("w", len(x)), [], [], [])
     at_velocity = 0
     frames: list[np.ndarray] = []
     for b, body in enumerate(tree.bodies):
-        parent = WORLD if body.parent < 0 else made.of_body[body.parent]
+        parent = WORLD if body.parent < 0 else links.of_body[body.parent]
         axes = np.eye(3) if body.parent < 0 else frames[body.parent]
         origin = np.zeros(3) if body.parent < 0 else tree.bodies[body.parent].at
         offset = p.vector(f"{body.name}.at", product(axes.T, body.at - origin))
@@ -274,27 +274,27 @@ def make_links(g: Graph, tree: Tree, x: Vector) -> Links:
             elif kind == "turn":
                 axes = _turn(g, p, link, body.name, direction, x[at_velocity])
             elif kind == "ball":
-                k = len(made.balls)
+                k = len(links.balls)
                 ref = [g.input("ref", 4 * k + i) for i in range(4)]
                 link.R = ball(g, ref, x[at_velocity : at_velocity + 3])
                 if not np.array_equal(axes, np.eye(3)):
                     # its coordinates are those of the tree, in the axes of the drawing
                     C = [p.vector(f"{body.name}.axes{at_velocity}.{i}", axes.T[i], exact=True) for i in range(3)]
                     link.R = v.multiply(C, link.R)
-                    link.drawn = axes = np.eye(3)
-                made.balls.append(len(made.links))
+                    link.reference_axes = axes = np.eye(3)
+                links.balls.append(len(links.links))
             at_velocity += {"ball": 3, "weld": 0}.get(kind, 1)
-            made.links.append(link)
-            parent, offset = len(made.links) - 1, v.zeros(g)
-        made.of_body.append(len(made.links) - 1)
+            links.links.append(link)
+            parent, offset = len(links.links) - 1, v.zeros(g)
+        links.of_body.append(len(links.links) - 1)
         frames.append(axes)
-        _inertia(p, made.links[-1], body)
-    return made
+        _inertia(p, links.links[-1], body)
+    return links
 
 
 def _turn(g: Graph, p: Parameters, link: Link, name: str, direction: np.ndarray, angle: Expr) -> np.ndarray:
     """Give the link of a turn its axis and rotation; its axes as drawn."""
-    above = link.drawn
+    above = link.reference_axes
     local = clean(product(above.T, direction))
     if np.count_nonzero(local) == 1:
         link.axis = int(np.argmax(np.abs(local)))
@@ -302,8 +302,8 @@ def _turn(g: Graph, p: Parameters, link: Link, name: str, direction: np.ndarray,
         C = v.identity(g)
     else:
         link.axis = 2
-        link.drawn = frame_along(direction)
-        rotated = product(above.T, link.drawn)
+        link.reference_axes = frame_along(direction)
+        rotated = product(above.T, link.reference_axes)
         C = [p.vector(f"{name}.axes{link.velocity}.{i}", rotated[i], exact=True) for i in range(3)]
     s, c = g.sin(angle) * link.sign, g.cos(angle)
     i, j = (link.axis + 1) % 3, (link.axis + 2) % 3
@@ -312,7 +312,7 @@ def _turn(g: Graph, p: Parameters, link: Link, name: str, direction: np.ndarray,
         row[link.axis] = of[link.axis]
         row[i] = of[i] * c + of[j] * s
         row[j] = of[j] * c - of[i] * s
-    return link.drawn
+    return link.reference_axes
 
 
 def frame_along(direction: np.ndarray) -> np.ndarray:
@@ -325,8 +325,8 @@ def frame_along(direction: np.ndarray) -> np.ndarray:
 
 def _inertia(p: Parameters, link: Link, body: TreeBody) -> None:
     """Mass, its moment and the inertia about the link's origin, in its axes."""
-    arm = product(link.drawn.T, body.centre - body.at)
-    about = product(product(link.drawn.T, body.inertia), link.drawn)
+    arm = product(link.reference_axes.T, body.centre - body.at)
+    about = product(product(link.reference_axes.T, body.inertia), link.reference_axes)
     link.mass = p.scalar(f"{body.name}.mass", body.mass)
     c = p.vector(f"{body.name}.centre", arm)
     link.moment = v.times(c, link.mass)

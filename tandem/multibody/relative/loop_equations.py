@@ -1,4 +1,4 @@
-"""Cut loops as expressions: their values, slopes and second derivatives, in the axes of what carries them.
+"""Cut loops as expressions: their values, derivatives and second derivatives, in the axes of what carries them.
 
 Slips (speeds that stay 0, a knife edge or a wheel that rolls) alike, but for values, which they have none of.
 """

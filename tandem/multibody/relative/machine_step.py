@@ -19,7 +19,7 @@ from tandem.multibody.natural.tables import RATE, SECOND, VALUE
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import ode
 from tandem.multibody.relative.system import GOOD, MOTION, PLACES, P, advance, begin, conclude, move
-from tandem.multibody.relative.system import rates_and_jacobian as slopes_of_rates
+from tandem.multibody.relative.system import rates_and_jacobian as jacobian_of_rates
 
 COMPILED_WHEN_ASKED = True  # by machine.py alone: see sync/compile/build.py
 
@@ -45,12 +45,12 @@ class H(IntEnum):
     CONST = auto()
     FACTOR = auto()
     VALUES = auto()
-    TREE = auto()  # in work: where the tree's state begins, the work of the system, scratch, columns, slopes
-    ROOM = auto()
+    TREE = auto()  # in work: where the tree's state begins, the work of the system, scratch, columns, derivatives
+    WORK = auto()
     SCRATCH = auto()
     PLACED = auto()
     JACOBIAN = auto()
-    SLOPES = auto()
+    DERIVATIVES = auto()
 
 
 FRONT = len(H)
@@ -81,7 +81,7 @@ def load(head, ints, reals, state, inputs, floats, tree, t):
         x[first], x[first + 1], x[first + 2] = 0.0, 0.0, 0.0
     for i in range(n):
         w[independent[i]] = state[plain + 4 * balls + i]
-    given = part(ints, tree, P.INPUT)
+    at_inputs = part(ints, tree, P.INPUT)
     for j in range(head[H.EXTERNAL]):
         row = view(head, head[H.EXTERNAL_AT] + 4 * j, head[H.EXTERNAL_AT] + 4 * j + 4)
         for k in (VALUE, RATE, SECOND):
@@ -89,7 +89,7 @@ def load(head, ints, reals, state, inputs, floats, tree, t):
             at = row[1 + k]
             if at >= 0 and isnan(inputs[at]):
                 inputs[at] = usual
-            given[3 * row[0] + k] = inputs[at] if at >= 0 else usual
+            at_inputs[3 * row[0] + k] = inputs[at] if at >= 0 else usual
 
 
 @inner
@@ -117,24 +117,24 @@ def form_of(head, floats, r, of, inputs, derivative):
 
 
 @inner
-def place_columns(ints, reals, x, ref, w, inputs, full, room, placed):
+def place_columns(ints, reals, x, ref, w, inputs, full, tree_work, placed):
     """Every coordinate of the builder, its rate and its acceleration, one behind the other."""
     n = len(placed) // 3
     call(
         part(ints, reals, P.ADDRESS)[PLACES],
         (
             x, ref, w, inputs, part(ints, reals, P.D), full, view(placed, 0, n), view(placed, n, 2 * n),
-            view(placed, 2 * n, 3 * n), part(ints, room, P.GENERATED),
+            view(placed, 2 * n, 3 * n), part(ints, tree_work, P.GENERATED),
         ),
     )  # fmt: skip
 
 
 @inner
-def write_outputs(head, ints, reals, floats, tree, room, placed, out):
+def write_outputs(head, ints, reals, floats, tree, tree_work, placed, out):
     inputs, n = part(ints, tree, P.INPUT), len(placed) // 3
     place_columns(
         ints, reals, part(ints, tree, P.X), part(ints, tree, P.REF), part(ints, tree, P.W), inputs,
-        part(ints, tree, P.FULL), room, placed,
+        part(ints, tree, P.FULL), tree_work, placed,
     )  # fmt: skip
     for r in range(head[H.FORMS]):
         out[2 * r] = form_of(head, floats, r, view(placed, 0, n), inputs, VALUE)
@@ -155,7 +155,7 @@ def step(state, inputs, params, tables, work, h):
     head, floats = tables.ints, tables.floats
     ints, reals = view(head, FRONT, head[H.SYSTEM_END]), view(floats, 0, head[H.REALS])
     layout, settings = view(head, head[H.SYSTEM_END], head[H.LAYOUT_END]), view(floats, head[H.REALS], head[H.SETTINGS])
-    tree, room = view(work, head[H.TREE], head[H.ROOM]), view(work, head[H.ROOM], head[H.SCRATCH])
+    tree, tree_work = view(work, head[H.TREE], head[H.WORK]), view(work, head[H.WORK], head[H.SCRATCH])
     scratch, placed = view(work, head[H.SCRATCH], head[H.PLACED]), view(work, head[H.PLACED], head[H.JACOBIAN])
     out = view(work, 0, 2 * head[H.FORMS] + head[H.EFFORTS])
     plain, balls, independent = head[H.PLAIN], head[H.BALLS], part(ints, ints, P.INDEPENDENT)
@@ -164,7 +164,7 @@ def step(state, inputs, params, tables, work, h):
     words = view(floats, head[H.VALUES], len(floats))
     status = advance(
         method_at(words[METHOD]), rates_at(words[RATES]), both_at(words[BOTH]), layout, settings, ints, reals, tree,
-        room, scratch, h,
+        tree_work, scratch, h,
     )  # fmt: skip
     if status != GOOD:
         fill(out, nan)
@@ -178,7 +178,7 @@ def step(state, inputs, params, tables, work, h):
     for i in range(len(independent)):
         state[plain + 4 * balls + i] = w[independent[i]]
     keep(head, ints, tree, view(state, y, len(state)))
-    write_outputs(head, ints, reals, floats, tree, room, placed, out)
+    write_outputs(head, ints, reals, floats, tree, tree_work, placed, out)
 
 
 @kernel(STEP, error_model="numpy")
@@ -186,17 +186,17 @@ def rates_of_change(state, inputs, params, tables, work, h):
     """Of a state at the instant `h`: outputs, rates of y, and what is kept if a step ends here."""
     head, floats = tables.ints, tables.floats
     ints, reals = view(head, FRONT, head[H.SYSTEM_END]), view(floats, 0, head[H.REALS])
-    tree, room = view(work, head[H.TREE], head[H.ROOM]), view(work, head[H.ROOM], head[H.SCRATCH])
+    tree, tree_work = view(work, head[H.TREE], head[H.WORK]), view(work, head[H.WORK], head[H.SCRATCH])
     placed = view(work, head[H.PLACED], head[H.JACOBIAN])
     plain, balls, n = head[H.PLAIN], head[H.BALLS], len(part(ints, ints, P.INDEPENDENT))
     y, outputs = plain + 4 * balls + n, 2 * head[H.FORMS] + head[H.EFFORTS]
     load(head, ints, reals, state, inputs, floats, tree, h)
-    begin(ints, tree, room, h)
-    move(ints, reals, room, h, part(ints, room, P.Y), True)
-    if conclude(ints, reals, tree, room, h) != GOOD:
+    begin(ints, tree, tree_work, h)
+    move(ints, reals, tree_work, h, part(ints, tree_work, P.Y), True)
+    if conclude(ints, reals, tree, tree_work, h) != GOOD:
         fill(view(work, 0, outputs + y), nan)
         return
-    rate, a = view(work, outputs, outputs + y), part(ints, room, P.ACCELERATION)
+    rate, a = view(work, outputs, outputs + y), part(ints, tree_work, P.ACCELERATION)
     for i in range(plain):
         rate[i] = state[plain + 4 * balls + head[head[H.PLAIN_AT] + i]]
     for b in range(balls):
@@ -210,23 +210,23 @@ def rates_of_change(state, inputs, params, tables, work, h):
     for i in range(n):
         rate[plain + 4 * balls + i] = a[i]
     keep(head, ints, tree, view(work, outputs + y, outputs + len(state)))
-    write_outputs(head, ints, reals, floats, tree, room, placed, view(work, 0, outputs))
+    write_outputs(head, ints, reals, floats, tree, tree_work, placed, view(work, 0, outputs))
 
 
 @inner
-def move_with(ints, reals, tree, room, placed, accelerations, full):
+def move_with(ints, reals, tree, tree_work, placed, accelerations, full):
     """Accelerations at a state of the tree as it is, and the columns there."""
     x, ref, w = part(ints, tree, P.X), part(ints, tree, P.REF), part(ints, tree, P.W)
     inputs = part(ints, tree, P.INPUT)
-    none = part(ints, room, P.NONE)
+    none = part(ints, tree_work, P.NONE)
     call(
         part(ints, reals, P.ADDRESS)[MOTION],
         (
-            x, ref, w, inputs, part(ints, reals, P.D), none, accelerations, part(ints, room, P.XDOT), full,
-            part(ints, room, P.AT_EFFORT), part(ints, room, P.GENERATED),
+            x, ref, w, inputs, part(ints, reals, P.D), none, accelerations, part(ints, tree_work, P.XDOT), full,
+            part(ints, tree_work, P.AT_EFFORT), part(ints, tree_work, P.GENERATED),
         ),
     )  # fmt: skip
-    place_columns(ints, reals, x, ref, w, inputs, full, room, placed)
+    place_columns(ints, reals, x, ref, w, inputs, full, tree_work, placed)
 
 
 @kernel(STEP, error_model="numpy")
@@ -234,37 +234,37 @@ def tangent_of_rates(state, inputs, params, tables, work, h):
     """Of every output and every rate of y, a row each, by y and the inputs; for mechanisms without balls in y, without
     efforts, whose inputs from outside scale forces alone.
 
-    Columns q of the builder move with qd = G w. Their slopes by a coordinate are G's column; those of qd are the second
-    derivatives Q(e, w) of q, of which qdd = G a + Q(w, w) has the quadratic form: Q(e, w) is a quarter of the
+    Columns q of the builder move with qd = G w. Their derivatives by a coordinate are G's column; those of qd are the
+    second derivatives Q(e, w) of q, of which qdd = G a + Q(w, w) has the quadratic form: Q(e, w) is a quarter of the
     difference of those at w + e and w - e. Accelerations are linear in what scales a force.
     """
     head, floats = tables.ints, tables.floats
     ints, reals = view(head, FRONT, head[H.SYSTEM_END]), view(floats, 0, head[H.REALS])
-    tree, room = view(work, head[H.TREE], head[H.ROOM]), view(work, head[H.ROOM], head[H.SCRATCH])
-    placed, J = view(work, head[H.PLACED], head[H.JACOBIAN]), view(work, head[H.JACOBIAN], head[H.SLOPES])
+    tree, tree_work = view(work, head[H.TREE], head[H.WORK]), view(work, head[H.WORK], head[H.SCRATCH])
+    placed, J = view(work, head[H.PLACED], head[H.JACOBIAN]), view(work, head[H.JACOBIAN], head[H.DERIVATIVES])
     independent = part(ints, ints, P.INDEPENDENT)
     n, c, outputs = len(independent), head[H.COLUMNS], 2 * head[H.FORMS]
-    G = view(work, head[H.SLOPES], head[H.SLOPES] + n * c)
-    moved = view(work, head[H.SLOPES] + n * c, head[H.SLOPES] + n * c + c)
+    G = view(work, head[H.DERIVATIVES], head[H.DERIVATIVES] + n * c)
+    moved = view(work, head[H.DERIVATIVES] + n * c, head[H.DERIVATIVES] + n * c + c)
     N, columns = 2 * n, 2 * n + len(inputs)
     out = view(work, 0, (outputs + N) * columns)
     fill(out, 0.0)
     fill(J, 0.0)
     load(head, ints, reals, state, inputs, floats, tree, h)
-    begin(ints, tree, room, h)
-    y, rate = part(ints, room, P.Y), view(work, head[H.SLOPES] + n * c + c, len(work))
-    slopes_of_rates(ints, reals, room, h, y, view(rate, 0, N), J, view(rate, N, 2 * N))
+    begin(ints, tree, tree_work, h)
+    y, rate = part(ints, tree_work, P.Y), view(work, head[H.DERIVATIVES] + n * c + c, len(work))
+    jacobian_of_rates(ints, reals, tree_work, h, y, view(rate, 0, N), J, view(rate, N, 2 * N))
     for i in range(N):
         for k in range(N):
             out[(outputs + i) * columns + k] = J[N * i + k]
-    if conclude(ints, reals, tree, room, h) != GOOD:
+    if conclude(ints, reals, tree, tree_work, h) != GOOD:
         fill(out, nan)
         return
     w, u, full = part(ints, tree, P.W), part(ints, tree, P.INPUT), part(ints, tree, P.FULL)
-    a = part(ints, room, P.ACCELERATION)
-    given = view(rate, 0, len(u))
+    a = part(ints, tree_work, P.ACCELERATION)
+    nominal = view(rate, 0, len(u))
     for i in range(len(u)):
-        given[i] = u[i]
+        nominal[i] = u[i]
     # columns of G: rates of the builder's coordinates at unit velocities, inputs standing still
     for i in range(len(u)):
         if i % 3 != VALUE:
@@ -272,18 +272,18 @@ def tangent_of_rates(state, inputs, params, tables, work, h):
     for k in range(n):
         for i in range(n):
             w[independent[i]] = 1.0 if i == k else 0.0
-        place_columns(ints, reals, part(ints, tree, P.X), part(ints, tree, P.REF), w, u, full, room, placed)
+        place_columns(ints, reals, part(ints, tree, P.X), part(ints, tree, P.REF), w, u, full, tree_work, placed)
         for i in range(c):
             G[c * k + i] = placed[c + i]
     for i in range(len(u)):
-        u[i] = given[i]
+        u[i] = nominal[i]
     for k in range(n):
         for i in range(c):
             moved[i] = 0.0
         for sign in (0.25, -0.25):
             for i in range(n):
                 w[independent[i]] = state[n + i] + (4.0 * sign if i == k else 0.0)
-            move_with(ints, reals, tree, room, placed, a, full)
+            move_with(ints, reals, tree, tree_work, placed, a, full)
             for i in range(c):
                 moved[i] += sign * placed[2 * c + i]
                 for j in range(n):
@@ -303,8 +303,8 @@ def tangent_of_rates(state, inputs, params, tables, work, h):
     for j in range(head[H.EXTERNAL]):
         at, column = 3 * head[head[H.EXTERNAL_AT] + 4 * j] + VALUE, head[head[H.EXTERNAL_AT] + 4 * j + 1]
         for sign in (0.5, -0.5):
-            u[at] = given[at] + 2.0 * sign
-            move_with(ints, reals, tree, room, placed, a, full)
+            u[at] = nominal[at] + 2.0 * sign
+            move_with(ints, reals, tree, tree_work, placed, a, full)
             for i in range(n):
                 out[(outputs + n + i) * columns + N + column] += sign * a[i]
-        u[at] = given[at]
+        u[at] = nominal[at]

@@ -84,7 +84,7 @@ MOST_STAGES = 6
 
 # of products of matrices (columns.py): rows that are taken at once, and numbers behind a matrix that may be read
 LANES = 4
-ROOM = LANES
+PADDING = LANES
 
 
 def make_layout(

@@ -75,11 +75,12 @@ def coincidences(resolver: Resolver, a: int, b: int, shared: Sequence[Shared]) -
     other = b if lead == a else a
     out: dict[str, list[Equation]] = {}
     points = [s for s in shared if s.kind == "point"]
-    directions = [(s.name, s.drawn) for s in shared if s.kind == "vector"]
+    directions = [(s.name, s.reference) for s in shared if s.kind == "vector"]
     if points:
         first = points[0]
-        directions = [(s.name, s.drawn - first.drawn) for s in points[1:]] + directions
-        gap = [minus(resolver.place(b, first.drawn, i), resolver.place(a, first.drawn, i)) for i in range(dimension)]
+        directions = [(s.name, s.reference - first.reference) for s in points[1:]] + directions
+        ends = [[resolver.place(k, first.reference, i) for i in range(dimension)] for k in (b, a)]
+        gap = [minus(one, other) for one, other in zip(*ends, strict=True)]
         out[first.name] = []
         for axis in range(dimension):
             name = f"{first.name} {axis}"
@@ -88,11 +89,11 @@ def coincidences(resolver: Resolver, a: int, b: int, shared: Sequence[Shared]) -
             else:
                 along = [resolver.along(lead, np.eye(3)[axis], i) for i in range(dimension)]
                 out[first.name].append(product_sum(name, list(zip(gap, along, strict=True))))
-    for name, drawn in directions:
-        length = norm(drawn)
+    for name, vector in directions:
+        length = norm(vector)
         if length < SAME or not all(k == WORLD or parts[k].body is not None for k in (a, b)):
             continue
-        u = drawn / length
+        u = vector / length
         if lead is None:
             out[name] = [
                 Equation(f"{name} {i}", ((1.0, minus(resolver.along(b, u, i), resolver.along(a, u, i)), None),))
@@ -110,15 +111,15 @@ def coincidences(resolver: Resolver, a: int, b: int, shared: Sequence[Shared]) -
 def rebased(equation: Equation, index: Mapping[int, tuple[int, np.ndarray]]) -> Equation:
     """An equation with bodies by other numbers, and their origins moved by a vector as drawn."""
 
-    def form(given: Form) -> Form:
+    def form(original: Form) -> Form:
         bodies = {}
-        for b, (S, L) in given.bodies.items():
+        for b, (S, L) in original.bodies.items():
             to, moved = index[b]
             bodies[to] = S, L - np.outer(S, moved)
-        return replace(given, bodies=bodies)
+        return replace(original, bodies=bodies)
 
-    def side(given: tuple[tuple[float, Form, Form | None], ...]) -> tuple[tuple[float, Form, Form | None], ...]:
-        return tuple((c, form(a), None if b is None else form(b)) for c, a, b in given)
+    def side(products: tuple[tuple[float, Form, Form | None], ...]) -> tuple[tuple[float, Form, Form | None], ...]:
+        return tuple((c, form(a), None if b is None else form(b)) for c, a, b in products)
 
     theta = None if equation.theta is None else form(equation.theta)
     return Equation(equation.name, side(equation.products), side(equation.cosine), theta)
@@ -126,23 +127,23 @@ def rebased(equation: Equation, index: Mapping[int, tuple[int, np.ndarray]]) -> 
 
 def moved_to(equation: Equation, resolver: Resolver, old: int, new: int, point: Shared) -> Equation | None:
     """The equation with a point that two parts share taken as one of the other part, if it concerns that point only."""
-    arm = point.drawn - resolver.parts.parts[old].at
+    arm = point.reference - resolver.parts.parts[old].at
     for form in equation.forms:
         if old in form.bodies:
             S, L = form.bodies[old]
             if np.abs(L - np.outer(S, arm)).max() > SAME * (1.0 + float(np.abs(arm).max())):
                 return None
 
-    def change(given: Form | None) -> Form | None:
-        if given is None or old not in given.bodies:
-            return given
-        bodies = {k: v for k, v in given.bodies.items() if k != old}
-        S, _ = given.bodies[old]
+    def change(form: Form | None) -> Form | None:
+        if form is None or old not in form.bodies:
+            return form
+        bodies = {k: v for k, v in form.bodies.items() if k != old}
+        S, _ = form.bodies[old]
         zero = new, (np.zeros(3), np.zeros((3, 3)))
-        L = np.outer(S, point.drawn - resolver.parts.parts[new].at)
+        L = np.outer(S, point.reference - resolver.parts.parts[new].at)
         before = bodies.get(*zero)
         bodies[new] = before[0] + S, before[1] + L
-        return replace(given, bodies=bodies)
+        return replace(form, bodies=bodies)
 
     products = tuple((c, change(a), change(b)) for c, a, b in equation.products)
     return Equation(equation.name, products)  # type: ignore[arg-type]

@@ -235,7 +235,7 @@ def run_steps(
     changed, and the last change of its determinants. States are kept where the number of the step in the whole run
     (from `begun`) is a multiple of `every`, and of which system they are.
     """
-    capped, changed, made = 0, 0, 0
+    capped, changed, completed = 0, 0, 0
     while True:
         ints, reals = (
             part(spans, all_ints, TABLES * current + Span.INTS),
@@ -254,35 +254,35 @@ def run_steps(
                 if best >= 0:
                     break
                 if change >= AT_SINGULAR or change > AGAIN * tried[current]:
-                    return made, NEAR_SINGULAR, capped, current, changed, change
+                    return completed, NEAR_SINGULAR, capped, current, changed, change
                 find_pivots(ints, reals, state, work)
                 copy(before, pivots)
-            if made == steps:
-                return made, GOOD, capped, current, changed, change
+            if completed == steps:
+                return completed, GOOD, capped, current, changed, change
             copy(old, state)
             status = advance(
                 method_at(words[METHOD]), rates_at(words[RATES]), both_at(words[BOTH]), layout, settings, ints, reals,
                 state, work, scratch, h,
             )  # fmt: skip
             if status == NOT_FINITE:
-                return made, NOT_FINITE, capped, current, changed, change
+                return completed, NOT_FINITE, capped, current, changed, change
             if status in (CAPPED, OPEN):
                 capped += 1
             change = largest_change(groups, before, pivots)
             copy(before, pivots)
-            note(ints, work, scratch, status, diagnostics, made)
-            made += 1
-            if (begun + made) % every == 0:
-                row = (begun + made) // every - begun // every - 1
+            note(ints, work, scratch, status, diagnostics, completed)
+            completed += 1
+            if (begun + completed) % every == 0:
+                row = (begun + completed) // every - begun // every - 1
                 systems[row] = current
                 for i in range(len(state)):
                     states[row, i] = state[i]
-            if status in (OPEN, SINGULAR) and made < steps:
+            if status in (OPEN, SINGULAR) and completed < steps:
                 best = best_system(spans, all_ints, all_reals, groups, alike, current, old, state, work, before, 0.0)
                 if best < 0:
-                    return made, UNKNOWN, capped, current, changed, change
+                    return completed, UNKNOWN, capped, current, changed, change
         if changed == changes:
-            return made, OPEN, capped, current, changed, change
+            return completed, OPEN, capped, current, changed, change
         complete_velocities(words[VELOCITIES + current], ints, reals, state, work)
         current, changed = best, changed + 1
         ints, reals = (
@@ -290,4 +290,4 @@ def run_steps(
             part(spans, all_reals, TABLES * current + Span.REALS),
         )
         if not take_over(ints, reals, state, work, scratch):
-            return made, OPEN, capped, current, changed, change
+            return completed, OPEN, capped, current, changed, change

@@ -1,12 +1,12 @@
-"""The exact Jacobian of the reduced equations, from what `slopes` (generate.py) gives and the blocks of the forces.
+"""The exact Jacobian of the reduced equations, from what `derivatives` (generate.py) gives and the forces' blocks.
 
-With P the slopes of the model's ports by independent velocity, R those of their rates along the coordinates, and of
-every model force K = -df/dx and C = -df/dxd (natural/forces.py), the generalised forces P^T f change by
+With P the derivatives of the model's ports by independent velocity, R those of their rates along the coordinates, and
+of every model force K = -df/dx and C = -df/dxd (natural/forces.py), the generalised forces P^T f change by
 
     -P^T (K P + C R)   along the coordinates,      -P^T C P   by the velocities,
 
-beside what `slopes` has with the forces held; the mass matrix' factor makes accelerations of that. A block sees only
-the columns that move its ports: they are found once, in the graph, and products run over these alone.
+beside what `derivatives` has with the forces held; the mass matrix' factor makes accelerations of that. A block sees
+only the columns that move its ports: they are found once, in the graph, and products run over these alone.
 
 Along a ball's coordinates means about the child's axes. The columns become derivatives by the coordinates themselves
 through Z, how their rates follow the velocities: the identity but in the rows of balls, which are an output (`turns`).
@@ -44,12 +44,12 @@ class PortBlocks:
     freedoms: int
     ball_rows: tuple[int, ...]  # independent coordinates of balls
 
-    def packed(self, g: Graph, slopes: Sequence[Sequence[Expr]]) -> list[Expr]:
-        """Of slopes[velocity][port]: block by block, a row for every port."""
+    def packed(self, g: Graph, derivatives: Sequence[Sequence[Expr]]) -> list[Expr]:
+        """Of derivatives[velocity][port]: block by block, a row for every port."""
         out = []
         for first, size, columns, real in zip(self.first, self.sizes, self.columns, self.filled, strict=True):
             for port in range(first, first + size):
-                out += [slopes[c][port] if i < real else g.zero for i, c in enumerate(columns)]
+                out += [derivatives[c][port] if i < real else g.zero for i, c in enumerate(columns)]
         return out
 
     @property
@@ -80,7 +80,7 @@ def make_blocks(
     tree: Tree,
     freedoms: int,
     ball_rows: Sequence[int],
-    *slopes: Sequence[Sequence[Expr]],
+    *derivatives: Sequence[Sequence[Expr]],
 ) -> PortBlocks:
     first, sizes, columns, filled = [], [], [], []
     at = 0
@@ -88,7 +88,7 @@ def make_blocks(
         if element.kind != MODEL:
             continue
         size = len(tree.ports[element.name])
-        some = [c for c in range(freedoms) if any(e.value != 0.0 for of in slopes for e in of[c][at : at + size])]
+        some = [c for c in range(freedoms) if any(e.value != 0.0 for of in derivatives for e in of[c][at : at + size])]
         first.append(at)
         sizes.append(size)
         filled.append(len(some))
@@ -152,8 +152,8 @@ def add_product(typingctx, out, out_at, out_row, A, A_at, A_row, A_column, B, B_
 
 
 @inner
-def add_block(table, block, K, C, port_slopes, rate_slopes, work, J, stride):
-    """What a model force adds to the slopes of the generalised forces."""
+def add_block(table, block, K, C, P, R, work, J, stride):
+    """What a model force adds to the derivatives of the generalised forces."""
     n = table[0]
     at = HEAD + ENTRY * block
     size, width, square, packed, columns = table[at + 1], table[at + 2], table[at + 3], table[at + 4], table[at + 5]
@@ -161,12 +161,12 @@ def add_block(table, block, K, C, port_slopes, rate_slopes, work, J, stride):
     total = 2 * width * (size + width)
     for i in range(total):
         work[i] = 0.0
-    add_product(work, 0, 2 * width, K, square, size, 1, port_slopes, packed, width, size, size, width)
-    add_product(work, 0, 2 * width, C, square, size, 1, rate_slopes, packed, width, size, size, width)
-    add_product(work, width, 2 * width, C, square, size, 1, port_slopes, packed, width, size, size, width)
+    add_product(work, 0, 2 * width, K, square, size, 1, P, packed, width, size, size, width)
+    add_product(work, 0, 2 * width, C, square, size, 1, R, packed, width, size, size, width)
+    add_product(work, width, 2 * width, C, square, size, 1, P, packed, width, size, size, width)
     # P^T of that
     reduced = 2 * width * size
-    add_product(work, reduced, 2 * width, port_slopes, packed, 1, width, work, 0, 2 * width, width, size, 2 * width)
+    add_product(work, reduced, 2 * width, P, packed, 1, width, work, 0, 2 * width, width, size, 2 * width)
     for i in range(width):
         row = (n + table[columns + i]) * stride
         for j in range(width):
@@ -251,7 +251,7 @@ def by_coordinates(table, turns, work, J, stride):
 @kernel(
     void(INDICES, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, int64), error_model="numpy"
 )
-def jacobian(table, K, C, port_slopes, rate_slopes, slopes, turns, factor, work, J, stride):
+def jacobian(table, K, C, P, R, derivatives, turns, factor, work, J, stride):
     """J[:2 n, :2 n], that of (xdot, acceleration) by (x, w) of the n independent coordinates and velocities.
 
     It is stored row by row, each of length `stride`.
@@ -262,7 +262,7 @@ def jacobian(table, K, C, port_slopes, rate_slopes, slopes, turns, factor, work,
     for i in range(n):
         for j in range(2 * n):
             J[i * stride + j] = 0.0
-            J[(n + i) * stride + j] = slopes[2 * n * i + j]
+            J[(n + i) * stride + j] = derivatives[2 * n * i + j]
         J[i * stride + n + i] = 1.0
     balls = table[3]
     for k in range(table[2]):
@@ -270,7 +270,7 @@ def jacobian(table, K, C, port_slopes, rate_slopes, slopes, turns, factor, work,
         for j in range(2 * n):
             J[i * stride + j] = turns[2 * n * k + j]
     for block in range(table[1]):
-        add_block(table, block, K, C, port_slopes, rate_slopes, work, J, stride)
+        add_block(table, block, K, C, P, R, work, J, stride)
     solve(n, factor, J, stride)
     by_coordinates(table, turns, work, J, stride)
 
@@ -278,7 +278,7 @@ def jacobian(table, K, C, port_slopes, rate_slopes, slopes, turns, factor, work,
 @kernel(
     void(INDICES, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, int64, VECTOR), error_model="numpy"
 )
-def time_slopes(table, K, C, port_slopes, port_drift, rate_drift, drift, factor, J, stride, out):
+def time_derivatives(table, K, C, P, port_drift, rate_drift, drift, factor, J, stride, out):
     """out[:2 n], the derivative of (xdot, acceleration) by time alone; J as `jacobian` has left it."""
     n, m, rows = table[0], table[2], table[3]
     for i in range(n):
@@ -293,7 +293,7 @@ def time_slopes(table, K, C, port_slopes, port_drift, rate_drift, drift, factor,
                 e = square + a * size + b
                 f -= K[e] * port_drift[first + b] + C[e] * rate_drift[first + b]
             for i in range(width):
-                out[n + table[columns + i]] += port_slopes[packed + a * width + i] * f
+                out[n + table[columns + i]] += P[packed + a * width + i] * f
     solve(n, factor, out, 1)
     for k in range(m):
         out[table[rows + k]] = drift[n + k]

@@ -64,7 +64,7 @@ class Shared:
     name: str
     kind: str  # "point", "vector"
     form: Linear
-    drawn: np.ndarray  # (3)
+    reference: np.ndarray  # (3)
     holders: list[int] = field(default_factory=list)  # the first is the one whose frame the form itself is in
 
 
@@ -122,9 +122,9 @@ def find_parts(m: Equations) -> Parts:
                         f"vector {node.name}: no body is built on it; in relative coordinates a free vector must be"
                         " one of a body: give it among the nodes of one, or make it fixed"
                     )
-                drawn = in_space(m.where(node))
-                parts.append(Part(node.name, None, drawn, centre=drawn))
-                found[key] = Shared(node.name, "point", node, drawn, [len(parts) - 1])
+                reference = in_space(m.where(node))
+                parts.append(Part(node.name, None, reference, centre=reference))
+                found[key] = Shared(node.name, "point", node, reference, [len(parts) - 1])
             place = found[key]
             for k, column in enumerate(node.columns):
                 owner[column] = place.holders[0], node.kind, in_space(m.where(node)), k
@@ -209,51 +209,51 @@ class Resolver:
 
     # places and directions of a part
 
-    def place(self, part: int, drawn: np.ndarray, axis: int) -> Form:
-        """A component of the point of a part that is at `drawn`."""
+    def place(self, part: int, reference: np.ndarray, axis: int) -> Form:
+        """A component of the point of a part that is at `reference` as drawn."""
         if part == WORLD:
-            return Form(float(drawn[axis]))
+            return Form(float(reference[axis]))
         e, p = np.eye(3)[axis], self.parts.parts[part]
-        arm = drawn - p.at if p.body is not None else np.zeros(3)
+        arm = reference - p.at if p.body is not None else np.zeros(3)
         return Form(0.0, {self.index[part]: (e, np.outer(e, arm))})
 
-    def along(self, part: int, drawn: np.ndarray, axis: int) -> Form:
-        """A component of the vector of a part that is `drawn`."""
+    def along(self, part: int, reference: np.ndarray, axis: int) -> Form:
+        """A component of the vector of a part that is `reference` as drawn."""
         if part == WORLD:
-            return Form(float(drawn[axis]))
-        return Form(0.0, {self.index[part]: (np.zeros(3), np.outer(np.eye(3)[axis], drawn))})
+            return Form(float(reference[axis]))
+        return Form(0.0, {self.index[part]: (np.zeros(3), np.outer(np.eye(3)[axis], reference))})
 
     # forms of the mechanism
 
-    def form(self, given: Linear) -> Form:
+    def form(self, linear: Linear) -> Form:
         """A scalar form; its constant is what makes it right as drawn."""
         q0 = self._q0
         bodies: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         coordinates: dict[int, float] = {}
-        rest = {i: float(c[0]) for i, c in given.terms.items()}
+        rest = {i: float(c[0]) for i, c in linear.terms.items()}
         shift = 0.0
-        drawn = 0.0  # of everything but the constant
+        reference = 0.0  # of everything but the constant
 
         def put(part: int, S: np.ndarray, L: np.ndarray) -> None:
-            nonlocal drawn
-            drawn += dot(S, self.parts.parts[part].at) + float(np.trace(L))
+            nonlocal reference
+            reference += dot(S, self.parts.parts[part].at) + float(np.trace(L))
             b = self.index[part]
             before = bodies.get(b, (np.zeros(3), np.zeros((3, 3))))
             bodies[b] = before[0] + S, before[1] + L
 
-        for name, (terms, moved) in given.shares.items():
+        for name, (terms, moved) in linear.shares.items():
             part = self._numbers[name]
             put(part, *self._share(part, {i: float(c[0]) for i, c in terms.items()}, moved[0]))
             for i, c in terms.items():
                 rest[i] = rest.get(i, 0.0) - float(c[0])
-        least = SMALL * max([1.0, *(abs(float(c[0])) for c in given.terms.values())])
+        least = SMALL * max([1.0, *(abs(float(c[0])) for c in linear.terms.values())])
         for i, factor in rest.items():
             if abs(factor) <= least:
                 continue
             if i in self.parts.scalars:
                 form = self.scalars[i]
                 shift += factor * form.const
-                drawn += factor * float(q0[i])
+                reference += factor * float(q0[i])
                 for k, f in form.coordinates.items():
                     coordinates[k] = coordinates.get(k, 0.0) + factor * f
                 continue
@@ -261,13 +261,13 @@ class Resolver:
             here = (self.place if kind == "point" else self.along)(part, node, axis)
             ((S, L),) = here.bodies.values()
             put(part, factor * S, factor * L)
-        total = float(given.value(q0)[0])
+        total = float(linear.value(q0)[0])
         # the constants of forms of scalars are part of what is subtracted as drawn
-        const = total - drawn + shift
+        const = total - reference + shift
         bodies = {b: (S, L) for b, (S, L) in bodies.items() if np.abs(S).max() > SMALL or np.abs(L).max() > SMALL}
         coordinates = {k: f for k, f in coordinates.items() if abs(f) > SMALL}
-        inputs = {j: float(c[0]) for j, c in given.inputs.items() if c[0]}
-        if abs(const) <= SMALL * (1.0 + abs(total) + abs(drawn)):
+        inputs = {j: float(c[0]) for j, c in linear.inputs.items() if c[0]}
+        if abs(const) <= SMALL * (1.0 + abs(total) + abs(reference)):
             const = 0.0
         return Form(const, bodies, coordinates, inputs)
 
@@ -303,9 +303,9 @@ class Resolver:
             L += np.outer(in_space(beta[k * d : (k + 1) * d]), in_space(body.drawn_basis[:, k]))
         return S, L
 
-    def products(self, given: Quadratic) -> Products:
+    def products(self, quadratic: Quadratic) -> Products:
         out: list[tuple[float, Form, Form | None]] = []
-        for factor, x, y in given.products:
+        for factor, x, y in quadratic.products:
             a, b = self.form(x), self.form(y)
             for one, other in ((a, b), (b, a)):
                 if one.constant:
@@ -315,13 +315,14 @@ class Resolver:
                 out.append((factor, a, b))
         return tuple(out)
 
-    def slip(self, given: Slip) -> SlipEquation:
-        return SlipEquation(given.name, tuple((c, self.form(a), self.form(b)) for c, a, b in given.products))
+    def slip(self, slip: Slip) -> SlipEquation:
+        return SlipEquation(slip.name, tuple((c, self.form(a), self.form(b)) for c, a, b in slip.products))
 
-    def equation(self, given: Constraint) -> Equation:
-        if given.theta is None or given.cosine is None:
-            return Equation(given.name, self.products(given.residual))
-        return Equation(given.name, self.products(given.residual), self.products(given.cosine), self.form(given.theta))
+    def equation(self, constraint: Constraint) -> Equation:
+        name, residual = constraint.name, self.products(constraint.residual)
+        if constraint.theta is None or constraint.cosine is None:
+            return Equation(name, residual)
+        return Equation(name, residual, self.products(constraint.cosine), self.form(constraint.theta))
 
 
 def _independent(X: np.ndarray) -> list[int]:

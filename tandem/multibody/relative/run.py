@@ -66,7 +66,7 @@ def _named(tree: Tree, rows: Sequence[int]) -> str:
 
 
 def best_dependent(generated: Generated, J: np.ndarray) -> tuple[int, ...]:
-    """Dependent coordinates by the largest pivots of the slopes of the loops, group by group."""
+    """Dependent coordinates by the largest pivots of the derivatives of the loops, group by group."""
     tree = generated.tree
     uses = [set(np.flatnonzero(np.abs(J[list(rows)]).max(axis=0) > 1e-9)) - set(tree.driven) for rows in tree.groups]
     used = [{int(k) for k in generated.dependent[rows[0] : rows[-1] + 1]} for rows in tree.groups]
@@ -176,13 +176,13 @@ class Runner:
         tree, s = self.system.generated.tree, self.natural
         pose = tree_pose(tree, x, s.inputs[:, 0], references)
         J, moved = self._loops(x, references, s.inputs)
-        slopes = np.vstack([*(gradient(form, pose) for form in tree.columns), J])
-        return np.asarray(np.linalg.lstsq(slopes, np.concatenate([s.qd, -moved]), rcond=1e-12)[0])
+        jacobian = np.vstack([*(gradient(form, pose) for form in tree.columns), J])
+        return np.asarray(np.linalg.lstsq(jacobian, np.concatenate([s.qd, -moved]), rcond=1e-12)[0])
 
     def _loops(
         self, x: np.ndarray, references: dict[int, np.ndarray], inputs: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Slopes of the loops by velocity, and what moving inputs add to their rates."""
+        """Derivatives of the loops by velocity, and what moving inputs add to their rates."""
         tree = self.system.generated.tree
         u, ud = inputs[:, 0], inputs[:, 1]
         _, J = residuals(tree.loops, tree_pose(tree, x, u, references))
@@ -226,8 +226,8 @@ class Runner:
             self.steps_ns += time.thread_time_ns() - begun
         return gap < OPEN_GAP
 
-    def _slopes_at(self, vector: np.ndarray) -> tuple[Position, np.ndarray, float]:
-        """Where a state is, the slopes of the loops there, and how far these are from being closed."""
+    def _jacobian_at(self, vector: np.ndarray) -> tuple[Position, np.ndarray, float]:
+        """Where a state is, the derivatives of the loops there, and how far these are from being closed."""
         system = self.system
         x, ref = (system.part(which, vector).copy() for which in (Part.X, Part.REF))
         inputs = system.part(Part.INPUT, vector).reshape(-1, 3)[:, 0].copy()
@@ -238,11 +238,11 @@ class Runner:
     def _chosen(self, status: int, change: float) -> int | None:
         """The system with the coordinates that are best here; the present one where these are not much better; none
         where no choice serves and the loops are open: there the step was too long."""
-        made = self.system.generated
-        at, J, gap = self._slopes_at(self.state)
-        groups, time_s = made.tree.groups, float(self.system.part(Part.TIME, self.state)[0])
+        generated = self.system.generated
+        at, J, gap = self._jacobian_at(self.state)
+        groups, time_s = generated.tree.groups, float(self.system.part(Part.TIME, self.state)[0])
         try:
-            dependent = best_dependent(made, J)
+            dependent = best_dependent(generated, J)
         except MechanismError as error:
             if status == NEAR_SINGULAR and change < AT_SINGULAR:
                 return self._current
@@ -251,22 +251,22 @@ class Runner:
             raise MechanismError(f"{error}, at {time_s:g} s; {PASS_IT}") from None
         known = [system.generated.dependent for system in self._systems]
         if status == NEAR_SINGULAR:
-            _, before, _ = self._slopes_at(self._old)
-            now, then = (_largest_change(groups, one, before, J) for one in (made.dependent, dependent))
+            _, before, _ = self._jacobian_at(self._old)
+            now, then = (_largest_change(groups, one, before, J) for one in (generated.dependent, dependent))
             if not then < BETTER * now:
                 if change < AT_SINGULAR:
                     return self._current
                 if gap > OPEN_GAP:
                     return None
                 passed = [g for g in groups if _largest_change([g], dependent, before, J) >= AT_SINGULAR]
-                names = _named(made.tree, [k for g in passed for k in g])
+                names = _named(generated.tree, [k for g in passed for k in g])
                 raise MechanismError(
                     f"{names}: at {time_s:g} s the step passes a singular position, in which no choice"
                     f" of coordinates determines the others; {PASS_IT}"
                 )
         if dependent in known:
             return known.index(dependent)
-        built = build(self.system.mechanism, tree=replace(made.tree, dependent=dependent), at=at)
+        built = build(self.system.mechanism, tree=replace(generated.tree, dependent=dependent), at=at)
         self._systems.append(make_system(self.system.mechanism, built))
         self._tried.append(0.0)
         self._tables = Partitions(self._systems, METHODS[self.method])
@@ -301,16 +301,16 @@ class Runner:
                 begun = done if size == h else 0
                 at = self._tables
                 then = time.thread_time_ns()
-                made, status, more, self._current, changes, change = run_steps(
+                completed, status, more, self._current, changes, change = run_steps(
                     at.words, at.spans, at.ints, at.reals, at.layouts, at.settings, at.groups, at.alike, self._current,
                     self._old, self.state, at.work, at.scratch, at.before, size, end - done, stride, begun,
                     MOST_PARTITIONS - self.partitions, np.array(self._tried), states, systems, diagnosis[done:],
                 )  # fmt: skip
                 self.steps_ns += time.thread_time_ns() - then
-                stored = (begun + made) // stride - begun // stride
+                stored = (begun + completed) // stride - begun // stride
                 first = (begun // stride + 1) * stride - 1 - begun + done
                 pieces.append(self._converted(states[:stored], systems, diagnosis[first::stride]))
-                done += made
+                done += completed
                 capped += more
                 self.partitions += changes
                 finite = status == GOOD or (status in (UNKNOWN, NEAR_SINGULAR) and self._changed(status, change))

@@ -52,7 +52,7 @@ class Space:
         own = [i for i in self.parts.scalars if i not in self.aliases]
         self.place_of = {i: self.joints + k for k, i in enumerate(own)}
         self.n = self.joints + len(own)
-        self.drawn = np.concatenate([np.zeros(self.joints), self.m.q0[own] if own else np.zeros(0)])
+        self.reference = np.concatenate([np.zeros(self.joints), self.m.q0[own] if own else np.zeros(0)])
         scalars = {i: Form(0.0, {}, {k: 1.0}) for i, k in self.place_of.items()} | self.aliases
         self.resolver = Resolver(self.parts, scalars, self.index)
         self.candidates = list(self._candidates())
@@ -69,7 +69,7 @@ class Space:
         if not hasattr(self, "_anywhere") or len(self._anywhere[0].x) != self.n:
             self._anywhere: list[Pose] = []
             for _ in range(3):
-                x = self.drawn + self.random.uniform(-0.8, 0.8, self.n)
+                x = self.reference + self.random.uniform(-0.8, 0.8, self.n)
                 self._anywhere.append(self.at(x, self.start + self.random.uniform(-0.5, 0.5, len(self.start))))
         return self._anywhere
 
@@ -96,7 +96,7 @@ class Space:
                     world = None
                     if point is not None:
                         gap = minus(
-                            self.resolver.place(b, point.drawn, axis), self.resolver.place(a, point.drawn, axis)
+                            self.resolver.place(b, point.reference, axis), self.resolver.place(a, point.reference, axis)
                         )
                         world = Equation(f"{label}: {e.name}", ((1.0, gap, None),))
                     renamed = Equation(f"{label}: {e.name}", e.products)
@@ -133,7 +133,7 @@ class Space:
         holder = shared.holders[0]
         place = self.resolver.place if shared.kind == "point" else self.resolver.along
         for axis in range(self.m.dimension):
-            gap = minus(self.resolver.form(shared.form[axis]), place(holder, shared.drawn, axis))
+            gap = minus(self.resolver.form(shared.form[axis]), place(holder, shared.reference, axis))
             if any(np.abs(S).max() > HOLDS or np.abs(L).max() > HOLDS for S, L in gap.bodies.values()):
                 out.append(Candidate(Equation(f"{shared.name} {axis}", ((1.0, gap, None),)), shared.name))
         return out
@@ -156,7 +156,7 @@ class Space:
             if not light:
                 continue
             done.add(candidate.constraint)
-            h, slope = residual(e, self.at(self.drawn, self.start))
+            h, slope = residual(e, self.at(self.reference, self.start))
             h = h if abs(h) > ROUNDING else 0.0
             for i in light:
                 k = self.place_of[i]
@@ -165,7 +165,7 @@ class Space:
                 follows = {j: _rounded(-slope[j] / slope[k]) for j in np.flatnonzero(np.abs(slope) > SLOPE) if j != k}
                 if not follows or self.balls & set(follows):
                     continue
-                const = float(self.drawn[k] - h / slope[k] - sum(c * self.drawn[j] for j, c in follows.items()))
+                const = float(self.reference[k] - h / slope[k] - sum(c * self.reference[j] for j, c in follows.items()))
                 if self._accept(
                     i, Form(_rounded(const), {}, {int(j): c for j, c in follows.items()}), candidate.constraint
                 ):
@@ -197,7 +197,7 @@ class Space:
     def find_driven(self) -> tuple[dict[int, Form], dict[int, str]]:
         driven: dict[int, Form] = {}
         drives: dict[int, str] = {}
-        here = self.at(self.drawn, np.zeros(len(self.start)))
+        here = self.at(self.reference, np.zeros(len(self.start)))
         for candidate in self.candidates:
             e = candidate.equation
             if not candidate.constraint:
@@ -208,14 +208,14 @@ class Space:
             if len(depends) != 1 or int(depends[0]) in driven or int(depends[0]) in self.balls:
                 continue
             k = int(depends[0])
-            rates = {j: -c / float(slope[k]) for j, c in self._input_slopes(e, here).items()}
-            const = _rounded(float(self.drawn[k] - h / slope[k]))
+            rates = {j: -c / float(slope[k]) for j, c in self._input_derivatives(e, here).items()}
+            const = _rounded(float(self.reference[k] - h / slope[k]))
             follows = Form(const, {}, {}, {j: _rounded(c) for j, c in rates.items()})
             if self._linear(e, k, float(slope[k]), follows):
                 driven[k], drives[k] = follows, candidate.constraint
         return driven, drives
 
-    def _input_slopes(self, e: Equation, here: Pose) -> dict[int, float]:
+    def _input_derivatives(self, e: Equation, here: Pose) -> dict[int, float]:
         unit = np.eye(len(self.start))
         return {
             j: equation_value(e, replace(here, u=here.u + unit[j])) - equation_value(e, here)

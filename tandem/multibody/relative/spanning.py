@@ -48,8 +48,8 @@ def _neighbours(parts: Parts, cut: set[str]) -> dict[tuple[int, int], Between]:
     for (a, b), shares in common.items():
         here = out.setdefault((a, b), Between())
         here.equations["shared"] = [e for group in coincidences(resolver, a, b, shares).values() for e in group]
-        here.places += [s.drawn for s in shares if s.kind == "point"]
-        here.axes += [s.drawn for s in shares if s.kind == "vector"]
+        here.places += [s.reference for s in shares if s.kind == "point"]
+        here.axes += [s.reference for s in shares if s.kind == "vector"]
         here.axes += [p - here.places[0] for p in here.places[1:]]
     own = own_equations(m)
     for constraint in m.constraints.values():

@@ -34,7 +34,7 @@ from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import ode
 from tandem.multibody.relative.build import build
 from tandem.multibody.relative.generate import Generated
-from tandem.multibody.relative.port_jacobian import jacobian, time_slopes
+from tandem.multibody.relative.port_jacobian import jacobian, time_derivatives
 
 CLOSED = 1e-12  # m or rad, of a loop, within a step
 MOST_CORRECTIONS = 8
@@ -83,7 +83,7 @@ class P(IntEnum):
     AT_FULL = auto()
     AT_EFFORT = auto()
     END = auto()  # instant for which inputs from outside hold
-    SLOPES = auto()
+    DERIVATIVES = auto()
     TURNS = auto()
     FACTOR = auto()
     DRIFT = auto()
@@ -94,19 +94,19 @@ class P(IntEnum):
 
 
 # places in ADDRESS
-PREPARE, CLOSE, MOTION, SLOPES, DRIFT, PLACES = range(6)
-NAMES = ("prepare", "close", "motion", "slopes_1", "slopes_2", "places")
+PREPARE, CLOSE, MOTION, DERIVATIVES, DRIFT, PLACES = range(6)
+NAMES = ("prepare", "close", "motion", "derivatives_1", "derivatives_2", "places")
 
 
 @inner
 def set_inputs(ints, reals, work, t):
     """Inputs at an instant of a step: by their laws, or by the derivatives of what was given for its end."""
     kind, law, inputs = part(ints, ints, P.LAW_KIND), part(ints, reals, P.LAW), part(ints, work, P.AT_INPUT)
-    given, before = part(ints, work, P.END), part(ints, work, P.END)[0] - t
+    external, before = part(ints, work, P.END), part(ints, work, P.END)[0] - t
     for j in range(len(kind)):
         out = view(inputs, 3 * j, 3 * j + 3)
         if kind[j] == EXTERNAL:
-            v, r, s = given[1 + 3 * j], given[2 + 3 * j], given[3 + 3 * j]
+            v, r, s = external[1 + 3 * j], external[2 + 3 * j], external[3 + 3 * j]
             out[VALUE] = v - before * (r - 0.5 * before * s)
             out[RATE] = r - before * s
             out[SECOND] = s
@@ -115,22 +115,22 @@ def set_inputs(ints, reals, work, t):
 
 
 @inner
-def close_loops(ints, reals, work, looked_at):
+def close_loops(ints, reals, work, checked):
     """Dependent coordinates by Newton's method from where they were last closed.
 
-    `looked_at`: until the gaps that were left, in H, are below CLOSED. Otherwise the last look is saved where the next
-    gap, c gap^2, will be, which H then has: c from the two gaps before, or at the first so large that it holds for any
-    mechanism.
+    `checked`: until the measured gaps, in H, are below CLOSED. Otherwise the last evaluation is left out where the next
+    gap is predicted below it: c gap^2, which H then has, with c from the last two gaps, or at the first correction so
+    large that it holds for any mechanism.
     """
     dependent = part(ints, ints, P.DEPENDENT)
     if len(dependent) == 0:
         return
     x, ref, u = part(ints, work, P.AT_X), part(ints, work, P.AT_REF), part(ints, work, P.AT_INPUT)
     new, h, pivots = part(ints, work, P.NEW), part(ints, work, P.H), part(ints, work, P.PIVOTS)
-    d, room, word = part(ints, reals, P.D), part(ints, work, P.GENERATED), part(ints, reals, P.ADDRESS)[CLOSE]
+    d, scratch, word = part(ints, reals, P.D), part(ints, work, P.GENERATED), part(ints, reals, P.ADDRESS)[CLOSE]
     start, curvature, last = part(ints, work, P.START_X), MOST_CURVATURE, 0.0
     for _ in range(MOST_CORRECTIONS):
-        call(word, (x, ref, u, d, new, h, pivots, room))
+        call(word, (x, ref, u, d, new, h, pivots, scratch))
         gap = 0.0
         for i in range(len(h)):
             gap = max(gap, abs(h[i])) if isfinite(h[i]) else 1e300
@@ -143,7 +143,7 @@ def close_loops(ints, reals, work, looked_at):
         if not closed:
             for i in range(len(dependent)):
                 x[dependent[i]] = new[i]
-            closed = not looked_at and curvature * gap * gap <= CLOSED
+            closed = not checked and curvature * gap * gap <= CLOSED
             for i in range(len(h) if closed else 0):
                 h[i] *= curvature * gap
         if closed:
@@ -180,18 +180,18 @@ def take(ints, work, y):
 
 
 @inner
-def place(ints, reals, work, t, y, looked_at):
-    """Coordinates, velocities and inputs at y, with the loops closed, and `looked_at` (close_loops) or not."""
+def place(ints, reals, work, t, y, checked):
+    """Coordinates, velocities and inputs at y, with the loops closed, and `checked` (close_loops) or not."""
     set_inputs(ints, reals, work, t)
     take(ints, work, y)
     set_driven(ints, reals, work)
-    close_loops(ints, reals, work, looked_at)
+    close_loops(ints, reals, work, checked)
 
 
 @inner
-def move(ints, reals, work, t, y, looked_at):
+def move(ints, reals, work, t, y, checked):
     """The generated motion at y."""
-    place(ints, reals, work, t, y, looked_at)
+    place(ints, reals, work, t, y, checked)
     none = part(ints, work, P.NONE)
     call(
         part(ints, reals, P.ADDRESS)[MOTION],
@@ -220,24 +220,24 @@ def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     """See ode.py."""
     place(ints, reals, work, t, y, False)
     a, xdot, none = part(ints, work, P.ACCELERATION), part(ints, work, P.XDOT), part(ints, work, P.NONE)
-    slopes, turns, factor = part(ints, work, P.SLOPES), part(ints, work, P.TURNS), part(ints, work, P.FACTOR)
+    derivatives, turns, factor = part(ints, work, P.DERIVATIVES), part(ints, work, P.TURNS), part(ints, work, P.FACTOR)
     drift, address = part(ints, work, P.DRIFT), part(ints, reals, P.ADDRESS)
     arrays = (
         part(ints, work, P.AT_X), part(ints, work, P.AT_REF), part(ints, work, P.AT_W), part(ints, work, P.AT_INPUT),
         part(ints, reals, P.D), none, none, none, none, none, none, none, a, xdot, part(ints, work, P.AT_FULL),
-        part(ints, work, P.AT_EFFORT), slopes, turns, factor, drift, part(ints, work, P.GENERATED),
+        part(ints, work, P.AT_EFFORT), derivatives, turns, factor, drift, part(ints, work, P.GENERATED),
     )  # fmt: skip
     # the first stage has nothing but ports
-    call(address[SLOPES], arrays)
+    call(address[DERIVATIVES], arrays)
     n = len(a)
     table = part(ints, ints, P.BLOCKS)
-    jacobian(table, none, none, none, none, slopes, turns, factor, part(ints, work, P.SCRATCH), J, 2 * n)
+    jacobian(table, none, none, none, none, derivatives, turns, factor, part(ints, work, P.SCRATCH), J, 2 * n)
     for i in range(n):
         ydot[i] = xdot[i]
         ydot[n + i] = a[i]
     if len(part(ints, work, P.AT_INPUT)) > 0:
         call(address[DRIFT], arrays)
-        time_slopes(table, none, none, none, none, none, drift, factor, J, 2 * n, ydot_t)
+        time_derivatives(table, none, none, none, none, none, drift, factor, J, 2 * n, ydot_t)
     else:
         for i in range(2 * n):
             ydot_t[i] = 0.0
@@ -266,15 +266,15 @@ def begin(ints, state, work, end):
     at_x, start, at_ref, at_w = (
         part(ints, work, P.AT_X), part(ints, work, P.START_X), part(ints, work, P.AT_REF), part(ints, work, P.AT_W),
     )  # fmt: skip
-    given, independent, y = part(ints, work, P.END), part(ints, ints, P.INDEPENDENT), part(ints, work, P.Y)
+    external, independent, y = part(ints, work, P.END), part(ints, ints, P.INDEPENDENT), part(ints, work, P.Y)
     for i in range(len(x)):
         at_x[i] = start[i] = x[i]
         at_w[i] = w[i]
     for i in range(len(ref)):
         at_ref[i] = ref[i]
-    given[0] = end
+    external[0] = end
     for i in range(len(inputs)):
-        given[1 + i] = inputs[i]
+        external[1 + i] = inputs[i]
     n = len(independent)
     for i in range(n):
         y[i] = x[independent[i]]
@@ -403,45 +403,45 @@ class System:
 
 def make_system(mechanism: Equations, built: tuple[Generated, Compiled] | None = None) -> System:
     """From the builder to a system; of functions that were built before if given."""
-    made, code = build(mechanism) if built is None else built
-    if made.ports:
+    generated, code = build(mechanism) if built is None else built
+    if generated.ports:
         raise ValueError("model forces: a mechanism with a hook is stepped by its own machine")
-    (d,) = code.call("prepare", made.parameters)
-    tree = made.tree
-    n, u, v = tree.n, len(made.independent), len(made.dependent)
-    m = len(made.blocks.ball_rows)
-    count, balls = len(mechanism.inputs), len(made.balls)
-    forms = [tree.driven[k] for k in made.driven]
+    (d,) = code.call("prepare", generated.parameters)
+    tree = generated.tree
+    n, u, v = tree.n, len(generated.independent), len(generated.dependent)
+    m = len(generated.blocks.ball_rows)
+    count, balls = len(mechanism.inputs), len(generated.balls)
+    forms = [tree.driven[k] for k in generated.driven]
     start = np.zeros((count, 3))
-    start[:, VALUE] = made.at.inputs
-    pivots = code.call("close", made.at.x, made.at.ref, start.ravel(), d)[2]
+    start[:, VALUE] = generated.at.inputs
+    pivots = code.call("close", generated.at.x, generated.at.ref, start.ravel(), d)[2]
     laws = [[*i.law, 0.0, 0.0, 0.0, 0.0][:4] for i in mechanism.inputs.values()]
     filled: dict[P, Any] = {
-        P.INDEPENDENT: made.independent, P.DEPENDENT: made.dependent, P.DRIVEN: made.driven, P.BALLS: made.balls,
-        P.LAW_KIND: [i.kind for i in mechanism.inputs.values()],
+        P.INDEPENDENT: generated.independent, P.DEPENDENT: generated.dependent, P.DRIVEN: generated.driven,
+        P.BALLS: generated.balls, P.LAW_KIND: [i.kind for i in mechanism.inputs.values()],
         P.DRIVEN_PTR: np.cumsum([0, *(len(form.inputs) for form in forms)]),
-        P.BLOCKS: made.blocks.table, P.DRIVEN_INPUT: [k for form in forms for k in form.inputs],
+        P.BLOCKS: generated.blocks.table, P.DRIVEN_INPUT: [k for form in forms for k in form.inputs],
         P.ADDRESS: [as_word(code.address[name]) for name in NAMES], P.D: d, P.LAW: np.ravel(laws),
         P.DRIVEN_CONST: [form.const for form in forms],
         P.DRIVEN_FACTOR: [c for form in forms for c in form.inputs.values()], P.PIVOT: pivots,
     }  # fmt: skip
     sizes = {
-        P.TIME: 1, P.X: n, P.REF: 4 * balls, P.W: n, P.FULL: n, P.EFFORT: len(made.driven), P.INPUT: 3 * count,
+        P.TIME: 1, P.X: n, P.REF: 4 * balls, P.W: n, P.FULL: n, P.EFFORT: len(generated.driven), P.INPUT: 3 * count,
         P.AT_X: n, P.AT_REF: 4 * balls, P.AT_W: n, P.AT_INPUT: 3 * count, P.START_X: n, P.NEW: v, P.H: v, P.PIVOTS: v,
-        P.ACCELERATION: u, P.XDOT: u, P.AT_FULL: n, P.AT_EFFORT: len(made.driven), P.END: 1 + 3 * count,
-        P.SLOPES: 2 * u * u, P.TURNS: 2 * u * m, P.FACTOR: u * u, P.DRIFT: u + 2 * m,
-        P.SCRATCH: made.blocks.work_size, P.GENERATED: max(code.work_size, 1), P.Y: 2 * u, P.NONE: 1,
+        P.ACCELERATION: u, P.XDOT: u, P.AT_FULL: n, P.AT_EFFORT: len(generated.driven), P.END: 1 + 3 * count,
+        P.DERIVATIVES: 2 * u * u, P.TURNS: 2 * u * m, P.FACTOR: u * u, P.DRIFT: u + 2 * m,
+        P.SCRATCH: generated.blocks.work_size, P.GENERATED: max(code.work_size, 1), P.Y: 2 * u, P.NONE: 1,
     }  # fmt: skip
     ints = {which: filled[which] for which in P if which < P.ADDRESS}
     reals = {which: filled[which] for which in P if P.ADDRESS <= which < P.TIME}
     state = {which: sizes[which] for which in P if P.TIME <= which < P.AT_X}
     work = {which: sizes[which] for which in P if which >= P.AT_X}
     spans, ends = lay_out(len(P), (2 * len(P), ints), (0, reals), (0, state), (0, work))
-    place = {k: i for i, k in enumerate(made.independent)}
-    free = [place[k] for k in made.balls if all(k + i in place for i in range(3))]
-    mixed = any(any(k + i in place for i in range(3)) and not all(k + i in place for i in range(3)) for k in made.balls)
-    layout = ode.make_layout(max(u, 1), 0, free, dense=mixed)
+    place = {k: i for i, k in enumerate(generated.independent)}
+    some = [k for k in generated.balls if any(k + i in place for i in range(3))]
+    free = [place[k] for k in some if all(k + i in place for i in range(3))]
+    layout = ode.make_layout(max(u, 1), 0, free, dense=len(free) < len(some))
     return System(
-        mechanism, made, code, np.concatenate([spans, joined(ints, np.int64)]).astype(np.int32), joined(reals, float),
-        ends[2], ends[3], layout, ode.make_settings(layout),
+        mechanism, generated, code, np.concatenate([spans, joined(ints, np.int64)]).astype(np.int32),
+        joined(reals, float), ends[2], ends[3], layout, ode.make_settings(layout),
     )  # fmt: skip

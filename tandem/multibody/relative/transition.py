@@ -16,8 +16,8 @@ from tandem.multibody.relative.lu import padded
 from tandem.multibody.relative.ode import EQUATIONS, FACTORISED, LANES, Part
 
 
-def room_for(equations: int, factorised: int, more: int) -> int:
-    """Numbers that `solutions` needs in `room`."""
+def scratch_size(equations: int, factorised: int, more: int) -> int:
+    """Numbers that `solutions` needs in `memory`."""
     rows = -(-factorised // LANES) * LANES
     return rows * (-(-(equations + more) // LANES) * LANES) + (LANES + 2) * rows
 
@@ -59,12 +59,11 @@ def solve_rows(factors, size, stride, R, width, x, minus):
 
 
 @inner
-def solutions(layout, scratch, sigma, given, more, room):
-    """Rows of (w, s) of 2 sigma (sigma - J)^-1, at the beginning of `room`, each of `width_of` so many columns.
+def solutions(layout, scratch, sigma, rates, more, memory):
+    """Rows of (w, s) of 2 sigma (sigma - J)^-1, at the beginning of `memory`, each of `width_of` so many columns.
 
-    `more` columns behind the first N are those of `given`, by columns of N: rates of (w, s), which become what they
-    come to in a step that they are constant in, 2 (sigma - J)^-1 times them; what they have in rows of x is not looked
-    at.
+    `more` columns behind the first N are those of `rates`, by columns of N: rates of (w, s), which become what they
+    come to in a step that they are constant in, 2 (sigma - J)^-1 times them; what they have in rows of x is not read.
     """
     A, pivots = part(layout, scratch, Part.FACTORS), part(layout, scratch, Part.PIVOTS)
     X, blocks = part(layout, scratch, Part.COLUMNS), part(layout, scratch, Part.BLOCKS)
@@ -72,9 +71,9 @@ def solutions(layout, scratch, sigma, given, more, room):
     N, m = sizes[EQUATIONS], sizes[FACTORISED]
     n, stride = N - m, padded(m)
     width = width_of(N + more)
-    R, x = view(room, 0, stride * width), view(room, stride * width, (width + LANES) * stride)
+    R, x = view(memory, 0, stride * width), view(memory, stride * width, (width + LANES) * stride)
     behind = (width + LANES) * stride
-    minus, source = view(room, behind, behind + stride), view(room, behind + stride, behind + 2 * stride)
+    minus, source = view(memory, behind, behind + stride), view(memory, behind + stride, behind + 2 * stride)
     for i in range(stride):
         minus[i], source[i] = -1.0, i
     for k in range(m):
@@ -95,7 +94,7 @@ def solutions(layout, scratch, sigma, given, more, room):
                 row[first + q] = 2.0 * sigma * (one * S[q] + two * S[3 + q] + three * S[6 + q])
         row[n + i] = 2.0 * sigma
         for j in range(more):
-            row[N + j] = 2.0 * given[j * N + n + i]
+            row[N + j] = 2.0 * rates[j * N + n + i]
     solve_rows(A, m, stride, R, width, x, minus)
 
 

@@ -109,7 +109,7 @@ class Tree:
     bodies: tuple[TreeBody, ...]
     scalars: tuple[Scalar, ...]  # their velocities come behind those of the bodies
     velocities: tuple[str, ...]  # a name for every velocity and coordinate: motions of the bodies in order, scalars
-    drawn: np.ndarray  # coordinates as drawn: 0 for joints, the value for scalars
+    reference: np.ndarray  # coordinates as drawn: 0 for joints, the value for scalars
     assembled: np.ndarray  # coordinates with the loops closed and driven ones as they start, nearest to the drawing
     start: np.ndarray  # values of the inputs at time 0
     driven: dict[int, Form]  # coordinate -> what it follows: const + inputs

@@ -5,7 +5,7 @@ import pytest
 
 from sync.compile.jit import kernel
 from tandem.estimation.factored import (
-    ROOM,
+    PADDING,
     SCRATCH,
     apply,
     factorise_covariance,
@@ -27,9 +27,9 @@ def update(U, d, H, r, f, g, K):
 def update_covariance(U, d, H, r):
     """The variance of the innovation, and the gain."""
     n = len(d)
-    room, K = np.concatenate([U, np.zeros(ROOM)]), np.zeros(n)
-    s = float(update(room, d, np.concatenate([H, np.zeros(ROOM)]), r, np.zeros(n), np.zeros(n), K))
-    U[:] = room[: n * n]
+    padded, K = np.concatenate([U, np.zeros(PADDING)]), np.zeros(n)
+    s = float(update(padded, d, np.concatenate([H, np.zeros(PADDING)]), r, np.zeros(n), np.zeros(n), K))
+    U[:] = padded[: n * n]
     return s, K
 
 

@@ -62,13 +62,13 @@ from tandem.machines.car.buggy.payload import (
     COLUMNS,
     GRAVITY,
     carry_over,
+    carrying_size,
     columns_of,
     feel,
     put_on,
-    room_to_carry,
     stride_of,
 )
-from tandem.machines.car.buggy.payload import room_for as room_for_payload
+from tandem.machines.car.buggy.payload import scratch_size as payload_size
 from tandem.machines.car.buggy.relative_forces import spread_grip
 from tandem.machines.car.buggy.start_jacobian import jacobian_at_start
 from tandem.machines.car.tyres.transient import STATES as TYRE_STATES
@@ -80,7 +80,7 @@ from tandem.multibody.relative import ode, system
 from tandem.multibody.relative.ode import LANES
 from tandem.multibody.relative.port_jacobian import solve as solve_mass
 from tandem.multibody.relative.system import P as Own
-from tandem.multibody.relative.transition import room_for, solutions, width_of, write_coordinates, write_rest
+from tandem.multibody.relative.transition import scratch_size, solutions, width_of, write_coordinates, write_rest
 from tandem.multibody.spatial import cross, dot, increment, into_body, into_world, three
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
@@ -101,11 +101,11 @@ _KNOWN = _EFFECT + 6
 _OTHER_OUTPUTS = _KNOWN + 1  # torque on the hand wheel, of the rear axle, pressures of the four brakes
 # scratch: of payload.py; columns behind those of the error; solutions with them, and what changes these by a payload
 _LOADED = _OTHER_OUTPUTS + 6
-_WIDE = _LOADED + room_for_payload(_N, _ERRORS)
+_WIDE = _LOADED + payload_size(_N, _ERRORS)
 _MORE = _MOST + 1 + COLUMNS
 _SOLVED = _WIDE + _MORE * _ERRORS
-_CARRIED = _SOLVED + room_for(_ERRORS, _N + relative.ADDED, _MORE)
-_AT = _CARRIED + room_to_carry(_ERRORS + _MORE, _N + relative.ADDED)
+_CARRIED = _SOLVED + scratch_size(_ERRORS, _N + relative.ADDED, _MORE)
+_AT = _CARRIED + carrying_size(_ERRORS + _MORE, _N + relative.ADDED)
 _ROWS_SOLVED = -(-(_N + relative.ADDED) // LANES) * LANES
 # behind the machine's numbers: the step's address, the chassis' origin as drawn, the chassis' point from it
 _BEHIND = 7

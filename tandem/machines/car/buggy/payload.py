@@ -33,13 +33,13 @@ def stride_of(errors: int) -> int:
     return -(-errors // LANES) * LANES
 
 
-def room_for(n: int, errors: int) -> int:
+def scratch_size(n: int, errors: int) -> int:
     """Numbers that are left from `put_on` on: G, then rows of C, in fours; m B by the chassis' six accelerations; and
     scratch of six fours."""
     return 2 * n * LANES + LANES * stride_of(errors) + 18 + 6 * LANES
 
 
-def room_to_carry(columns: int, factorised: int) -> int:
+def carrying_size(columns: int, factorised: int) -> int:
     """Numbers that `carry_over` needs, of all columns that are solved."""
     return LANES * (stride_of(columns) + stride_of(factorised))
 
@@ -177,7 +177,7 @@ def columns_of(room, n, given, at, errors):
 @inner
 def carry_over(layout, scratch, sigma, room, n, errors, R, width, first, by):
     """Solutions of the car alone, R (transition.py), become those of the car with the mass; from column `first` on they
-    have those of G. `by`: scratch of `room_to_carry`."""
+    have those of G. `by`: scratch of `carrying_size`."""
     stride = (errors + LANES - 1) // LANES * LANES
     C, x = view(room, 2 * n * LANES, 2 * n * LANES + LANES * stride), view(by, LANES * width, len(by))
     times_solutions(layout, scratch, sigma, C, stride, R, width, by, x)

@@ -260,7 +260,7 @@ def _tables(
     work = {
         Own.AT_X: n, Own.AT_REF: 4 * len(made.balls), Own.AT_W: n, Own.AT_INPUT: 3, Own.START_X: n, Own.NEW: v,
         Own.H: v, Own.PIVOTS: v, Own.ACCELERATION: u, Own.XDOT: u, Own.AT_FULL: n, Own.AT_EFFORT: 1, Own.END: 4,
-        Own.SLOPES: 2 * u * u, Own.TURNS: 2 * u * m, Own.FACTOR: u * u, Own.DRIFT: u + 2 * m,
+        Own.DERIVATIVES: 2 * u * u, Own.TURNS: 2 * u * m, Own.FACTOR: u * u, Own.DRIFT: u + 2 * m,
         Own.SCRATCH: blocks.work_size, Own.GENERATED: code.work_size + _FOR_GPU, Own.Y: 2 * u + relative.ADDED,
         Own.NONE: 1,
         C.PORTS: ports, C.RATES: ports, C.FORCE: ports, C.STIFF: square, C.DAMP: square, C.PACKED: packed,

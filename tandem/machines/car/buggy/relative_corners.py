@@ -20,7 +20,7 @@ from tandem.multibody.ground.layout import Head
 from tandem.multibody.relative.generate import Generated
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
-MOST = 200  # that a corner gives of slopes
+MOST = 200  # that a corner gives of derivatives
 CORNER_PORTS = SPRING + 12  # ports of the corners: the first ones
 
 
@@ -80,18 +80,18 @@ def forces(numbers: np.ndarray) -> Function:
     })  # fmt: skip
 
 
-class Slopes:
-    """corner_rows and corner of each corner, with the places in `more` of what it adds: to the slopes of generalised
-    forces, to what changes with time; and of J."""
+class CornerDerivatives:
+    """corner_rows and corner of each corner, with the places in `more` of what it adds: to the derivatives of
+    generalised forces, to what changes with time; and of J."""
 
     def __init__(self, numbers: np.ndarray, made: Generated):
-        self.slopes: dict[tuple[int, int], list[int]] = {}
+        self.derivatives: dict[tuple[int, int], list[int]] = {}
         self.J: dict[tuple[int, int], int] = {}
         self.in_time: dict[int, list[int]] = {}
         self.functions = [self._corner(w, numbers.tolist(), made) for w in range(4)]
 
     def _corner(self, w: int, params: list[float], made: Generated) -> Function:
-        (of,) = (f for f in made.functions if f.name == "slopes")
+        (of,) = (f for f in made.functions if f.name == "derivatives")
         found, n = of.outputs, len(made.independent)
         N = 2 * n + slots.ADDED
         law = _law()
@@ -101,24 +101,24 @@ class Slopes:
             return Array(law, name, len(found[of]), zeros=zeros)
 
         a = _inputs(law, {**_SIZES, "pressure_rates": 4})
-        P, R = array("P", "port_slopes"), array("R", "rate_slopes")
+        P, R = array("P", "port_derivatives"), array("R", "rate_derivatives")
         drift, rate_drift = array("port_drift", "port_drift"), array("rate_drift", "rate_drift")
         f, edot = Array(law, "f", CORNER_PORTS, True, range(CORNER_PORTS)), Array(law, "edot", 8, True)
-        slopes, J = Array(law, "slopes", 2 * n * n, True, range(2 * n * n)), Array(law, "J", N * N, True)
+        derivatives, J = Array(law, "derivatives", 2 * n * n, True, range(2 * n * n)), Array(law, "J", N * N, True)
         by_time, edot_t = Array(law, "by_time", n, True, range(n)), Array(law, "edot_t", 8, True)
         Z = Array(law, "Z", SCRATCH, True)
         law.follow(relative_forces.corner_rows)(w, a["x"], params, P, R, drift, rate_drift, Z)
         bool(
             law.follow(relative_forces.corner)(
                 w, a["x"], a["xd"], a["given"], a["pressure_rates"], params, a["states"], a["e"], f, edot, Z,
-                made.blocks.columns[2 * w], n, N, slopes, J, by_time, edot_t,
+                made.blocks.columns[2 * w], n, N, derivatives, J, by_time, edot_t,
             )
         )  # fmt: skip
         more: list[Expr] = []
         at = MOST * w
-        for k, e in sorted(slopes.written().items()):
+        for k, e in sorted(derivatives.written().items()):
             if e.value != 0.0:
-                self.slopes.setdefault(divmod(k, 2 * n), []).append(at + len(more))
+                self.derivatives.setdefault(divmod(k, 2 * n), []).append(at + len(more))
                 more.append(e)
         for k, e in sorted(J.written().items()):
             if e.value != 0.0:
@@ -131,7 +131,7 @@ class Slopes:
         assert len(more) <= MOST
         forces, rates, in_time = f.written(), edot.written(), edot_t.written()
         inputs = (*_SIZES, "pressure_rates", "P", "R", "port_drift", "rate_drift")
-        return _function(f"corner_slopes_{w}", law, inputs, {
+        return _function(f"corner_derivatives_{w}", law, inputs, {
             "f": [forces[13 * w + k] for k in range(13)], "push": [forces[SPRING + 3 * w + k] for k in range(3)],
             "edot": [rates[2 * w], rates[2 * w + 1]], "more": more, "edot_t": [in_time[2 * w], in_time[2 * w + 1]],
             "fits": [law.fits()],

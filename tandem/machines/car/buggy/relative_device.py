@@ -19,13 +19,13 @@ from tandem.machines.car.buggy.relative_dynamics import (
     _UNFIT,
     ADDED,
     CHANGING,
+    DERIVATIVES,
+    DERIVATIVES_ON,
     DRIFT,
     FRONT,
     GO_ON,
     MOTION,
     NAMES,
-    SLOPES,
-    SLOPES_ON,
     C,
     car_rates,
     car_rates_and_jacobian,
@@ -70,7 +70,7 @@ def rates(ints, reals, work, t, y, ydot):
 
 
 @inner
-def corner_slopes(which, w, arrays, f, edot, more, edot_t):
+def corner_derivatives(which, w, arrays, f, edot, more, edot_t):
     """Of a corner, by the function of this number, a constant; whether the law holds."""
     fits, at = number_in_memory(0.0), SPRING + 3 * w
     own = (
@@ -90,16 +90,16 @@ def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     ports, port_rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
     a, xdot = part(ints, work, Own.ACCELERATION), part(ints, work, Own.XDOT)
     packed, packed_rates = part(ints, work, C.PACKED), part(ints, work, C.PACKED_RATES)
-    slopes, turns, factor = part(ints, work, Own.SLOPES), part(ints, work, Own.TURNS), part(ints, work, Own.FACTOR)
-    drift, more = part(ints, work, Own.DRIFT), part(ints, work, C.BY_PORT)
+    derivatives, drift = part(ints, work, Own.DERIVATIVES), part(ints, work, Own.DRIFT)
+    turns, factor, more = part(ints, work, Own.TURNS), part(ints, work, Own.FACTOR), part(ints, work, C.BY_PORT)
     port_drift, rate_drift = part(ints, work, C.PORT_DRIFT), part(ints, work, C.RATE_DRIFT)
     arrays = (
         part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
         part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), f, ports, port_rates, packed, packed_rates,
-        port_drift, rate_drift, a, xdot, part(ints, work, Own.AT_FULL), part(ints, work, Own.AT_EFFORT), slopes, turns,
-        factor, drift, part(ints, work, Own.GENERATED),
+        port_drift, rate_drift, a, xdot, part(ints, work, Own.AT_FULL), part(ints, work, Own.AT_EFFORT), derivatives,
+        turns, factor, drift, part(ints, work, Own.GENERATED),
     )  # fmt: skip
-    call(address[SLOPES], arrays)
+    call(address[DERIVATIVES], arrays)
     e, edot, edot_t = view(y, 2 * n, N), view(ydot, 2 * n, N), view(ydot_t, 2 * n, N)
     begun, by_force, by_time = part(ints, work, C.BEGUN), part(ints, work, C.BY_FORCE), part(ints, work, C.BY_TIME)
     for i in range(len(by_force)):
@@ -115,10 +115,10 @@ def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
         ports, port_rates, given, part(ints, work, C.ELEMENT), e, view(changing, 2, 6), packed, packed_rates,
         port_drift, rate_drift,
     )  # fmt: skip
-    fit = corner_slopes(_FRONT_LEFT, 0, arrays_of, f, edot, more, edot_t)
-    fit &= corner_slopes(_FRONT_RIGHT, 1, arrays_of, f, edot, more, edot_t)
-    fit &= corner_slopes(_REAR_LEFT, 2, arrays_of, f, edot, more, edot_t)
-    fit &= corner_slopes(_REAR_RIGHT, 3, arrays_of, f, edot, more, edot_t)
+    fit = corner_derivatives(_FRONT_LEFT, 0, arrays_of, f, edot, more, edot_t)
+    fit &= corner_derivatives(_FRONT_RIGHT, 1, arrays_of, f, edot, more, edot_t)
+    fit &= corner_derivatives(_REAR_LEFT, 2, arrays_of, f, edot, more, edot_t)
+    fit &= corner_derivatives(_REAR_RIGHT, 3, arrays_of, f, edot, more, edot_t)
     if not fit:
         begun[_UNFIT] = 1.0
     table = part(ints, ints, Own.BLOCKS)
@@ -128,12 +128,12 @@ def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
         packed_rates, (table[of[2] + 7], table[of[3] + 7]),
         (table[of[0] + 6], table[of[1] + 6], table[of[2] + 6], table[of[3] + 6]), n, N, by_force, J, by_time, edot_t,
     )  # fmt: skip
-    call(address[SLOPES_ON], arrays)
+    call(address[DERIVATIVES_ON], arrays)
     call(address[DRIFT], arrays)
     for i in range(n):
         ydot[i] = xdot[i]
         ydot[n + i] = a[i]
-    call(relative_matrix.KEEP, (slopes, by_force, more, turns, factor, J))
+    call(relative_matrix.KEEP, (derivatives, by_force, more, turns, factor, J))
     call(relative_matrix.IN_TIME, (drift, by_time, more, J, ydot_t))
 
 
@@ -182,6 +182,6 @@ def source(
 
 def _straight(numbers: np.ndarray, made: Generated) -> list[Function]:
     """In the order of their numbers."""
-    corners = relative_corners.Slopes(numbers, made)
+    corners = relative_corners.CornerDerivatives(numbers, made)
     structure = relative_matrix.Structure(made, corners)
     return [*relative_matrix.functions(structure), relative_corners.forces(numbers), *corners.functions]

@@ -33,7 +33,7 @@ from tandem.machines.car.buggy import brake_parameters, brakes, driveline, drive
 from tandem.machines.car.buggy.description import OUTPUTS, WHEEL, P, V, W
 from tandem.machines.car.buggy.dynamics import LAST, SHIFT, STEERING
 from tandem.machines.car.buggy.prescribed import ANGLE, SPEED
-from tandem.machines.car.buggy.relative_forces import forces, forces_and_slopes
+from tandem.machines.car.buggy.relative_forces import forces, forces_and_derivatives
 from tandem.machines.car.buggy.slots import HEAD, RACK_INPUT, RACK_ROW, SIZE
 from tandem.machines.car.buggy.slots import PORTS as PORTS_AT
 from tandem.machines.car.buggy.steering import RACK, by_angle, hand_with_rack
@@ -47,7 +47,7 @@ from tandem.multibody.natural.tables import ACCELERATE, FORCE, HOOK, INTS, REALS
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative import ode, system
-from tandem.multibody.relative.port_jacobian import ENTRY, jacobian, time_slopes
+from tandem.multibody.relative.port_jacobian import ENTRY, jacobian, time_derivatives
 from tandem.multibody.relative.port_jacobian import HEAD as TABLE_HEAD
 from tandem.multibody.relative.system import P as Own
 
@@ -67,8 +67,8 @@ FRONT = 8
 # of the natural car's integers: where its tables begin, its state's size, where the rack is; the column in its memory
 NATURAL_HEAD, NATURAL_SIZE, RACK_AT, STEERING_AT = HEAD, SIZE, RACK_INPUT, STEERING
 # addresses in their part: the first two as system.py has them
-CLOSE, MOTION, SLOPES, PLACES, GO_ON, SLOPES_ON, DRIFT = 1, 2, 3, 4, 5, 6, 7
-NAMES = ("prepare", "close", "motion_0", "slopes_0", "places", "motion_1", "slopes_1", "slopes_2")
+CLOSE, MOTION, DERIVATIVES, PLACES, GO_ON, DERIVATIVES_ON, DRIFT = 1, 2, 3, 4, 5, 6, 7
+NAMES = ("prepare", "close", "motion_0", "derivatives_0", "places", "motion_1", "derivatives_1", "derivatives_2")
 # and of kernels
 HOOK_AT, NATURAL_STEP_AT, EXAMINE_AT, METHOD_AT, RATES_AT, BOTH_AT = range(8, 14)
 EXAMINE = void(INTS, CONSTANTS, REALS, REALS, HOOK, int64, float64, float64)
@@ -100,7 +100,7 @@ class C(IntEnum):
     DAMP = auto()
     PACKED = auto()
     PACKED_RATES = auto()
-    BY_PORT = auto()  # slopes of ports, port by port
+    BY_PORT = auto()  # derivatives of ports, port by port
     PORT_DRIFT = auto()
     RATE_DRIFT = auto()
     ELEMENT = auto()
@@ -196,7 +196,7 @@ def car_rates(ints, reals, work, t, y, ydot):
 
 @inner
 def by_ports(ints, packed, out):
-    """Slopes of ports, block by block, as rows of all velocities."""
+    """Derivatives of ports, block by block, as rows of all velocities."""
     table = part(ints, ints, Own.BLOCKS)
     n = table[0]
     for i in range(len(out)):
@@ -225,16 +225,16 @@ def car_rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     ports, rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
     a, xdot = part(ints, work, Own.ACCELERATION), part(ints, work, Own.XDOT)
     packed, packed_rates = part(ints, work, C.PACKED), part(ints, work, C.PACKED_RATES)
-    slopes, turns, factor = part(ints, work, Own.SLOPES), part(ints, work, Own.TURNS), part(ints, work, Own.FACTOR)
-    drift = part(ints, work, Own.DRIFT)
+    derivatives, drift = part(ints, work, Own.DERIVATIVES), part(ints, work, Own.DRIFT)
+    turns, factor = part(ints, work, Own.TURNS), part(ints, work, Own.FACTOR)
     port_drift, rate_drift = part(ints, work, C.PORT_DRIFT), part(ints, work, C.RATE_DRIFT)
     arrays = (
         part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
         part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), f, ports, rates, packed, packed_rates, port_drift,
-        rate_drift, a, xdot, part(ints, work, Own.AT_FULL), part(ints, work, Own.AT_EFFORT), slopes, turns, factor,
+        rate_drift, a, xdot, part(ints, work, Own.AT_FULL), part(ints, work, Own.AT_EFFORT), derivatives, turns, factor,
         drift, part(ints, work, Own.GENERATED),
     )  # fmt: skip
-    call(address[SLOPES], arrays)
+    call(address[DERIVATIVES], arrays)
     # what the generated code adds to comes before the forces, in arrays of their own
     e, edot, edot_t = view(y, 2 * n, N), view(ydot, 2 * n, N), view(ydot_t, 2 * n, N)
     begun, by_force, by_time = part(ints, work, C.BEGUN), part(ints, work, C.BY_FORCE), part(ints, work, C.BY_TIME)
@@ -247,23 +247,23 @@ def car_rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     go_on(ints, work, t)
     table = part(ints, ints, Own.BLOCKS)
     of = corner_columns(table)
-    if not forces_and_slopes(
+    if not forces_and_derivatives(
         ports, rates, part(ints, work, C.GIVEN), view(begun, CHANGING, 2 * CHANGING), part(ints, reals, C.NUMBERS),
         part(ints, work, C.ELEMENT), e, f, edot, table, of, packed, packed_rates, port_drift, rate_drift,
         part(ints, work, C.DUALS), n, N, by_force, J, by_time, edot_t,
     ):  # fmt: skip
         begun[_UNFIT] = 1.0
-    call(address[SLOPES_ON], arrays)
+    call(address[DERIVATIVES_ON], arrays)
     call(address[DRIFT], arrays)
     for i in range(n):
         ydot[i] = xdot[i]
         ydot[n + i] = a[i]
         drift[i] += by_time[i]
     for i in range(len(by_force)):
-        slopes[i] += by_force[i]
+        derivatives[i] += by_force[i]
     bare, none = part(ints, ints, C.BARE), part(ints, work, Own.NONE)
-    jacobian(bare, none, none, none, none, slopes, turns, factor, part(ints, work, Own.SCRATCH), J, N)
-    time_slopes(bare, none, none, none, none, none, drift, factor, J, N, ydot_t)
+    jacobian(bare, none, none, none, none, derivatives, turns, factor, part(ints, work, Own.SCRATCH), J, N)
+    time_derivatives(bare, none, none, none, none, none, drift, factor, J, N, ydot_t)
 
 
 # ---- between natural coordinates and the tree ------------------------------------------------------------------------
@@ -310,12 +310,12 @@ def fit(n, P_, wanted, there, A, b):
 
 @inner
 def look_at_ports(ints, reals, tree, work):
-    """Ports, their rates and slopes of a state of the tree, its loops closed."""
+    """Ports, their rates and derivatives of a state of the tree, its loops closed."""
     system.begin(ints, tree, work, part(ints, tree, Own.TIME)[0])
     system.place(ints, reals, work, part(ints, tree, Own.TIME)[0], part(ints, work, Own.Y), True)
     none = part(ints, work, Own.NONE)
     call(
-        part(ints, reals, Own.ADDRESS)[SLOPES],
+        part(ints, reals, Own.ADDRESS)[DERIVATIVES],
         (
             part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
             part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), none, part(ints, work, C.PORTS),

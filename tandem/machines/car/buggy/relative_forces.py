@@ -11,8 +11,8 @@ place stands time. The tyre, which is most of the work, is differentiated by wha
 speeds along, across and of rolling, camber, both deflections), once, and carried on to the directions by the chain
 rule.
 
-Forces at ports become generalised ones with the ports' slopes P, held (the generated code has the rest): a force by the
-slopes of its point, a moment M on a body by the body's angular velocities o_i of each direction,
+Forces at ports become generalised ones with the ports' derivatives P, held (the generated code has the rest): a force
+by the derivatives of its point, a moment M on a body by the body's angular velocities o_i of each direction,
 
     dQ_i = dM . o_i + M . (o_j x o_i) / 2         along direction j
 
@@ -50,18 +50,18 @@ from tandem.multibody.ground import surface
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.natural.elements import half_reciprocal, turn
 from tandem.multibody.natural.views import index_within, view
-from tandem.multibody.relative.dual import add_derivatives, along, chain, number, slope_of, value_of
+from tandem.multibody.relative.dual import add_derivatives, along, chain, derivative_of, number, value_of
 from tandem.multibody.spatial import cross, dot, three
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
-# slopes of ports, block by block (port_jacobian.py): of a wheel's point and spin, of its knuckle; of the others
+# derivatives of ports, block by block (port_jacobian.py): of a wheel's point and spin, of its knuckle; of the others
 _WHEEL, _KNUCKLE, _OF_SPRING, _OF_CHASSIS, _OF_BAR = 68, 32, 272, 328, 424
 LANES = 8
 _OWN, _LAST = 6, 7  # directions of a corner: its own velocity; spin, or time
 _STANDS = 0.75  # cosine of the lean of a wheel that stands on its tread: from 0.7 on the hook's law is another one
 _BEND = 1e-4  # m, over which the slope of a road is compared for its bend
-# rows of eight in the scratch: slopes of a point, its velocity, the axle, its rate; angular velocities; the spring's
+# rows of eight in the scratch: derivatives of a point, its velocity, axle and its rate; angular velocities; spring's
 _C, _V, _A, _B, _O, _S, _R = (24 * k for k in range(7))
 _QX, _QW = 168, 232  # a corner's generalised forces by coordinates (and time) and by velocities: eight rows of eight
 # of each corner what the factor on friction does to its eight generalised forces and to the rates of its deflections
@@ -290,29 +290,29 @@ def clear(array, start, stop):
 
 
 @inner
-def angular_rows(basis, metric, slopes, first, width, row, out, at):
-    """Angular velocities of a body along each direction, to three rows of eight, from the slopes of its basis."""
+def angular_rows(basis, metric, derivatives, first, width, row, out, at):
+    """Angular velocities of a body along each direction, to three rows of eight, from the derivatives of its basis."""
     clear(out, at, at + 3 * LANES)
     for k in range(3):
         rx, ry, rz = half_reciprocal(basis, metric, k)
         for i in range(width):
             here = first + row * 3 * k + i
-            ex, ey, ez = slopes[here], slopes[here + row], slopes[here + 2 * row]
+            ex, ey, ez = derivatives[here], derivatives[here + row], derivatives[here + 2 * row]
             out[at + i] += ry * ez - rz * ey
             out[at + LANES + i] += rz * ex - rx * ez
             out[at + 2 * LANES + i] += rx * ey - ry * ex
 
 
 @inner
-def corner_rows(w, x, params, slopes, rate_slopes, drift, rate_drift, Z):
+def corner_rows(w, x, params, derivatives, rate_derivatives, drift, rate_drift, Z):
     """The rows of a corner: see the constants above."""
     clear(Z, 0, _QX)
     at, first = WHEEL_PORTS * w, _WHEEL * w
     frame = FRAMES + FRAME * w
     for i in range(3):
         for c in range(LANES - 1):
-            Z[_C + LANES * i + c] = slopes[first + LANES * i + c]
-            Z[_V + LANES * i + c] = rate_slopes[first + LANES * i + c]
+            Z[_C + LANES * i + c] = derivatives[first + LANES * i + c]
+            Z[_V + LANES * i + c] = rate_derivatives[first + LANES * i + c]
         Z[_C + LANES * i + _LAST] = drift[at + i]
         Z[_V + LANES * i + _LAST] = rate_drift[at + i]
     first += _KNUCKLE
@@ -321,13 +321,13 @@ def corner_rows(w, x, params, slopes, rate_slopes, drift, rate_drift, Z):
         for i in range(3):
             port = 3 * k + i
             for c in range(4):
-                Z[_A + LANES * i + 3 + c] += factor * slopes[first + 4 * port + c]
-                Z[_B + LANES * i + 3 + c] += factor * rate_slopes[first + 4 * port + c]
+                Z[_A + LANES * i + 3 + c] += factor * derivatives[first + 4 * port + c]
+                Z[_B + LANES * i + 3 + c] += factor * rate_derivatives[first + 4 * port + c]
             Z[_A + LANES * i + _LAST] += factor * drift[at + 4 + port]
             Z[_B + LANES * i + _LAST] += factor * rate_drift[at + 4 + port]
     # of the knuckle in directions 3 to 6, and in time
     basis, metric = view(x, at + 4, at + 13), view(params, frame, frame + 9)
-    angular_rows(basis, metric, slopes, first, 4, 4, Z, _O)
+    angular_rows(basis, metric, derivatives, first, 4, 4, Z, _O)
     for i in range(3):
         for c in range(3, -1, -1):
             Z[_O + LANES * i + 3 + c] = Z[_O + LANES * i + c]
@@ -338,8 +338,8 @@ def corner_rows(w, x, params, slopes, rate_slopes, drift, rate_drift, Z):
     first, at = _OF_SPRING + 12 * w, SPRING + 3 * w
     for i in range(3):
         for c in range(4):
-            Z[_S + LANES * i + 3 + c] = slopes[first + 4 * i + c]
-            Z[_R + LANES * i + 3 + c] = rate_slopes[first + 4 * i + c]
+            Z[_S + LANES * i + 3 + c] = derivatives[first + 4 * i + c]
+            Z[_R + LANES * i + 3 + c] = rate_derivatives[first + 4 * i + c]
         Z[_S + LANES * i + _LAST] = drift[at + i]
         Z[_R + LANES * i + _LAST] = rate_drift[at + i]
 
@@ -372,8 +372,8 @@ def add_rotated(m, Z, rows, out, at):
 
 # long: one corner in the order of forces.py, for floats and for numbers with derivatives
 @inner
-def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, columns, n, N, slopes, J, drift, edot_t):
-    """Forces of a corner, and their derivatives to `slopes` (of generalised forces), J and what changes with time."""
+def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, columns, n, N, S, J, drift, edot_t):
+    """Forces of a corner, and their derivatives to S (of generalised forces), J and what changes with time."""
     road, at = view(params, ROAD, len(params)), WHEEL_PORTS * w
     tyre_at = TYRES + TYRE * (w // 2)
     p = view(params, tyre_at, tyre_at + TYRE)
@@ -458,8 +458,8 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
         row = 2 * n * columns[i]
         for j in range(LANES):
             if j < _LAST:
-                slopes[row + columns[j]] += Z[_QX + LANES * i + j]
-            slopes[row + n + columns[j]] += Z[_QW + LANES * i + j]
+                S[row + columns[j]] += Z[_QX + LANES * i + j]
+            S[row + n + columns[j]] += Z[_QW + LANES * i + j]
         drift[columns[i]] += Z[_QX + LANES * i + _LAST]
 
     # deflections: their rates by everything, and what they do to the generalised forces
@@ -476,20 +476,21 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
             J[row + n + columns[j]] = Z[_QX + LANES * (2 + i) + j]
         edot_t[2 * w + i] = Z[_QX + LANES * i + _LAST]
     at_e = 2 * n + 2 * w
-    J[at_e * N + at_e], J[at_e * N + at_e + 1] = slope_of(ex, 5), slope_of(ex, 6)
-    J[(at_e + 1) * N + at_e], J[(at_e + 1) * N + at_e + 1] = slope_of(ey, 5), slope_of(ey, 6)
+    J[at_e * N + at_e], J[at_e * N + at_e + 1] = derivative_of(ex, 5), derivative_of(ex, 6)
+    J[(at_e + 1) * N + at_e], J[(at_e + 1) * N + at_e + 1] = derivative_of(ey, 5), derivative_of(ey, 6)
     beyond = radius - reach
     deflect(
-        loads(nn, t, s, d, beyond, a, 0.0, slope_of(Fx, 5), slope_of(Fy, 5), slope_of(Mx, 5), slope_of(My, 5),
-              slope_of(Mz, 5)), a, Z, columns, n, N, at_e, J,
+        loads(nn, t, s, d, beyond, a, 0.0, derivative_of(Fx, 5), derivative_of(Fy, 5), derivative_of(Mx, 5),
+              derivative_of(My, 5), derivative_of(Mz, 5)), a, Z, columns, n, N, at_e, J,
     )  # fmt: skip
     deflect(
-        loads(nn, t, s, d, beyond, a, 0.0, slope_of(Fx, 6), slope_of(Fy, 6), slope_of(Mx, 6), slope_of(My, 6),
-              slope_of(Mz, 6)), a, Z, columns, n, N, at_e + 1, J,
+        loads(nn, t, s, d, beyond, a, 0.0, derivative_of(Fx, 6), derivative_of(Fy, 6), derivative_of(Mx, 6),
+              derivative_of(My, 6), derivative_of(Mz, 6)), a, Z, columns, n, N, at_e + 1, J,
     )  # fmt: skip
     by_grip(
-        loads(nn, t, s, d, beyond, a, 0.0, slope_of(Fx, 7), slope_of(Fy, 7), slope_of(Mx, 7), slope_of(My, 7),
-              slope_of(Mz, 7)), a, slope_of(ex, 7), slope_of(ey, 7), Z, BY_GRIP + OF_CORNER * w,
+        loads(nn, t, s, d, beyond, a, 0.0, derivative_of(Fx, 7), derivative_of(Fy, 7), derivative_of(Mx, 7),
+              derivative_of(My, 7), derivative_of(Mz, 7)), a, derivative_of(ex, 7), derivative_of(ey, 7), Z,
+        BY_GRIP + OF_CORNER * w,
     )  # fmt: skip
     return holds and slides
 
@@ -522,7 +523,7 @@ def by_grip(by_factor, a, ex, ey, Z, at):
 
 # long: the numbers of a corner one by one: with derivatives there are no arrays of them
 @inner
-def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N, slopes, J, drift, edot_t):
+def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N, S, J, drift, edot_t):
     """Axle, chassis, hand and bars: as `corner`."""
     # axle: directions are both spins, the engine's speed, time
     torque_, between_, rate_ = axle_torques(
@@ -538,8 +539,8 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
     add_derivatives(rate_, 1.0, Z, 3 * LANES)
     for i in range(2):
         row, at = spins[i], LANES * i
-        slopes[2 * n * row + n + left] += Z[at]
-        slopes[2 * n * row + n + right] += Z[at + 1]
+        S[2 * n * row + n + left] += Z[at]
+        S[2 * n * row + n + right] += Z[at + 1]
         J[(n + row) * N + engine] = Z[at + 2]
         drift[row] += Z[at + 3]
     at = 3 * LANES
@@ -568,11 +569,11 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
     add_force(mw, Z, _O, 3, 6, Z, _QW)
     for i in range(6):
         for j in range(6):
-            slopes[2 * n * i + j] += Z[_QX + LANES * i + j]
-            slopes[2 * n * i + n + j] += Z[_QW + LANES * i + j]
+            S[2 * n * i + j] += Z[_QX + LANES * i + j]
+            S[2 * n * i + n + j] += Z[_QW + LANES * i + j]
         by_torque = -(e1[0] * Z[_O + i] + e1[1] * Z[_O + LANES + i] + e1[2] * Z[_O + 2 * LANES + i])
-        slopes[2 * n * i + n + left] += by_torque * by_left
-        slopes[2 * n * i + n + right] += by_torque * by_right
+        S[2 * n * i + n + left] += by_torque * by_left
+        S[2 * n * i + n + right] += by_torque * by_right
         J[(n + i) * N + engine] = by_torque * by_engine
         drift[i] += by_torque * by_time
 
@@ -596,16 +597,16 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
             for i in range(LANES):
                 row = i if i < 6 else own[2 * k + i - 6]
                 for j in range(LANES):
-                    slopes[2 * n * row + (j if j < 6 else own[2 * k + j - 6])] += Z[_QX + LANES * i + j]
+                    S[2 * n * row + (j if j < 6 else own[2 * k + j - 6])] += Z[_QX + LANES * i + j]
 
 
 # long: the numbers of a corner one by one: with derivatives there are no arrays of them
 @inner
-def forces_and_slopes(
-    x, xd, given, changing, params, states, e, f, edot, table, of, P_, R_, port_drift, rate_drift, Z, n, N, slopes, J,
-    drift, edot_t,
+def forces_and_derivatives(
+    x, xd, given, changing, params, states, e, f, edot, table, of, P_, R_, port_drift, rate_drift, Z, n, N, S, J, drift,
+    edot_t,
 ):  # fmt: skip
-    """As `forces`; to `slopes` and `drift` are added the derivatives of generalised forces with the ports' slopes held,
+    """As `forces`; to S and `drift` are added the derivatives of generalised forces with those of the ports held,
     to J go columns and rows of the states e. From table[of[w]] on are the eight velocities of a corner; `changing` are
     the rates of drive torque, ratio and pressures. From Z[BY_GRIP] on is left what friction does (`spread_grip`)."""
     fits = True
@@ -616,13 +617,13 @@ def forces_and_slopes(
         corner_rows(w, x, params, P_, R_, port_drift, rate_drift, Z)
         columns = view(table, of[w], len(table))
         fine = corner(
-            w, x, xd, given, view(changing, 2, 6), params, states, e, f, edot, Z, columns, n, N, slopes, J, drift,
+            w, x, xd, given, view(changing, 2, 6), params, states, e, f, edot, Z, columns, n, N, S, J, drift,
             edot_t,
         )  # fmt: skip
         fits = fits and fine
     rest(
         x, xd, given, changing, params, e, f, edot, Z, P_, R_, (table[of[2] + 7], table[of[3] + 7]),
-        (table[of[0] + 6], table[of[1] + 6], table[of[2] + 6], table[of[3] + 6]), n, N, slopes, J, drift, edot_t,
+        (table[of[0] + 6], table[of[1] + 6], table[of[2] + 6], table[of[3] + 6]), n, N, S, J, drift, edot_t,
     )  # fmt: skip
     return fits
 

@@ -6,7 +6,7 @@ velocity, its spin) meets the chassis and nothing else but what bars and axle co
     (sigma - J) u = r       of  u = (x, w, s): coordinates, velocities, deflections and the engine's speed
 
 are eliminated in one order, known beforehand: s, spins, corners, chassis. The rows of velocities are taken as balance
-of forces, multiplied by the mass matrix M: with S the slopes of generalised forces,
+of forces, multiplied by the mass matrix M: with S the derivatives of generalised forces,
 
     (sigma M - S_w) u_w - S_x u_x - S_s u_s = M r_w,        u_x = T (r_x + u_w),       T = 1 / sigma but for balls
 
@@ -16,7 +16,7 @@ stops there as it does for any step that its method does not make.
 
 Two of the functions take the place of `prepare` and `solve_prepared` (integrators.py) while the step is compiled for a
 GPU. The rows of J that are those of coordinates, and constant but for the ball, have what they need instead: the
-slopes, the factor of M, the ball's slopes, and what the corners gave of J.
+derivatives, the factor of M, the ball's derivatives, and what the corners gave of J.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from typing import Any
 from sync.compile.array_copy import copy
 from sync.compile.jit import inner
 from tandem.machines.car.buggy import slots
-from tandem.machines.car.buggy.relative_corners import Slopes
+from tandem.machines.car.buggy.relative_corners import CornerDerivatives
 from tandem.multibody.code.calls import call, number_in_memory
 from tandem.multibody.code.graph import Expr, Graph
 from tandem.multibody.code.llvm import Function
@@ -40,7 +40,7 @@ from tandem.multibody.relative.ode import FACTORISATIONS, Part
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
 FIRST = 14  # number of the first of these functions, behind those of relative_dynamics.py
-NAMES = ("keep_slopes", "slopes_in_time", "stage_matrix", "stage_solution")
+NAMES = ("keep_derivatives", "derivatives_in_time", "stage_matrix", "stage_solution")
 KEEP, IN_TIME, _MATRIX, _SOLUTION = (float(FIRST + k) for k in range(len(NAMES)))
 Places = dict[tuple[int, int], int]
 
@@ -48,9 +48,9 @@ Places = dict[tuple[int, int], int]
 class Structure:
     """Which entries there are."""
 
-    def __init__(self, made: Generated, corners: Slopes):
-        (slopes,) = (f for f in made.functions if f.name == "slopes")
-        found, n = slopes.outputs, len(made.independent)
+    def __init__(self, made: Generated, corners: CornerDerivatives):
+        (derivatives,) = (f for f in made.functions if f.name == "derivatives")
+        found, n = derivatives.outputs, len(made.independent)
         self.n, self.N = n, 2 * n + slots.ADDED
         self.ball = made.blocks.ball_rows
         chassis, columns = range(6), [made.blocks.columns[2 * w] for w in range(4)]
@@ -61,9 +61,9 @@ class Structure:
         rest |= {(i, n + j) for i, j in product(rear, rear)}
         for a, b in (own[:2], own[2:]):
             rest |= {*product((*chassis, a, b), (*chassis, a, b))}
-        self.generated = {(k // (2 * n), k % (2 * n)) for k, e in enumerate(found["slopes"]) if e.value != 0.0}
+        self.generated = {(k // (2 * n), k % (2 * n)) for k, e in enumerate(found["derivatives"]) if e.value != 0.0}
         self.rest, self.corners = rest, corners
-        self.slopes = sorted(self.generated | rest | set(corners.slopes))
+        self.derivatives = sorted(self.generated | rest | set(corners.derivatives))
         self.factor = [(k // n, k % n) for k, e in enumerate(found["factor"]) if e.value != 0.0]
         self.turns = [
             (a, j) for a in range(len(self.ball)) for j in range(2 * n) if found["turns"][2 * n * a + j].value != 0.0
@@ -82,8 +82,8 @@ class Structure:
         assert sorted(self.order) == list(range(n, self.N))
 
     def stored(self) -> tuple[Places, Places, Places, Places]:
-        """Places in J of the slopes, of the factor (which is symmetric), of the ball's slopes and of the corners'."""
-        lists = self.slopes, [(i, j) for i, j in self.factor if i >= j], self.turns, list(self.corners.J)
+        """Places in J of the derivatives, of the factor (which is symmetric), of the ball's and of the corners'."""
+        lists = self.derivatives, [(i, j) for i, j in self.factor if i >= j], self.turns, list(self.corners.J)
         assert sum(len(pairs) for pairs in lists) <= self.n * self.N  # the rows of coordinates
         out, at = [], 0
         for pairs in lists:
@@ -110,17 +110,17 @@ def _function(name: str, inputs: Sequence[str], outputs: dict[str, Sequence[Expr
 
 def _keep(s: Structure) -> Function:
     g, n = Graph(), s.n
-    slopes, factor, turns, of_J = s.stored()
+    derivatives, factor, turns, of_J = s.stored()
     out = []
-    for i, j in slopes:
-        terms = [g.input("slopes", 2 * n * i + j)] if (i, j) in s.generated else []
+    for i, j in derivatives:
+        terms = [g.input("derivatives", 2 * n * i + j)] if (i, j) in s.generated else []
         terms += [g.input("by_force", 2 * n * i + j)] if (i, j) in s.rest else []
-        terms += [g.input("more", at) for at in s.corners.slopes.get((i, j), [])]
+        terms += [g.input("more", at) for at in s.corners.derivatives.get((i, j), [])]
         out.append(g.sum(terms))
     out += [g.input("factor", n * i + j) for i, j in factor]
     out += [g.input("turns", 2 * n * a + j) for a, j in turns]
     out += [g.input("more", s.corners.J[pair]) for pair in of_J]
-    return Function("keep_slopes", g, ("slopes", "by_force", "more", "turns", "factor"), ({"J": out},))
+    return Function("keep_derivatives", g, ("derivatives", "by_force", "more", "turns", "factor"), ({"J": out},))
 
 
 class Masses:
@@ -174,7 +174,7 @@ def _in_time(s: Structure) -> Function:
         for i in range(s.n)
     ]
     out = Masses(s, factor).solved(drift)
-    return _function("slopes_in_time", ("drift", "by_time", "more", "J"), {"out": [*[g.zero] * s.n, *out]})
+    return _function("derivatives_in_time", ("drift", "by_time", "more", "J"), {"out": [*[g.zero] * s.n, *out]})
 
 
 def _ball(s: Structure, g: Graph, J: Any, sigma: Expr) -> tuple[list[list[Expr]], list[list[Expr]]]:
@@ -221,7 +221,7 @@ class Equations:
             rows[i][j] = rows[i][j] + value if j in rows[i] else value
 
         def subtract_row(i: int, of: dict[int, Expr]) -> None:
-            """A row of slopes by all columns, those of coordinates by what they follow from."""
+            """A row of derivatives by all columns, those of coordinates by what they follow from."""
             along = {a: of[b] for a, b in enumerate(s.ball) if b in of}
             for j, value in of.items():
                 if j >= n:
@@ -263,7 +263,7 @@ class Equations:
                         if j in of:
                             add(i, j, -(e * of[j]))
         self.by_x = {
-            **{(n + i, j): S[i, j] for i, j in s.slopes if j < n},
+            **{(n + i, j): S[i, j] for i, j in s.derivatives if j < n},
             **{(k, j): s.state(g, k, j) for k, j in s.states if k >= 2 * n and j < n},
         }  # fmt: skip
         self.parts: list[tuple[str, dict[Any, Expr]]] = [
@@ -295,9 +295,9 @@ class Equations:
             right[n + i] = g.sum(terms)
         for k in range(2 * n, N):
             right[k] = r[k]
-        slopes = s.stored()[0]
+        derivatives = s.stored()[0]
         for i, j in self.by_x:
-            right[i] = right[i] + (g.input("J", slopes[i - n, j]) if i < 2 * n else s.state(g, i, j)) * x[j]
+            right[i] = right[i] + (g.input("J", derivatives[i - n, j]) if i < 2 * n else s.state(g, i, j)) * x[j]
         for k in s.order:
             for i in s.order:
                 if (i, k) in self.lower:

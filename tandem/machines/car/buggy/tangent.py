@@ -28,7 +28,7 @@ from tandem.multibody.natural.tables import ATTEMPTS
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative.dual import DUAL, LANES
-from tandem.multibody.relative.dual_vectors import DUAL_VECTOR, with_slopes
+from tandem.multibody.relative.dual_vectors import DUAL_VECTOR, with_derivatives
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 _OUTPUTS, _INPUTS = len(OUTPUTS), len(INPUTS)
@@ -86,9 +86,9 @@ def tangent(state, by_state, inputs, by_inputs, params, by_params, tables, work,
     copy(state, begun)
     copy(inputs, given_inputs)
     both, both_inputs, both_params = (
-        with_slopes(state, by_state), with_slopes(inputs, by_inputs), with_slopes(params, by_params),
+        with_derivatives(state, by_state), with_derivatives(inputs, by_inputs), with_derivatives(params, by_params),
     )  # fmt: skip
-    both_work = with_slopes(work, by_work)
+    both_work = with_derivatives(work, by_work)
     both_own, car, memory = view(both_work, _OUTPUTS, len(work)), view(both, 0, size), view(both, size, n)
     torque, at_speed = dynamics.begin_step(
         ints, car, memory, both_inputs, both_params, numbers, part(ints, both_own, Part.GIVEN), h

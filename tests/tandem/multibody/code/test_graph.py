@@ -189,9 +189,9 @@ def test_second_derivatives_are_tangents_of_tangents():
 def test_branches_are_differentiated_on_the_side_on_which_they_are(g):
     a, b = g.inputs("x", 2)
     outputs = [g.min(a, b), g.max(a, b), g.abs(a), g.select(a, b, a * a, b * b)]
-    slopes = g.tangents(outputs, {a: 1.0})
-    assert g.evaluate(slopes, {"x": [-1.0, 2.0]}).tolist() == [1.0, 0.0, -1.0, -2.0]
-    assert g.evaluate(slopes, {"x": [3.0, 2.0]}).tolist() == [0.0, 1.0, 1.0, 0.0]
+    derivatives = g.tangents(outputs, {a: 1.0})
+    assert g.evaluate(derivatives, {"x": [-1.0, 2.0]}).tolist() == [1.0, 0.0, -1.0, -2.0]
+    assert g.evaluate(derivatives, {"x": [3.0, 2.0]}).tolist() == [0.0, 1.0, 1.0, 0.0]
 
 
 def test_what_does_not_change_has_no_tangent(g):

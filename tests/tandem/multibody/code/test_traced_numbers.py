@@ -65,13 +65,13 @@ def test_the_straight_equations_of_a_stage_give_the_solution_of_the_full_ones() 
     corners = [(0, 1, 2, 3, 4, 5, 6 + w, 10 + w) for w in range(4)]
     factor = [some if i == j or (i >= 4 and j >= 4 and max(i, j) >= 8) else g.zero for i in range(n) for j in range(n)]
     turns = [some if j % n in (3, 4, 5) else g.zero for _ in range(3) for j in range(2 * n)]
-    slopes = [some if i < 10 and 3 <= j < 10 else g.zero for i in range(n) for j in range(2 * n)]
-    outputs = {"slopes": slopes, "factor": factor, "turns": turns, "drift": [some] * n + [g.zero] * 6}
+    derivatives = [some if i < 10 and 3 <= j < 10 else g.zero for i in range(n) for j in range(2 * n)]
+    outputs = {"derivatives": derivatives, "factor": factor, "turns": turns, "drift": [some] * n + [g.zero] * 6}
     made = SimpleNamespace(
-        functions=[SimpleNamespace(name="slopes", outputs=outputs)], independent=range(n),
+        functions=[SimpleNamespace(name="derivatives", outputs=outputs)], independent=range(n),
         blocks=SimpleNamespace(ball_rows=(3, 4, 5), columns=[c for corner in corners for c in (corner, ())]),
     )  # fmt: skip
-    of_slopes = {(i, j): [] for c in corners for i in c for j in (*c[2:7], *(n + k for k in c))}
+    of_S = {(i, j): [] for c in corners for i in c for j in (*c[2:7], *(n + k for k in c))}
     of_J = {}
     for w, c in enumerate(corners):
         for e in (2 * n + 2 * w, 2 * n + 2 * w + 1):
@@ -79,7 +79,7 @@ def test_the_straight_equations_of_a_stage_give_the_solution_of_the_full_ones() 
             of_J |= dict.fromkeys([(n + i, e) for i in c])
     more = iter(range(1000))
     own = SimpleNamespace(
-        slopes={k: [next(more)] for k in of_slopes}, J={k: next(more) for k in of_J}, in_time={0: [next(more)]}
+        derivatives={k: [next(more)] for k in of_S}, J={k: next(more) for k in of_J}, in_time={0: [next(more)]}
     )
     s = relative_matrix.Structure(made, own)
     keep, in_time, matrix, solution = relative_matrix.functions(s)
@@ -92,17 +92,18 @@ def test_the_straight_equations_of_a_stage_give_the_solution_of_the_full_ones() 
     M = (L @ np.diag(D) @ L.T)[::-1, ::-1]
     lower = -np.tril(L, -1)
     given = {
-        "slopes": rng.normal(size=2 * n * n), "by_force": rng.normal(size=2 * n * n), "more": rng.normal(size=1000),
-        "turns": rng.normal(size=6 * n), "factor": (lower + lower.T + np.diag(1.0 / D)).ravel(),
+        "derivatives": rng.normal(size=2 * n * n), "by_force": rng.normal(size=2 * n * n),
+        "more": rng.normal(size=1000), "turns": rng.normal(size=6 * n),
+        "factor": (lower + lower.T + np.diag(1.0 / D)).ravel(),
     }  # fmt: skip
     J = rng.normal(size=N * N)
     kept = keep.graph.evaluate(keep.outputs["J"], given)
     J[: len(kept)] = kept
     S, full = np.zeros((n, 2 * n)), np.zeros((N, N))
-    for i, j in s.slopes:
-        S[i, j] += given["slopes"][2 * n * i + j] if (i, j) in s.generated else 0.0
+    for i, j in s.derivatives:
+        S[i, j] += given["derivatives"][2 * n * i + j] if (i, j) in s.generated else 0.0
         S[i, j] += given["by_force"][2 * n * i + j] if (i, j) in s.rest else 0.0
-        S[i, j] += sum(given["more"][at] for at in own.slopes.get((i, j), []))
+        S[i, j] += sum(given["more"][at] for at in own.derivatives.get((i, j), []))
     full[:n, n : 2 * n] = np.eye(n)
     for a, b in enumerate(s.ball):
         full[b] = 0.0

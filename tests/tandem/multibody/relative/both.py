@@ -52,7 +52,7 @@ class Both:
         self.code: Compiled | None = None
         self.d = np.zeros(0)
         if compile:
-            self.code = compiled([f for f in self.made.functions if f.name != "slopes"])
+            self.code = compiled([f for f in self.made.functions if f.name != "derivatives"])
         self.d = self.called("prepare", p=self.made.parameters)["d"]
         has_model = any(e.kind == MODEL for e in m.elements.values())
         if has_model and system is None:

@@ -22,7 +22,7 @@ LONG = "chain"  # by its own recursion (verify/multibody/chain.py)
 SMALL = [name for name in (*FILES, *OWN, *KINDS) if name != LONG]
 ALL = [*SMALL, "buggy"]
 AGREE = 1e-9
-SLOPES = {"crane": 1e-10}  # a load of 800 kg on links of 1.2 kg
+DERIVATIVES = {"crane": 1e-10}  # a load of 800 kg on links of 1.2 kg
 LIMITS = {"position": 1e-10, "velocity": 1e-10, "effort as solved": 1e-8}  # the penalty's rounding is in the last
 
 
@@ -86,10 +86,10 @@ def test_the_jacobian_is_that_of_the_complex_step_far_from_the_drawing(name):
     n, blocks, rng = len(one.independent), one.made.blocks, np.random.default_rng(4)
     f = one.forces(at)
     K, C = (rng.uniform(-1.0, 1.0, sum(size * size for size in blocks.sizes)) for _ in range(2))
-    out = one.evaluated("slopes", x=at.x, ref=at.ref, w=at.w, u=at.u, f=f)
+    out = one.evaluated("derivatives", x=at.x, ref=at.ref, w=at.w, u=at.u, f=f)
     J = np.zeros((2 * n, 2 * n))
-    slopes = (out[key] for key in ("port_slopes", "rate_slopes", "slopes", "turns", "factor"))
-    jacobian(blocks.table, K, C, *slopes, np.zeros(blocks.work_size), J.ravel(), 2 * n)
+    derivatives = (out[key] for key in ("port_derivatives", "rate_derivatives", "derivatives", "turns", "factor"))
+    jacobian(blocks.table, K, C, *derivatives, np.zeros(blocks.work_size), J.ravel(), 2 * n)
     for k in range(2 * n):
         way = np.eye(2 * n)[k]
         moved = one.moved(at, f, way[:n], way[n:])
@@ -102,11 +102,11 @@ def test_the_jacobian_is_that_of_the_complex_step_far_from_the_drawing(name):
                 place += size * size
             moved = one.moved(at, f, way[:n], way[n:], None, df)
         exact = np.concatenate([moved["xdot"], moved["acceleration"]])
-        assert np.abs(J[:, k] - exact).max() < SLOPES.get(name, 1e-12) * max(np.abs(J).max(), 1.0)
+        assert np.abs(J[:, k] - exact).max() < DERIVATIVES.get(name, 1e-12) * max(np.abs(J).max(), 1.0)
 
 
 @pytest.mark.parametrize("name", [name for name in SMALL if name not in ("coin", "sleigh")])  # whose modes are none
-def test_slopes_are_those_of_the_natural_formulation(name):
+def test_derivatives_are_those_of_the_natural_formulation(name):
     """Which has them by central differences, in directions of its own: zdd = -K z - D zd, z = N^T q."""
     one = both(name)
     count = len(one.independent)

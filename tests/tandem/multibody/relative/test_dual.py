@@ -5,7 +5,7 @@ from math import atan, atan2, copysign, cos, exp, sin, sqrt
 import numpy as np
 
 from sync.compile.jit import kernel
-from tandem.multibody.relative.dual import add_derivatives, along, chain, number, slope_of, value_of
+from tandem.multibody.relative.dual import add_derivatives, along, chain, derivative_of, number, value_of
 
 TINY = 1e-30
 
@@ -28,10 +28,10 @@ def found(given, out):
     # branches and corners
     w = max(min(x, 5.0), -1.0) if x > 0.0 else 2.0
     w = abs(-w) + atan2(x, y) + copysign(x, y)
-    out[9] = slope_of(w, 0)
+    out[9] = derivative_of(w, 0)
     # by the chain rule: z again, of something that has x for its direction 3
     inner = 2.0 * along(given[0], 3)
-    out[10] = slope_of(chain(along(value_of(inner), 0) * 3.0, (inner, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)), 3)
+    out[10] = derivative_of(chain(along(value_of(inner), 0) * 3.0, (inner, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)), 3)
 
 
 def test_tangents_are_those_of_the_complex_step():

@@ -107,7 +107,7 @@ def test_freedoms_are_those_of_the_mechanism(name):
     assert len({*t.dependent, *t.driven}) == len(t.loops) + len(t.driven)
     assert sorted(k for group in t.groups for k in group) == list(range(len(t.loops)))
     assert [body.parent < k for k, body in enumerate(t.bodies)] == [True] * len(t.bodies)
-    assert len(t.drawn) == len(t.velocities) == len(set(t.velocities)) == t.first[-1] + len(t.scalars)
+    assert len(t.reference) == len(t.velocities) == len(set(t.velocities)) == t.first[-1] + len(t.scalars)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -123,7 +123,7 @@ def test_all_constraints_hold_where_the_loops_are_closed(name):
 @pytest.mark.parametrize("name", ALL)
 def test_the_drawing_is_where_all_joints_are_zero(name):
     m, t = mechanism(name), tree(name)
-    at = tree_pose(t, t.drawn)
+    at = tree_pose(t, t.reference)
     # aliases follow the joints, where a drawing may say something else
     names = {i: node for node in m.nodes.values() for i in node.columns}
     for i, form in enumerate(t.columns):
@@ -177,7 +177,7 @@ def test_kinetic_energy_and_gravity_are_those_of_the_mechanism(name):
 def test_velocities_are_the_rates_of_coordinates(name):
     t = tree(name)
     random = np.random.default_rng(7)
-    x, w = t.drawn + random.uniform(-0.5, 0.5, t.n), random.uniform(-1.0, 1.0, t.n)
+    x, w = t.reference + random.uniform(-0.5, 0.5, t.n), random.uniform(-1.0, 1.0, t.n)
     at = tree_pose(t, x)
     step = 1e-6
     ahead, behind = (tree_pose(t, x + s * step * at.rates @ w) for s in (1.0, -1.0))
@@ -347,8 +347,8 @@ def test_the_same_mechanism_has_the_same_tree():
 def rates_of(t, at, qd):
     """Velocities with these rates of the natural coordinates and with the loops staying closed."""
     _, J = residuals(t.loops, at)
-    slopes = np.vstack([*(gradient(form, at) for form in t.columns), J])
-    return np.linalg.lstsq(slopes, np.concatenate([qd, np.zeros(len(J))]), rcond=1e-12)[0]
+    derivatives = np.vstack([*(gradient(form, at) for form in t.columns), J])
+    return np.linalg.lstsq(derivatives, np.concatenate([qd, np.zeros(len(J))]), rcond=1e-12)[0]
 
 
 @pytest.mark.parametrize("name", ALL)

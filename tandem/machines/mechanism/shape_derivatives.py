@@ -19,7 +19,7 @@ from tandem.machines.mechanism.tangent import LANES, A
 from tandem.multibody.code.calls import as_word
 from tandem.multibody.code.llvm import Compiled, compiled
 from tandem.multibody.natural.tables import EXTERNAL
-from tandem.multibody.relative.generate import slopes_by_prepared
+from tandem.multibody.relative.generate import derivatives_by_prepared
 from tandem.multibody.relative.machine import Equation
 from tandem.multibody.relative.system import P
 
@@ -43,7 +43,7 @@ Change = tuple[np.ndarray, np.ndarray]  # of d and of the first state, by a para
 Other = Callable[[np.ndarray], Equation]
 
 
-class _Slopes:
+class _Derivatives:
     """Of one mechanism, as it was built."""
 
     def __init__(self, machine: Machine, one: Equation, other: Other, shared: Shared) -> None:
@@ -71,7 +71,7 @@ class _Slopes:
     def names(self) -> tuple[str, ...]:
         if self.shared.names is None:
             params = np.array([p.value for p in self.machine.parameters])
-            function, moving = slopes_by_prepared(self.one.system.generated)
+            function, moving = derivatives_by_prepared(self.one.system.generated)
             self.shared.code = compiled([function])
             names, found = [], {}
             for place, p in enumerate(self.machine.parameters):
@@ -107,7 +107,7 @@ class _Slopes:
         n, outputs = len(system.generated.independent), len(machine.outputs)
         states = [q.name for q in machine.states]
         ints = {A.SIZES: [n, outputs, states.index("kept_time")]}
-        reals = {A.D_SLOPES: d.ravel(), A.WORD: [as_word(code.address["by_prepared"])]}
+        reals = {A.D_DERIVATIVES: d.ravel(), A.WORD: [as_word(code.address["by_prepared"])]}
         N = 2 * n
         room = {
             A.OUT: outputs, A.Y: N, A.RATE: 4 * N, A.DRIFT: N, A.STAGES: 4 * N * LANES, A.FORCED: n,
@@ -121,7 +121,7 @@ class _Slopes:
             np.concatenate([head, spans, joined(ints, np.int64), [len(head)]]),
             np.concatenate([floats, joined(reals, float)]),
         )
-        # behind the slopes of the machine's own work there is room for what the tangent needs
+        # behind the derivatives of the machine's own work there is room for what the tangent needs
         size = -(-end // LANES)
         made = replace(machine, tables=extended, work_size=size)
         return made.having(Tangent(tangent.__name__)), first
@@ -131,10 +131,10 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.abs(a - b).max(initial=0.0) <= 1e3 * _SMALL * np.abs(a).max(initial=0.0))
 
 
-def shape_slopes(machine: Machine, one: Equation, other: Other, shared: Shared) -> Machine:
+def shape_derivatives(machine: Machine, one: Equation, other: Other, shared: Shared) -> Machine:
     """The machine with derivatives by its parameters; `other` is the mechanism with other values of them."""
     moving = any(i.kind != EXTERNAL for i in one.mechanism.inputs.values())
     if not one.has_tangent or moving:
         return machine
-    found = _Slopes(machine, one, other, shared)
+    found = _Derivatives(machine, one, other, shared)
     return machine.having(ShapeSlopes(found.names, found.make))

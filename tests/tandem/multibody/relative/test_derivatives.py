@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tandem.multibody.relative.generate import Generated, generate
-from tandem.multibody.relative.port_jacobian import jacobian, time_slopes
+from tandem.multibody.relative.port_jacobian import jacobian, time_derivatives
 from tests.examples import thorough
 from tests.tandem.multibody.relative.test_tree import ALL, mechanism
 
@@ -100,23 +100,23 @@ class Case:
         out = self.evaluate("motion", x=self.closed(x, u)[0], w=w, u=u.ravel())
         return np.concatenate([out["xdot"], out["acceleration"]])
 
-    def slopes(self) -> dict[str, np.ndarray]:
-        return self.evaluate("slopes", x=self.x, w=self.w, u=self.u.ravel())
+    def derivatives(self) -> dict[str, np.ndarray]:
+        return self.evaluate("derivatives", x=self.x, w=self.w, u=self.u.ravel())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_jacobian_is_exact(name):
     case = Case(name)
     blocks, n = case.generated.blocks, len(case.u0)
-    out = case.slopes()
+    out = case.derivatives()
     extra = 2  # further columns
     J, found = np.zeros((2 * n, 2 * n + extra)), np.zeros(2 * n)
     J[n:, 2 * n :] = more = np.random.default_rng(4).uniform(-1.0, 1.0, (n, extra))
-    common = blocks.table, case.K, case.C, out["port_slopes"]
+    common = blocks.table, case.K, case.C, out["port_derivatives"]
     work, stride = np.zeros(blocks.work_size), 2 * n + extra
-    jacobian(*common, out["rate_slopes"], out["slopes"], out["turns"], out["factor"], work, J.ravel(), stride)
+    jacobian(*common, out["rate_derivatives"], out["derivatives"], out["turns"], out["factor"], work, J.ravel(), stride)
     drifts = out["port_drift"], out["rate_drift"], out["drift"]
-    time_slopes(*common, *drifts, out["factor"], J.ravel(), stride, found)
+    time_derivatives(*common, *drifts, out["factor"], J.ravel(), stride, found)
     expected = np.zeros((2 * n, 2 * n))
     for j in range(2 * n):
         x, w = case.x.astype(complex), case.w.astype(complex)
@@ -134,9 +134,9 @@ def test_jacobian_is_exact(name):
     assert np.allclose(M @ J[n:, 2 * n :], more, rtol=1e-9, atol=1e-9)
 
 
-def test_slopes_moves_as_motion_does():
+def test_derivatives_moves_as_motion_does():
     case = Case("buggy" if thorough() else "bricard")
-    out = case.slopes()
+    out = case.derivatives()
     motion = case.evaluate("motion", x=case.x, w=case.w, u=case.u.ravel())
     for array, values in motion.items():
         assert np.array_equal(values, out[array]), array
