@@ -11,7 +11,7 @@ from tandem.calibrate.person import Keys, Screen
 from tandem.calibrate.readings import Again, Captured, FromZero, Readings
 from tandem.calibrate.values import Calibration, shown_unit, signal
 
-LOOK_S = 0.1
+POLL_S = 0.1
 _FILL_NS = 3_000_000_000  # a window may take so long to fill
 KEYS = "Enter captures, s skips the row, r repeats the step before, q quits and writes nothing"
 
@@ -221,9 +221,9 @@ class Dialogue:
             raise Again(f"{answer!r}: must be a number above 0, in {unit}")
         return value
 
-    def _look(self, typed: str = "") -> None:
+    def _refresh(self, typed: str = "") -> None:
         self._watch()
-        self._readings.look()
+        self._readings.poll()
         self._screen.live(live_line(self._readings, self._calibration), typed)
 
     def _answer(self, question: str) -> str:
@@ -231,8 +231,8 @@ class Dialogue:
         self._screen.ask(question)
         text = ""
         while True:
-            self._look(text)
-            for character in self._keys.typed(LOOK_S):
+            self._refresh(text)
+            for character in self._keys.typed(POLL_S):
                 if character == "\n":
                     return text.strip().lower()
                 text = text[:-1] if character in "\b\x7f" else text + character
@@ -243,7 +243,7 @@ class Dialogue:
         end = now_ns() + _FILL_NS
         while not self._readings.full and not self._readings.silent and now_ns() < end:
             self._keys_wait()
-        self._look()
+        self._refresh()
         row, calibration = self._calibration.configured[step.row], self._calibration
         since = calibration.zero.get(step.row) if step.kind == "full" else None
         expected = calibration.expected(step.row)
@@ -254,5 +254,5 @@ class Dialogue:
 
     def _keys_wait(self) -> None:
         """A moment in which nothing is read: the next answer is for the next question."""
-        sleep_until(now_ns() + round(LOOK_S * 1e9))
-        self._look()
+        sleep_until(now_ns() + round(POLL_S * 1e9))
+        self._refresh()

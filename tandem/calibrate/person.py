@@ -76,7 +76,7 @@ class Screen:
         in_place = self.console.is_terminal and not self.console.is_dumb_terminal
         self._live = Live(console=self.console, auto_refresh=False, transient=True) if in_place else None
         self._shown_s = -_PLAIN_EVERY_S
-        self._asked = self._line = ""
+        self._prompt = self._line = ""
 
     def __enter__(self) -> "Screen":
         if self._live:
@@ -92,14 +92,14 @@ class Screen:
 
     def ask(self, question: str) -> None:
         """A question begins; where nothing is redrawn it is printed once."""
-        self._asked = question
+        self._prompt = question
         if not self._live:
             self.show(question)
 
     def live(self, line: str, typed: str = "") -> None:
         if self._live:
             parts = (
-                [Text(line, "cyan"), Text(f"{self._asked} {typed}▏", "bold")] if self._asked else [Text(line, "cyan")]
+                [Text(line, "cyan"), Text(f"{self._prompt} {typed}▏", "bold")] if self._prompt else [Text(line, "cyan")]
             )
             self._live.update(Group(*parts), refresh=True)
         elif line != self._line and time.monotonic() - self._shown_s >= _PLAIN_EVERY_S:

@@ -50,7 +50,7 @@ class Readings:
         self._channels = {c.name: c for c in config.daq.channels}
         self._sum, self._sum_of, self._sum_zero, self._sum_epoch = 0.0, "", 0.0, -1
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Take what is new."""
         self._position = max(self._position, self._ring.head - self._keep)
         parts = [self._blocks]

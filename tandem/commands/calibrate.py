@@ -64,17 +64,17 @@ def calibrate(
         raise typer.Exit(1)
 
 
-def _wanted(asked: list[str], there: Iterable[str], file: Path) -> list[str]:
+def _wanted(requested: list[str], there: Iterable[str], file: Path) -> list[str]:
     names = list(there)
     if not names:
         raise ConfigError(
             f"{file}: inputs: no row is affine or an encoder of a channel, a pair of Hall sensors or a voice coil;"
             " there is nothing to calibrate"
         )
-    for name in asked:
+    for name in requested:
         if name not in names:
             raise ConfigError(f"--row {name}: must be one of {', '.join(names)}")
-    return [name for name in names if not asked or name in asked]
+    return [name for name in names if not requested or name in requested]
 
 
 def _interrupt(*_: Any) -> None:
@@ -82,7 +82,7 @@ def _interrupt(*_: Any) -> None:
 
 
 def _run(
-    file: Path, overrides: list[str], asked: list[str], out: Path, force: bool, show: bool, counter_zeros: bool,
+    file: Path, overrides: list[str], requested: list[str], out: Path, force: bool, show: bool, counter_zeros: bool,
     as_json: bool,
 ) -> bool:  # fmt: skip
     """Whether it came to its end."""
@@ -93,7 +93,7 @@ def _run(
 
     config = load(file, overrides)
     configured = calibratable(config.inputs)
-    wanted = _wanted(asked, configured, file)
+    wanted = _wanted(requested, configured, file)
     # Ctrl-C too: a shell that starts it in the background may have set it to be ignored
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -140,16 +140,16 @@ def _attached(daq: "LoneDaq", config: "Config", screen: "Screen") -> "Readings":
 
 def _show(daq: "LoneDaq", readings: "Readings", calibration: "Calibration", keys: Any, screen: "Screen") -> None:
     from sync.clock import now_ns, sleep_until
-    from tandem.calibrate.dialogue import LOOK_S, live_line
+    from tandem.calibrate.dialogue import POLL_S, live_line
 
     screen.ask("Ctrl-C ends it.")
     while True:
         daq.watch()
-        readings.look()
+        readings.poll()
         screen.live(live_line(readings, calibration))
         if not keys.at_once:
-            sleep_until(now_ns() + round(LOOK_S * 1e9))  # a pipe has no input here
-        elif "q" in keys.typed(LOOK_S):
+            sleep_until(now_ns() + round(POLL_S * 1e9))  # a pipe has no input here
+        elif "q" in keys.typed(POLL_S):
             return
 
 

@@ -59,8 +59,8 @@ app = Commands(
 TRANSPORTS = ("shm", "ipc", "tcp")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from sync.config.extras import installed_version
 
         print(f"tandem {installed_version()}")
@@ -310,21 +310,21 @@ def replay(
             _replay_mechanism(run, as_json)
             return
         with compiled("replay", "tandem.records.replay"):
-            from tandem.records.replay import Asked, pictures, replay_run, report
+            from tandem.records.replay import Options, pictures, replay_run, report
             from tandem.records.replay_save import save as save_replay
         changed = delay_ms or jitter_ms or halved or moving or (from_s, to_s) != (None, None)
-        asked = Asked(
+        request = Options(
             mode or ("ideal" if changed else "exact"), delay_ms, jitter_ms, seed, factor, config,
             list(overrides or []) + ["sim.parameters.step_halving=1"] * halved, halved=halved, from_s=from_s,
             to_s=to_s, moving=moving,
         )  # fmt: skip
         with progress("replay") as update:
-            done = replay_run(run, asked, update)
+            done = replay_run(run, request, update)
         if out is not None:
             from sync.record.utc import wall_clock
 
             print(f"saved: {save_replay(done, out, {'utc': wall_clock()})}", file=sys.stderr)
-    exact = asked.mode == "exact" and not asked.changed
+    exact = request.mode == "exact" and not request.changed
     give(report(done.figures, done.run.losses, exact, pictures(done) if out is not None else ()), as_json, out)
 
 
@@ -403,13 +403,13 @@ def import_run(
 ) -> None:
     """Make a run that can be replayed from a measurement with named columns and units, or from an exported run."""
     with errors(), progress("import") as update:
-        from tandem.records.exchange.importer import Asked, import_file, report
+        from tandem.records.exchange.importer import Options, import_file, report
 
-        asked = Asked(
+        request = Options(
             file, config or DEFAULT, config is not None, list(maps or []), list(measured or []), time, rate_hz,
             list(overrides or []), runs, dbc,
         )  # fmt: skip
-        done = import_file(asked, update)
+        done = import_file(request, update)
     give(report(done), as_json)
 
 
@@ -429,12 +429,12 @@ def info(run: RunPath, as_json: AsJson = False) -> None:
 @app.command(rich_help_panel=RECORDS)
 def compare(run: RunPath, other: OtherRunPath, as_json: AsJson = False) -> None:
     """Which channels of two records differ, by how much, where first; and what that is in metres."""
-    from tandem.records.inspect.compare import compare as look
+    from tandem.records.inspect.compare import compare as compare_runs
     from tandem.records.inspect.compare import report
 
     with errors():
         records = [_read(run), _read(other)]
-        found = look(*records)
+        found = compare_runs(*records)
     give(report(found, [loss for record in records for loss in record.losses]), as_json)
 
 
@@ -582,7 +582,7 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _given(option: Any) -> str | None:
+def _typed_option(option: Any) -> str | None:
     """An option with its value, as they stand on the command line; the last counts."""
     last = None
     for word, following in itertools.pairwise([*sys.argv[1:], ""]):
@@ -600,8 +600,8 @@ def _print_misuse(error: Any) -> int:
             print(error.message, file=sys.stderr)
         return int(error.exit_code)
     text = error.format_message()
-    if (given := _given(getattr(error, "param", None))) is not None:
-        text = f"{given}: {error.message}"
+    if (typed := _typed_option(getattr(error, "param", None))) is not None:
+        text = f"{typed}: {error.message}"
     text = text.replace("Value error, ", "").replace("Input should be", "must be")
     text = re.sub(r"\s+", " ", re.sub(r":\s+", ": ", text))
     text = on_one_line(text if len(text) <= _LONG else f"{text[:_LONG]}…")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-_ASKED = "_TANDEM_COMPLETE"  # a shell asks by this variable
+_VARIABLE = "_TANDEM_COMPLETE"  # a shell asks by this variable
 
 
 def completion(
@@ -21,12 +21,12 @@ def completion(
     """
     from typer._completion_shared import get_completion_script
 
-    print(get_completion_script(prog_name="tandem", complete_var=_ASKED, shell=shell))
+    print(get_completion_script(prog_name="tandem", complete_var=_VARIABLE, shell=shell))
 
 
 def answer_shells() -> None:
     """Where a shell asks for words, have typer's answers to the three of them ready."""
-    if _ASKED in os.environ:
+    if _VARIABLE in os.environ:
         from typer._completion_classes import completion_init
 
         completion_init()

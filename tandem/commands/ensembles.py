@@ -140,14 +140,14 @@ def fleet(
             raise ConfigError(f"{folder}: no such folder; one with runs below it is expected")
         with compiled("fleet", "tandem.ensembles.fleet"):
             from tandem.ensembles import fleet_report as pages
-            from tandem.ensembles.fleet import FleetAsked
+            from tandem.ensembles.fleet import FleetOptions
             from tandem.ensembles.fleet import fleet as replay_fleet
-        asked = FleetAsked(
+        options = FleetOptions(
             mode or ("ideal" if delay_ms else "exact"), delay_ms, str(config or ""), tuple(overrides or ()),
             tuple(name.strip() for name in channels.split(",") if name.strip()) if channels else (),
         )  # fmt: skip
         with progress("fleet") as update:
-            done = replay_fleet(folder, asked, out, workers, update)
+            done = replay_fleet(folder, options, out, workers, update)
     give(pages.report(done), as_json, done.out)
 
 
@@ -218,9 +218,9 @@ def validate(
             from tandem.ensembles import validate as pages
             from tandem.ensembles.identification import Narrowed
             from tandem.ensembles.window_record import write_window
-        given = parameters(settings)
+        values = parameters(settings)
         with progress("validate") as update:
-            done = pages.validate(study, found, given, Narrowed(from_s, to_s), workers, update)
+            done = pages.validate(study, found, values, Narrowed(from_s, to_s), workers, update)
         folder = run_folder(runs, f"validate_{done.problem.study.name}")
         report(folder / "worst", lambda place: write_window(done.problem, done.worst, place), "worst window, a run")
     give(pages.report(done), as_json, folder)

@@ -24,14 +24,14 @@ from tandem.records.feed import record_feed
 
 if TYPE_CHECKING:
     from sync.config.config import View
-    from tandem.records.replay import Asked
+    from tandem.records.replay import Options
     from tandem.view.data_source import RecordData
 
 
-def _asked(mode: str, delay_ms: float, config: Path | None, overrides: list[str] | None) -> "Asked":
-    from tandem.records.replay import Asked
+def _options(mode: str, delay_ms: float, config: Path | None, overrides: list[str] | None) -> "Options":
+    from tandem.records.replay import Options
 
-    return Asked(mode, delay_ms, config=config, overrides=list(overrides or []))
+    return Options(mode, delay_ms, config=config, overrides=list(overrides or []))
 
 
 def serve(where: "View", feed: "RecordData", other: "RecordData | None", token: str, opened: bool) -> None:
@@ -122,19 +122,19 @@ def view(
             import tandem.records.replay  # noqa: F401
         with progress("view") as update:
             feed = record_feed(
-                run, _asked(mode, 0.0 if against else delay_ms, config, overrides), _say, update
+                run, _options(mode, 0.0 if against else delay_ms, config, overrides), _say, update
             )  # fmt: skip
             second = None
             if other is not None:
-                second = record_feed(other, _asked("exact", 0.0, config, overrides), _say, update)
+                second = record_feed(other, _options("exact", 0.0, config, overrides), _say, update)
             elif against:
                 second = record_feed(
-                    run, _asked(against, delay_ms, config, overrides), _say, update, report_losses=False
+                    run, _options(against, delay_ms, config, overrides), _say, update, report_losses=False
                 )
                 second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
         # not as the record has it: its author does not decide who may look at it here
-        asked_view = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
-        serve(_where(check(View, asked_view, "--set", "view"), (host, port)), feed, second, token, opened)
+        settings = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
+        serve(_where(check(View, settings, "--set", "view"), (host, port)), feed, second, token, opened)
 
 
 def _named(words: list[Path]) -> tuple[Path | None, Path | None, Path | None]:
@@ -219,5 +219,5 @@ def _where(view: "View", chosen: tuple[str | None, int | None]) -> "View":
     from sync.config.toml import check
 
     named = zip(("host", "port"), chosen, strict=True)
-    asked = view.model_dump() | {key: value for key, value in named if value is not None}
-    return check(View, asked, "the command line", "view")
+    settings = view.model_dump() | {key: value for key, value in named if value is not None}
+    return check(View, settings, "the command line", "view")

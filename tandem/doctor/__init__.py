@@ -106,7 +106,7 @@ def examine(
     for check in _all_checks():
         progress(check.name)
         try:
-            found = check.look(case)
+            found = check.run(case)
         except TandemError as error:  # these contain what would be right
             found = failed(str(error), "do as this message says, then ask again")
         except Exception as error:

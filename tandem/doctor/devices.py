@@ -31,10 +31,10 @@ KINDS: dict[str, Callable[[dict[str, Any], Path], tuple[Any, ...]]] = {
 
 
 def check(kind: str) -> Callable[[Case], Finding]:
-    return lambda case: look(kind, case)
+    return lambda case: find_devices(kind, case)
 
 
-def look(kind: str, case: Case) -> Finding:
+def find_devices(kind: str, case: Case) -> Finding:
     source = case.config.source
     wanted = source.get("kind") == kind
     try:

@@ -63,7 +63,7 @@ def stolen_ticks() -> tuple[int, int]:
 @dataclass(frozen=True)
 class Check:
     name: str
-    look: Callable[[Case], Finding]
+    run: Callable[[Case], Finding]
 
 
 def _none(config: Config, file: Path) -> list[str]:

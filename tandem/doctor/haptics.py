@@ -73,8 +73,8 @@ def shown_share(config: Config, axis: dict[str, Any] | None = None) -> float:
     if config.source.get("kind") != "haptic":
         return 0.0
     of = config.source if axis is None else axis
-    given = of["effort"].get("gain", 0.0) * of.get("newton", 1.0)
-    return 1.0 / given if given > 0.0 else 0.0
+    ratio = of["effort"].get("gain", 0.0) * of.get("newton", 1.0)
+    return 1.0 / ratio if ratio > 0.0 else 0.0
 
 
 def in_words(config: Config, loop: Loop) -> str:
@@ -92,7 +92,7 @@ def loop(case: Case) -> Finding:
         return passed("no stiffness of this machine has a limit")
     found = measured(config, case.file, list(case.overrides), min(max(case.seconds, 1.0), 5.0))
     figures = {"rate_hz": found.rate_hz, "delay_us": 1e6 * found.delay, "passive_stiffness": found.passive}
-    text, asked = in_words(config, found), config.sim.parameters.get("stiffness", 1000.0)
+    text, stiffness = in_words(config, found), config.sim.parameters.get("stiffness", 1000.0)
     if not config.sim.parameters.get("device_damping"):
         return warned(
             text, "state the device's own damping in sim.parameters.device_damping; `tandem study wall --decay RUN`"
@@ -104,9 +104,9 @@ def loop(case: Case) -> Finding:
         )
     if found.rate_hz < 0.98e9 / config.step_ns:
         return failed(f"only {found.rate_hz:.0f} steps a second; {text}", "choose a longer sim.step_ms", **figures)
-    if asked > found.passive:
+    if stiffness > found.passive:
         return warned(
-            f"{text}; sim.parameters.stiffness = {asked:g} is held down to that",
+            f"{text}; sim.parameters.stiffness = {stiffness:g} is held down to that",
             f"lower the stiffness, or override with sim.parameters.{LIMIT}", **figures,
         )  # fmt: skip
     return passed(text, **figures)
@@ -131,8 +131,8 @@ def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[st
             f" (all of them 0); set sim.parameters.{LIMIT} yourself to show something else to a hand"
         )
     found = measured(config, file, overrides)
-    asked = own.get("stiffness", 1000.0)
-    held = f"; the {asked:g} N/m asked for are held down to that" if asked > found.passive else ""
+    stiffness = own.get("stiffness", 1000.0)
+    held = f"; the {stiffness:g} N/m asked for are held down to that" if stiffness > found.passive else ""
     settings = [f"{LIMIT}={found.passive!r}", f"damping_limit={abs(own.get('damping', 0.0))!r}", "passive_only=1.0"]
     return [
         *(f"sim.parameters.{each}" for each in settings), *lowered_by_age(found, 1)

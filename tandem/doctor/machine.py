@@ -44,10 +44,10 @@ def cores(case: Case) -> Finding:
     there, own = os.cpu_count() or 1, sorted(os.sched_getaffinity(0))
     figures: dict[str, Any] = {"cores": there, "affinity": own}
     times = case.config.realtime
-    asked = [core for core in (times.daq_core, times.sim_core) if isinstance(core, int) and core not in own]
-    if times.enabled and asked:
+    unavailable = [core for core in (times.daq_core, times.sim_core) if isinstance(core, int) and core not in own]
+    if times.enabled and unavailable:
         return failed(
-            f"core {asked[0]} is configured, but this process may run on {', '.join(map(str, own))} only",
+            f"core {unavailable[0]} is configured, but this process may run on {', '.join(map(str, own))} only",
             f'set realtime.daq_core and realtime.sim_core in {case.file} to one of these, or to "auto"',
             **figures,
         )
@@ -126,9 +126,9 @@ def permission(case: Case) -> Finding:
     times = case.config.realtime
     if not times.enabled:
         return passed("not asked for (realtime.enabled = false)", asked=False)
-    asked = sorted({times.sim_priority, times.wire_priority, times.daq_priority}, reverse=True)
-    refused = [priority for priority in asked if not realtime.permitted(priority)]
-    figures = {"asked": asked, "refused": refused, "rtprio_limit": resource.getrlimit(resource.RLIMIT_RTPRIO)[0]}
+    priorities = sorted({times.sim_priority, times.wire_priority, times.daq_priority}, reverse=True)
+    refused = [priority for priority in priorities if not realtime.permitted(priority)]
+    figures = {"asked": priorities, "refused": refused, "rtprio_limit": resource.getrlimit(resource.RLIMIT_RTPRIO)[0]}
     if refused and (found := group_scheduling.reason(max(refused))) is not None:
         why, remedy = found
         return warned(
@@ -145,7 +145,7 @@ def permission(case: Case) -> Finding:
             " (in a container: --cap-add SYS_NICE)",
             **figures,
         )
-    return passed(f"SCHED_FIFO with priorities {', '.join(map(str, asked))}", **figures)
+    return passed(f"SCHED_FIFO with priorities {', '.join(map(str, priorities))}", **figures)
 
 
 def throttling(case: Case) -> Finding:

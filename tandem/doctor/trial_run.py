@@ -14,7 +14,7 @@ from sync.errors import ConfigError
 from sync.process.silence import Silence
 
 SILENT_S = 300.0  # behind what the run may take: nothing was compiled since
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
 def trial_run(config: Config, file: Path, overrides: list[str], seconds: float) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _awaited(process: "subprocess.Popen[str]", silence: Silence, file: Path, sec
     """What it printed, on both."""
     while True:
         try:
-            return process.communicate(timeout=_LOOK_S)
+            return process.communicate(timeout=_POLL_S)
         except subprocess.TimeoutExpired:
             if silence.too_long:
                 process.kill()

@@ -29,14 +29,14 @@ from tandem.ensembles.pool import Interrupted, WorkerEnded, pool, run_all
 from tandem.ensembles.rows import Results, row_file
 from tandem.ensembles.table import arrow, write_columns
 from tandem.ensembles.work import Row, lost_row
-from tandem.records.replay import Asked, Replayed, configuration, recorded_columns, refuse_contradictions, replay_run
+from tandem.records.replay import Options, Replayed, configuration, recorded_columns, refuse_contradictions, replay_run
 from tandem.reports.deviation import deviation
 
 Progress = Callable[[str, float], None]
 TABLE = "fleet.parquet"
 NO_CONSENT = "no consent"  # to the code of an FMU
 _BLOCK = 1 << 20
-_LOOKED_AT = 8  # records, for what is asked of all of them
+_MOST_CHECKED = 8  # records, for what is asked of all of them
 _UNITS = {
     "simulated_s": "s", "steps": "1", "recorded_steps": "1", "missing_blocks": "1", "differing_channels": "1",
     "diverged_steps": "1", "damages": "1", "apart_max": "m", "apart_rms": "m", "lateral_max": "m",
@@ -52,7 +52,7 @@ _DEVIATIONS = (
 
 
 @dataclass(frozen=True)
-class FleetAsked:
+class FleetOptions:
     """What every record is asked for, as `tandem replay` has it."""
 
     mode: str = "exact"
@@ -62,15 +62,15 @@ class FleetAsked:
     channels: tuple[str, ...] = ()  # of these, the difference from what was recorded
 
     @property
-    def replay(self) -> Asked:
+    def replay(self) -> Options:
         config = Path(self.config) if self.config else None
-        return Asked(self.mode, self.delay_ms, config=config, overrides=list(self.overrides))
+        return Options(self.mode, self.delay_ms, config=config, overrides=list(self.overrides))
 
 
 @dataclass(frozen=True)
 class Fleet:
     folder: Path
-    asked: FleetAsked
+    options: FleetOptions
     records: tuple[Path, ...]
     results: Results
     out: Path
@@ -80,13 +80,13 @@ class Fleet:
     @property
     def sound(self) -> bool:
         """Whether every record could be replayed, and gave its own bits where nothing was changed."""
-        wrong = {"broken", "failed"} if self.asked.replay.changed else {"broken", "failed", "differs"}
+        wrong = {"broken", "failed"} if self.options.replay.changed else {"broken", "failed", "differs"}
         return not wrong & set(self.results.status)
 
     def summary(self) -> dict[str, Any]:
         return {
-            "folder": str(self.folder), "mode": self.asked.mode, "delay_ms": self.asked.delay_ms,
-            "config": self.asked.config, "set": list(self.asked.overrides),
+            "folder": str(self.folder), "mode": self.options.mode, "delay_ms": self.options.delay_ms,
+            "config": self.options.config, "set": list(self.options.overrides),
             "records": len(self.records), "made_now": self.made_now, "status": self.results.counts(),
             "simulated_s": float(np.nansum(self.results.figures["simulated_s"])), "table": str(self.out / TABLE),
         }  # fmt: skip
@@ -124,11 +124,11 @@ def _digest(file: Path) -> bytes:
     return digest.digest()
 
 
-def replay_record(file: str, key: str, asked: FleetAsked) -> Row:
+def replay_record(file: str, key: str, options: FleetOptions) -> Row:
     """A row, whatever the record is like."""
     try:
-        done = replay_run(Path(file), asked.replay)
-        return _row(done, key, asked)
+        done = replay_run(Path(file), options.replay)
+        return _row(done, key, options)
     except ConsentMissing as error:
         return {"key": key, "status": NO_CONSENT, "steps": 0, "error": str(error), "again": True}
     except RunError as error:
@@ -139,7 +139,7 @@ def replay_record(file: str, key: str, asked: FleetAsked) -> Row:
         return {"key": key, "status": "failed", "steps": 0, "error": f"{type(error).__name__}: {error}"}
 
 
-def _row(done: Replayed, key: str, asked: FleetAsked) -> Row:
+def _row(done: Replayed, key: str, options: FleetOptions) -> Row:
     found = done.figures
     figures: dict[str, float] = {
         "simulated_s": found["simulated_s"],
@@ -156,7 +156,7 @@ def _row(done: Replayed, key: str, asked: FleetAsked) -> Row:
         if group in away:
             figures[name] = away[group][figure]
     units: dict[str, str] = {}
-    for channel in asked.channels:
+    for channel in options.channels:
         if channel in old and channel in new:
             n = min(len(new[channel]), len(old[channel]))
             error = new[channel][:n] - old[channel][:n]
@@ -181,9 +181,9 @@ def _status(found: dict[str, Any]) -> str:
     return "ok"
 
 
-def replay_chunk(asked: FleetAsked, chunk: list[tuple[str, str]]) -> tuple[list[Row], float]:
+def replay_chunk(options: FleetOptions, chunk: list[tuple[str, str]]) -> tuple[list[Row], float]:
     begun = time.perf_counter()
-    rows = [replay_record(file, key, asked) for file, key in chunk]
+    rows = [replay_record(file, key, options) for file, key in chunk]
     return rows, time.perf_counter() - begun
 
 
@@ -193,7 +193,7 @@ def _lost(item: tuple[str, str], ended: WorkerEnded) -> Row:
 
 def fleet(
     folder: str | Path,
-    asked: FleetAsked | None = None,
+    options: FleetOptions | None = None,
     out: str | Path | None = None,
     workers: int = 0,
     progress: Progress = lambda *_: None,
@@ -202,14 +202,14 @@ def fleet(
 
     Raises ConfigError where there is no record or what is asked for is wrong, Interrupted on Ctrl-C.
     """
-    asked = asked or FleetAsked()
+    options = options or FleetOptions()
     folder = Path(folder)
-    refuse_contradictions(asked.replay)
+    refuse_contradictions(options.replay)
     arrow("the table of a fleet")
     records = records_below(folder)
-    _refuse_unknown(asked, records)
+    _refuse_unknown(options, records)
     place = Path(out) if out is not None else by_default(Path("runs") / f"fleet_{folder.resolve().name}")
-    base = _base(asked)
+    base = _base(options)
     keys = []
     for k, file in enumerate(records):
         keys.append(hashlib.sha256(base.encode() + _digest(file)).hexdigest()[:24])
@@ -227,51 +227,51 @@ def fleet(
 
         if todo := [(str(records[k]), keys[k]) for k in results.missing()]:
             with pool("processes", min(workers, len(todo)), preload=("tandem.ensembles.fleet",)) as where:
-                whole = run_all(where, lambda chunk: (replay_chunk, (asked, chunk)), todo, sink, _lost)
+                whole = run_all(where, lambda chunk: (replay_chunk, (options, chunk)), todo, sink, _lost)
             if not whole:
                 raise Interrupted(f"{results.done} of {len(records)} records are done; the same command goes on")
     columns = _columns(folder, records, results)
-    write_columns(place / TABLE, columns, results.units, about={"asked": dataclasses.asdict(asked)})
-    return Fleet(folder, asked, records, results, place, results.done - before, columns)
+    write_columns(place / TABLE, columns, results.units, about={"asked": dataclasses.asdict(options)})
+    return Fleet(folder, options, records, results, place, results.done - before, columns)
 
 
-def _refuse_unknown(asked: FleetAsked, records: tuple[Path, ...]) -> None:
+def _refuse_unknown(options: FleetOptions, records: tuple[Path, ...]) -> None:
     """A setting or a channel that fits none of the records is wrong once, not once a record.
 
     Some records are looked at, until one takes it: records may be of different machines. One that cannot be read is
     for its row to tell.
     """
-    if not (asked.overrides or asked.channels):
+    if not (options.overrides or options.channels):
         return
-    plain = dataclasses.replace(asked.replay, overrides=[])
+    plain = dataclasses.replace(options.replay, overrides=[])
     refused: list[str] = []
     missing: dict[str, list[str]] = {}
-    looked = 0
+    checked = 0
     for file in records:
-        if looked == _LOOKED_AT:
+        if checked == _MOST_CHECKED:
             break
         try:
             run = open_run(file)
             _, model, _ = configuration(run, plain)
         except Exception:  # a damaged record may break anything
             continue
-        looked += 1
-        if asked.overrides:
+        checked += 1
+        if options.overrides:
             try:
-                _, model, _ = configuration(run, asked.replay)
+                _, model, _ = configuration(run, options.replay)
             except ConfigError as error:
                 refused.append(str(error))
                 continue
             except Exception:
                 continue
         names = [q.name for q in (*model.inputs, *model.outputs)]
-        missing[str(file)] = [name for name in asked.channels if name not in names]
+        missing[str(file)] = [name for name in options.channels if name not in names]
         if not missing[str(file)]:
             return
-    if refused and len(refused) == looked:
-        others = f" (so do {looked - 1} others that were looked at)" if looked > 1 else ""
+    if refused and len(refused) == checked:
+        others = f" (so do {checked - 1} others that were looked at)" if checked > 1 else ""
         raise ConfigError(f"--set: the record refuses it{others}: {refused[0]}")
-    for name in asked.channels:
+    for name in options.channels:
         if missing and all(name in of for of in missing.values()):
             near = near_names(name, names, 3) or names[:12]
             raise ConfigError(
@@ -279,13 +279,13 @@ def _refuse_unknown(asked: FleetAsked, records: tuple[Path, ...]) -> None:
             )
 
 
-def _base(asked: FleetAsked) -> str:
+def _base(options: FleetOptions) -> str:
     """A digest of what every replay depends on; a configuration that is wrong is refused here, not once a record."""
     stamp = dependencies.stamp(dependencies.file_of("tandem.ensembles.fleet"))
-    digest = hashlib.sha256(json.dumps([dataclasses.asdict(asked), stamp, dependencies.fingerprint()]).encode())
-    if asked.config:
-        path = Path(asked.config)
-        config = load(path, list(asked.overrides))
+    digest = hashlib.sha256(json.dumps([dataclasses.asdict(options), stamp, dependencies.fingerprint()]).encode())
+    if options.config:
+        path = Path(options.config)
+        config = load(path, list(options.overrides))
         digest.update(config.model_dump_json().encode())
         for name, content in sorted(configured(config, path.parent).files.items()):
             digest.update(name.encode() + b"\0" + content)

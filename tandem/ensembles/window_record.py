@@ -19,7 +19,7 @@ from sync.record.utc import wall_clock
 from sync.ring.block import Channel, Layout
 from tandem.ensembles.identification import Problem
 from tandem.records.provenance import as_text, parameters_json, start_facts
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tandem.records.replay_save import saved_run
 
 _COUNTS = float(1 << 30)  # of full scale
@@ -67,7 +67,7 @@ def write_window(problem: Problem, case: int, folder: Path) -> Path:
     make_folder(folder / "blocks")
     run = CompleteRun(facts, attached, topics, _ZERO_NS, ended, f"window of {window.record}", {})
     write_complete(folder / "blocks", run)
-    done = replay_run(folder / "blocks", Asked("ideal"))
+    done = replay_run(folder / "blocks", Options("ideal"))
     with_steps, made = saved_run(done)
     made = {**made, MEASURED: topics[MEASURED]}
     write_complete(folder, CompleteRun(facts, with_steps, made, _ZERO_NS, ended, run.reason, done.figures))

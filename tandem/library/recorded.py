@@ -107,10 +107,10 @@ class Recorded:
         >>> figures["identical"]
         True
         """
-        from tandem.records.replay import Asked, replay_run
+        from tandem.records.replay import Options, replay_run
 
-        asked = Asked(mode=mode, delay_ms=delay_ms, overrides=list(settings))
-        done = replay_run(self.path, asked)
+        options = Options(mode=mode, delay_ms=delay_ms, overrides=list(settings))
+        done = replay_run(self.path, options)
         quantities = (*done.model.inputs, *done.model.outputs)
         columns = {"t_ns": done.instants, **done.columns()}
         units = {"t_ns": "ns", **{q.name: q.unit for q in quantities}}

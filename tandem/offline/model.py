@@ -131,7 +131,7 @@ class Model:
         self._inputs = np.zeros(len(machine.inputs))
         self._work = np.zeros(machine.work_size)
         self._at = {q.name: i for i, q in enumerate(machine.inputs)}
-        self._given = nothing_given(machine)
+        self._defaults = nothing_given(machine)
         self.reset()
 
     # ---- what it is
@@ -194,10 +194,10 @@ class Model:
 
     @state.setter
     def state(self, values: ArrayLike) -> None:
-        given = np.asarray(values, np.float64)
-        if given.shape != self._state.shape or not np.isfinite(given).all():
+        vector = np.asarray(values, np.float64)
+        if vector.shape != self._state.shape or not np.isfinite(vector).all():
             raise ConfigError(f"state: {len(self._state)} finite numbers are expected, one for each of `states`")
-        self._state[:] = given
+        self._state[:] = vector
         self._work[:] = 0.0  # a step goes on from zeros just the same
 
     def reset(self) -> None:
@@ -247,22 +247,22 @@ class Model:
         >>> made.rows, round(float(made["position"][-1]), 4)
         (200, 0.0494)
         """
-        given = {name: np.asarray(value, np.float64) for name, value in (inputs or {}).items()}
-        lengths = {name: len(value) for name, value in given.items() if value.ndim == 1}
-        wrong = [name for name, value in given.items() if value.ndim > 1]
+        arrays = {name: np.asarray(value, np.float64) for name, value in (inputs or {}).items()}
+        lengths = {name: len(value) for name, value in arrays.items() if value.ndim == 1}
+        wrong = [name for name, value in arrays.items() if value.ndim > 1]
         if wrong or len(set(lengths.values()) | ({steps} if steps is not None else set())) > 1:
-            shown = ", ".join(f"{name} {given[name].shape}" for name in given)
+            shown = ", ".join(f"{name} {arrays[name].shape}" for name in arrays)
             raise ConfigError(f"inputs: a number each, or arrays as long as `steps`; these are {shown}")
         count = steps if steps is not None else next(iter(lengths.values()), None)
         if count is None or count < 0:
             raise ConfigError(f"steps = {count!r}: say how many, or give an array for an input")
-        self._take(dict.fromkeys(given, 0.0))
-        varying = [(self._at[name], value) for name, value in given.items()]
+        self._take(dict.fromkeys(arrays, 0.0))
+        varying = [(self._at[name], value) for name, value in arrays.items()]
         n, m = len(self.inputs), len(self.outputs)
         refuse_too_many("steps", count, 16 * (n + m))  # and once more as columns
         rows = np.zeros((count, n + m))
         for k in range(count):
-            self._inputs[:] = self._given
+            self._inputs[:] = self._defaults
             for place, value in varying:
                 self._inputs[place] = value[k] if value.ndim else value
             try:
@@ -287,16 +287,16 @@ class Model:
         """
         self._take(inputs or {})
         here, work = self._state.copy(), self._work.copy()
-        n, p, m = len(here), len(self._given), len(self.outputs)
+        n, p, m = len(here), len(self._defaults), len(self.outputs)
         both = np.zeros((n + m, n + p))
         for j in range(n + p):
-            about = here[j] if j < n else self._given[j - n]
+            about = here[j] if j < n else self._defaults[j - n]
             if np.isnan(about):
                 continue  # the machine computes that input itself
             small = _SMALL * max(abs(about), 1.0)
             ends = []
             for sign in (1.0, -1.0):
-                self._state[:], self._work[:], self._inputs[:] = here, work, self._given
+                self._state[:], self._work[:], self._inputs[:] = here, work, self._defaults
                 if j < n:
                     self._state[j] += sign * small
                 else:
@@ -308,13 +308,13 @@ class Model:
         states, inputs_, outputs = (tuple(q.name for q in group) for group in (self.states, self.inputs, self.outputs))
         return Linear(both[:n, :n], both[:n, n:], both[n:, :n], both[n:, n:], states, inputs_, outputs, step_s)
 
-    def _take(self, given: Mapping[str, float]) -> None:
-        self._given[:] = [np.nan if q.optional else 0.0 for q in self.inputs]
-        for name, value in given.items():
+    def _take(self, values: Mapping[str, float]) -> None:
+        self._defaults[:] = [np.nan if q.optional else 0.0 for q in self.inputs]
+        for name, value in values.items():
             if name not in self._at:
                 raise UnknownName.among(self._at, name, f"input of {self.name}")
-            self._given[self._at[name]] = value
-        self._inputs[:] = self._given
+            self._defaults[self._at[name]] = value
+        self._inputs[:] = self._defaults
 
     def _count(self, steps: int) -> None:
         """Many steps, made or to be made, get straight code."""
@@ -367,15 +367,15 @@ def machine_files(
 ) -> tuple[MachineFiles, dict[str, float]]:
     """What a machine is made from, by its name, its file, a configuration or a recorded run, and the parameters that
     the configuration gives. Files are looked for in `folder` first; `files` go over those of a configuration."""
-    given = {name: found_file(Path(file), folder, data=True) for name, file in (files or {}).items()}
+    provided = {name: found_file(Path(file), folder, data=True) for name, file in (files or {}).items()}
     if isinstance(machine, str) and is_machine(machine):
         compile_machine(machine)
         file = shipped_file(machine)
-        return gather(machine if file is None else file, given), {}
+        return gather(machine if file is None else file, provided), {}
     if (folder / machine).suffix == ".mcap" or (folder / machine).is_dir():
-        if given:
+        if provided:
             raise ConfigError(
-                f"files: {', '.join(given)}: {machine} is a record, which has its own; give a configuration"
+                f"files: {', '.join(provided)}: {machine} is a record, which has its own; give a configuration"
             )
         run = open_run(folder / machine)
         settings = check(Config, run.json("config.json"), f"{run.path} (config.json)")
@@ -385,10 +385,10 @@ def machine_files(
     path = found_file(Path(machine), folder)
     if "machine" in read_toml(path):
         compile_machine(*machine_names(path.name, path.parent))
-        return gather(path, given), {}
+        return gather(path, provided), {}
     config = load(path)
-    if given:
-        over = {**config.sim.files, **{name: str(file.absolute()) for name, file in given.items()}}
+    if provided:
+        over = {**config.sim.files, **{name: str(file.absolute()) for name, file in provided.items()}}
         config = config.model_copy(update={"sim": config.sim.model_copy(update={"files": over})})
     compile_machine(*machine_names(config.sim.machine, path.parent))
     return configured(config, path.parent), dict(config.sim.parameters)

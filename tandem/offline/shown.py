@@ -40,18 +40,18 @@ def columns_text(columns: Mapping[str, np.ndarray], units: Mapping[str, str]) ->
     """Lines with the first and the last rows of as many columns as a line holds, and how many columns these are."""
     rows = len(next(iter(columns.values()), ()))
     chosen, gap = shown_rows(rows)
-    made: list[list[str]] = []
+    texts: list[list[str]] = []
     wide = 0
     for name, column in columns.items():
         cells = [heading(name, units.get(name, "")), *(figure(column[k]) for k in chosen)]
         if gap:
             cells.insert(1 + _HEAD, "…")
         width = max(map(len, cells))
-        if made and wide + width + 2 > _WIDE:
+        if texts and wide + width + 2 > _WIDE:
             break
         wide += width + 2
-        made.append([cell.rjust(width) for cell in cells])
-    return ["  ".join(line) for line in zip(*made, strict=True)], len(made)
+        texts.append([cell.rjust(width) for cell in cells])
+    return ["  ".join(line) for line in zip(*texts, strict=True)], len(texts)
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:

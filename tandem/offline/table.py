@@ -24,8 +24,8 @@ _TIMES = ("t", "t_ns")  # columns over which others are drawn, in s and in ns
 class Table(Mapping[str, Column]):
     """A mapping from names to columns of equal length, with units, and what each means where that is known.
 
-    >>> made = tandem.load_machine("mass_spring").run({"handle": 0.05}, steps=100)
-    >>> made.rows, made.units["position"], round(float(made["position"][-1]), 3)
+    >>> table = tandem.load_machine("mass_spring").run({"handle": 0.05}, steps=100)
+    >>> table.rows, table.units["position"], round(float(table["position"][-1]), 3)
     (100, 'm', 0.067)
     """
 
@@ -55,26 +55,26 @@ class Table(Mapping[str, Column]):
 
         Raises TandemError where pandas is not installed; the arrays are there all the same.
 
-        >>> made = tandem.load_machine("mass_spring").run({"handle": 0.05}, steps=100)
-        >>> made.frame("t").attrs["units"]["position"]
+        >>> table = tandem.load_machine("mass_spring").run({"handle": 0.05}, steps=100)
+        >>> table.frame("t").attrs["units"]["position"]
         'm'
         """
         if importlib.util.find_spec("pandas") is None:
             raise TandemError(f"pandas is not installed: {install('pandas')}")
         import pandas as pd
 
-        made = pd.DataFrame(self.columns)
+        frame = pd.DataFrame(self.columns)
         if index is not None:
-            made.index = pd.Index(self[index], name=index)
-            made = made.drop(columns=index)
-        made.attrs["units"], made.attrs["descriptions"] = dict(self.units), dict(self.texts)
-        return made
+            frame.index = pd.Index(self[index], name=index)
+            frame = frame.drop(columns=index)
+        frame.attrs["units"], frame.attrs["descriptions"] = dict(self.units), dict(self.texts)
+        return frame
 
     def plot(self, *columns: str) -> Plot:
         """These columns over time, a picture each; all but time without names. A notebook shows it, `save` writes it.
 
-        >>> made = tandem.load_machine("mass_spring").run({"handle": 0.05}, steps=100)
-        >>> made.plot("position", "hand_force")
+        >>> table = tandem.load_machine("mass_spring").run({"handle": 0.05}, steps=100)
+        >>> table.plot("position", "hand_force")
         <tandem.Plot of position, hand_force: 100 points>
         """
         time = next((name for name in _TIMES if name in self.columns), None)

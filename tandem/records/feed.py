@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sim_service.contract.machine import Machine
     from sim_service.simulation import Simulation
-    from tandem.records.replay import Asked
+    from tandem.records.replay import Options
     from tandem.view.data_source import RecordData
 
 _STATES_S = 0.03  # between two states that are stored
@@ -41,7 +41,7 @@ class _States:
             )
         return every
 
-    def look(self, done: int, simulation: "Simulation") -> None:
+    def store(self, done: int, simulation: "Simulation") -> None:
         import numpy as np
 
         self.steps.append(done - 1)
@@ -49,9 +49,9 @@ class _States:
 
 
 def record_feed(
-    path: Path, asked: "Asked", say: Say, update: Callable[[str, float], None], report_losses: bool = True
+    path: Path, options: "Options", say: Say, update: Callable[[str, float], None], report_losses: bool = True
 ) -> "RecordData":
-    """A recorded run as a feed: as it was, or run again as `asked`. `report_losses`: also report what it lacks."""
+    """A recorded run as a feed: as it was, or run again with `options`. `report_losses`: also report what it lacks."""
     import numpy as np
 
     from sim_service.step_record import RESTARTED
@@ -70,28 +70,28 @@ def record_feed(
     title = run.path.parent.name or run.name
     step_ns = check(Config, settings, str(run.path)).step_ns if (settings := run.json("config.json")) else 5_000_000
     recorded = run.topics.get("/step")
-    if asked.mode == "exact" and not asked.changed and (recorded is None or not len(recorded)):
+    if options.mode == "exact" and not options.changed and (recorded is None or not len(recorded)):
         say(f"{run.path}: holds no steps; they are made from its blocks, as --mode ideal does")
-        asked.mode = "ideal"
+        options.mode = "ideal"
     states = _States(step_ns, say)
     try:
-        done = replay_run(path, asked, update, Watch(states.every, states.look))
+        done = replay_run(path, options, update, Watch(states.every, states.store))
     except RunError as error:
-        if asked.mode != "exact" or recorded is None or not len(recorded) or "taken_ns" not in recorded.layout.names:
+        if options.mode != "exact" or recorded is None or not len(recorded) or "taken_ns" not in recorded.layout.names:
             raise
         say(f"{error}")
         say("the page shows the recorded outputs alone: a box for the machine, and the plots")
-        config, model, params = configuration(run, asked)
+        config, model, params = configuration(run, options)
         return RecordData(title, config, model, params, recorded.blocks, files=run.attachments, measured=measured(run))
     if done.figures["stopped"]:
         say(f"{run.path}: {done.figures['stopped']}; the page ends before it")
-    if asked.mode == "exact" and not asked.changed and not done.figures["identical"] and not done.figures["stopped"]:
+    if options.mode == "exact" and not (options.changed or done.figures["identical"] or done.figures["stopped"]):
         say(f"{run.path}: its replay is not identical (tandem replay says where); the page shows the replay")
     steps = replayed_steps(done)
     breaks = np.flatnonzero((steps["step"] == 0) | (steps["status"] & RESTARTED != 0))
-    if asked.mode == "ideal":
-        title += f", {asked.delay_ms:g} ms of delay" if asked.delay_ms else ", ideal"
-    predictions = run.topics.get(LOOK_AHEAD.topic) if asked.mode == "exact" else None
+    if options.mode == "ideal":
+        title += f", {options.delay_ms:g} ms of delay" if options.delay_ms else ", ideal"
+    predictions = run.topics.get(LOOK_AHEAD.topic) if options.mode == "exact" else None
     return RecordData(
         title, done.config, done.model, done.params, steps, np.array(states.steps, np.int64), np.array(states.states),
         breaks, {**not_of_the_machine(run.attachments), **done.files},

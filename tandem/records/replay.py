@@ -50,10 +50,10 @@ from sync.ring.memory import refuse_too_large
 from sync.ring.ring import RingWriter, push
 from sync.ring.streams import LOOK_AHEAD
 from tandem.console.compiled import compile_machine, recorded_names
-from tandem.records import replay_look_ahead
+from tandem.records import replay_predictions
 from tandem.records.provenance import other_facts
 from tandem.records.replay_efforts import efforts_again, in_words
-from tandem.records.replay_look_ahead import PredictionsAgain
+from tandem.records.replay_predictions import PredictionsAgain
 from tandem.reports.beside_measured import HEADINGS, beside_measured, rows_of
 from tandem.reports.deviation import deviation, sentence
 from tandem.reports.html.chart import Series, curves
@@ -65,19 +65,11 @@ MODES = ("exact", "ideal")
 _MOST_DELAY_MS = 3.6e6  # an hour
 _PARAMETERS = {"recorded": "of the record", "made here": "made here, not those of the record"}
 _MOST_STEPS = 20_000_000  # a day at 5 ms
-_ASKED = (
-    "step",
-    "status",
-    "taken_ns",
-    "input_seq",
-    "input_epoch",
-    "input_received_ns",
-    "input_age_ns",
-)  # of every recorded step
+_NEEDED = ("step", "status", "taken_ns", "input_seq", "input_epoch", "input_received_ns", "input_age_ns")  # of a step
 
 
 @dataclass
-class Asked:
+class Options:
     """What the command line asks for."""
 
     mode: str = "exact"
@@ -124,37 +116,37 @@ def named(model: Machine, results: np.ndarray) -> dict[str, np.ndarray]:
     return {q.name: results[:, i] for i, q in enumerate((*model.inputs, *model.outputs))}
 
 
-def configuration(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
+def configuration(run: Run, options: Options) -> tuple[Config, Machine, np.ndarray]:
     """The configuration of the record, or of another file, with what the command line sets; and its model."""
-    config, _, model, params = _made(run, asked)
-    check_step(config, model, str(asked.config or run.path))
-    return config, *(_recorded(run, asked, model, params) or (model, params))
+    config, _, model, params = _build(run, options)
+    check_step(config, model, str(options.config or run.path))
+    return config, *(_recorded(run, options, model, params) or (model, params))
 
 
-def _recorded(run: Run, asked: Asked, model: Machine, params: np.ndarray) -> tuple[Machine, np.ndarray] | None:
+def _recorded(run: Run, options: Options, model: Machine, params: np.ndarray) -> tuple[Machine, np.ndarray] | None:
     """The model with the recorded words, if nothing was changed and it has the same layout here."""
-    if asked.changed or asked.remake:
+    if options.changed or options.remake:
         return None
     return recorded_machine(model, params, run.json("parameters.json").get("made"))
 
 
-def _made(run: Run, asked: Asked) -> tuple[Config, MachineFiles, Machine, np.ndarray]:
-    config, sources = _sources(run, asked)
+def _build(run: Run, options: Options) -> tuple[Config, MachineFiles, Machine, np.ndarray]:
+    config, sources = _sources(run, options)
     compile_machine(*recorded_names(sources))
     return (config, sources, *started(sources, config))
 
 
-def _sources(run: Run, asked: Asked) -> tuple[Config, MachineFiles]:
+def _sources(run: Run, options: Options) -> tuple[Config, MachineFiles]:
     """What the model is made from: the record's own files, or those that are asked for in their place."""
-    if asked.config is not None:
-        config = load(asked.config, asked.overrides)
-        return config, configured(config, asked.config.parent)
+    if options.config is not None:
+        config = load(options.config, options.overrides)
+        return config, configured(config, options.config.parent)
     where = f"{run.path} (config.json)"
     if not (settings := run.json("config.json")):
         raise RunError(f"{run.path}: holds no configuration; give one after it")
     was = check(Config, settings, where)
     # it contains its fragments already, whatever has become of their files; new ones override it
-    config = assembled(settings, [], asked.overrides, Path(), where, carries=True)
+    config = assembled(settings, [], options.overrides, Path(), where, carries=True)
     own, there, then = recorded(run.attachments, str(run.path)), given_files(config), given_files(was)
     others = [key for key in {**then, **there} if then.get(key) != there.get(key)]
     same = [key for key in there if key not in others]
@@ -171,7 +163,7 @@ def _sources(run: Run, asked: Asked) -> tuple[Config, MachineFiles]:
         if not any(key in there for key in others):
             return config, own.with_given(others, MachineFiles({}, {}))
     # read files that are asked for, and those that they name, as for a configuration; the rest is from the record
-    today = configured(assembled(run.json("config.json"), [], asked.overrides, Path(), where), Path())
+    today = configured(assembled(run.json("config.json"), [], options.overrides, Path(), where), Path())
     return config, own.with_given(others, today) if config.sim.machine == was.sim.machine else today.with_given(
         same, own
     )
@@ -190,7 +182,7 @@ class Watch:
     """Callbacks that see the model itself during a replay: called every so many steps, with how many are done."""
 
     every: Callable[[int, Machine], int]  # how often, for so many steps of this model
-    look: Callable[[int, Simulation], None]
+    observe: Callable[[int, Simulation], None]
 
 
 @kernel(STEP)
@@ -225,96 +217,96 @@ def _inputs(
     return Inputs(run, config, model, params, instants, epochs, values)
 
 
-def refuse_contradictions(asked: Asked) -> None:
+def refuse_contradictions(options: Options) -> None:
     """Raises ConfigError for options that contradict each other."""
-    if asked.mode not in MODES:
-        raise ConfigError(f"--mode {asked.mode}: must be one of {', '.join(MODES)}")
-    for key, value in (("--delay-ms", asked.delay_ms), ("--jitter-ms", asked.jitter_ms)):
+    if options.mode not in MODES:
+        raise ConfigError(f"--mode {options.mode}: must be one of {', '.join(MODES)}")
+    for key, value in (("--delay-ms", options.delay_ms), ("--jitter-ms", options.jitter_ms)):
         if not 0 <= value <= _MOST_DELAY_MS:
             raise ConfigError(f"{key} {value:g}: must be from 0 to {_MOST_DELAY_MS:.0f}")
-        if value and asked.mode == "exact":
+        if value and options.mode == "exact":
             raise ConfigError(
                 f"{key} {value:g}: the blocks of an exact replay are those of the record; use --mode ideal"
             )
-    for key, given in (("--halved", asked.halved), ("--moving", asked.moving)):
-        if asked.mode == "exact" and given:
+    for key, chosen in (("--halved", options.halved), ("--moving", options.moving)):
+        if options.mode == "exact" and chosen:
             raise ConfigError(f"{key}: an exact replay repeats the steps of the record; use --mode ideal")
-    if asked.mode == "exact" and (asked.from_s, asked.to_s) != (None, None):
+    if options.mode == "exact" and (options.from_s, options.to_s) != (None, None):
         raise ConfigError("--from, --to: an exact replay needs every step from the first on; use --mode ideal")
 
 
 def replay_run(
-    path: Path, asked: Asked, progress: Progress = lambda *_: None, watch: Watch | None = None,
+    path: Path, options: Options, progress: Progress = lambda *_: None, watch: Watch | None = None,
     stepped: Callable[[Inputs], tuple[slice, np.ndarray, Any]] | None = None,
 ) -> Replayed:  # fmt: skip
     """Replay a record. `stepped`, if given, makes the steps from all inputs at once; it returns which steps, their
     inputs and outputs, and something about them for `Replayed.parts`."""
-    refuse_contradictions(asked)
+    refuse_contradictions(options)
     begun = now_ns()
     run = open_run(path, progress=lambda share: progress("reading", share))
     read_ns = now_ns() - begun
     _known_steps(run)
-    config, sources, made, made_params = _made(run, asked)
-    if asked.moving:
+    config, sources, here, here_params = _build(run, options)
+    if options.moving:
         topic = run.need(run.source_topic)
-        begun_ns = int(_instants(run, topic, config, asked)[0][0])
-        asked = replace(asked, overrides=[*asked.overrides, _start(run, made, begun_ns)])
-        config, sources, made, made_params = _made(run, asked)
-    as_then = _recorded(run, asked, made, made_params)
-    model, params = as_then or (made, made_params)
-    if asked.mode == "exact":
+        begun_ns = int(_instants(run, topic, config, options)[0][0])
+        options = replace(options, overrides=[*options.overrides, _start(run, here, begun_ns)])
+        config, sources, here, here_params = _build(run, options)
+    as_then = _recorded(run, options, here, here_params)
+    model, params = as_then or (here, here_params)
+    if options.mode == "exact":
         topic = run.need(run.input_topic)
         plan = _exact_plan(run, topic, config)
         instants = run.need("/step").blocks["taken_ns"][plan.first : plan.first + len(plan)]
     else:
         topic = run.need(run.source_topic)
         _same_layout(run, topic, config)
-        instants, first = _instants(run, topic, config, asked)
-        plan = _available(run, topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed, first)
-    left_out = _command(plan, run, config, model, instants, asked.changed)
+        instants, first = _instants(run, topic, config, options)
+        plan = _available(run, topic, instants, config, options.delay_ms, options.jitter_ms, options.seed, first)
+    left_out = _command(plan, run, config, model, instants, options.changed)
     predictions = None
-    as_it_was = asked.mode == "exact" and not asked.changed and asked.speed is None
+    as_it_was = options.mode == "exact" and not options.changed and options.speed is None
     if LOOK_AHEAD.topic in run.topics and as_it_was and watch is None:
-        predictions = PredictionsAgain(run, config, model, params, plan, asked.predictions)
-        watch = Watch(predictions.every, predictions.look)
+        predictions = PredictionsAgain(run, config, model, params, plan, options.predictions)
+        watch = Watch(predictions.every, predictions.compare)
     begun_steps, parts = now_ns(), None
     reported = np.zeros((len(plan), len(replay_flags.REPORTED)), np.int64)
     if stepped is None:
         quick = for_many_steps(model, len(plan), config.sim.code)
-        results = _run_plan(Simulation(config, quick, params.copy()), plan, config, asked, progress, watch, reported)
+        results = _run_plan(Simulation(config, quick, params.copy()), plan, config, options, progress, watch, reported)
     else:
-        given = _inputs(run, topic, config, model, params, plan, instants)
+        inputs = _inputs(run, topic, config, model, params, plan, instants)
         begun_steps = now_ns()
-        some, results, parts = stepped(given)
+        some, results, parts = stepped(inputs)
         instants = instants[some]
     times = {"wall_s": (now_ns() - begun) * 1e-9, "read_s": read_ns * 1e-9, "step_s": (now_ns() - begun_steps) * 1e-9}
     n = len(results)
     done = Replayed(run, config, model, params, plan, results, reported[:n], instants[:n], {}, sources.files, parts)
     done.figures = {
-        **_figures(done, topic, asked, times, len(results) < len(instants)),
+        **_figures(done, topic, options, times, len(results) < len(instants)),
         "commands_left_out": left_out,
         "parameters": "made here" if as_then is None else "recorded",
         "parameters_differ": int(
-            np.count_nonzero(made_words(model, params).view(np.int64) != made_words(made, made_params).view(np.int64))
+            np.count_nonzero(made_words(model, params).view(np.int64) != made_words(here, here_params).view(np.int64))
         ),
         "look_ahead": predictions.figures() if predictions is not None else None,
     }
-    if asked.mode == "ideal":
-        done.figures["against"] = _against(done, topic, asked)
+    if options.mode == "ideal":
+        done.figures["against"] = _against(done, topic, options)
     return done
 
 
-def _figures(done: Replayed, topic: Topic, asked: Asked, times: dict[str, float], diverged: bool) -> dict[str, Any]:
+def _figures(done: Replayed, topic: Topic, options: Options, times: dict[str, float], diverged: bool) -> dict[str, Any]:
     run, config, n = done.run, done.config, len(done.results)
     simulated_s = n * config.step_ns * 1e-9
     columns = done.columns()
     found = {
-        "mode": asked.mode,
+        "mode": options.mode,
         "run": str(run.path),
         "steps": n,
         "recorded_steps": len(run.topics["/step"]) if "/step" in run.topics else 0,
         # recorded steps of a simulator that had begun before the record
-        "steps_before": done.plan.first if asked.mode == "exact" else 0,
+        "steps_before": done.plan.first if options.mode == "exact" else 0,
         "stopped": done.plan.stopped,
         "diverged": diverged,
         "diverged_steps": int(np.count_nonzero(done.reported[:, replay_flags.REPORTED.index(DIVERGED)])),
@@ -325,8 +317,8 @@ def _figures(done: Replayed, topic: Topic, asked: Asked, times: dict[str, float]
         "record_ended": run.ended,
         "record_damage": run.losses,
         "deleted": run.deleted.sentence(run.begun) if run.deleted else None,
-        "delay_ms": asked.delay_ms,
-        "jitter_ms": asked.jitter_ms,
+        "delay_ms": options.delay_ms,
+        "jitter_ms": options.jitter_ms,
         "other_facts": other_facts(run),
         **_compare(done),
         "efforts": efforts_again(run, config),
@@ -363,7 +355,7 @@ def _known_steps(run: Run) -> None:
         return
     types = {c.name: c.type for c in topic.layout.channels}
     wrong = [
-        c.name for c in STEP_CHANNELS if types.get(c.name, "" if c.name in _ASKED else c.type) != c.type
+        c.name for c in STEP_CHANNELS if types.get(c.name, "" if c.name in _NEEDED else c.type) != c.type
     ]  # fmt: skip
     if wrong or ("commands" in types) != ("command_epoch" in types):
         raise RunError(
@@ -379,17 +371,17 @@ def _recorded_step_ns(run: Run) -> int:
     return check(Config, run.json("config.json"), f"{run.path} (config.json)").step_ns
 
 
-def _instants(run: Run, topic: Topic, config: Config, asked: Asked) -> tuple[np.ndarray, int]:
+def _instants(run: Run, topic: Topic, config: Config, options: Options) -> tuple[np.ndarray, int]:
     """The instants of the steps that are asked for, and how many steps of the record come before them."""
     every = _all_instants(run, topic, config)
     since = every - every[0]
-    begin, end = (None if s is None else round(s * 1e9) for s in (asked.from_s, asked.to_s))
+    begin, end = (None if s is None else round(s * 1e9) for s in (options.from_s, options.to_s))
     first = 0 if begin is None else int(np.searchsorted(since, begin))
     last = len(every) if end is None else int(np.searchsorted(since, end))
     if last <= first:
-        until = "its end" if end is None else f"{asked.to_s:g} s"
+        until = "its end" if end is None else f"{options.to_s:g} s"
         raise RunError(
-            f"{run.path}: no step is from {asked.from_s or 0:g} s to {until} (--from, --to); it has 0 to"
+            f"{run.path}: no step is from {options.from_s or 0:g} s to {until} (--from, --to); it has 0 to"
             f" {since[-1] * 1e-9:g} s"
         )
     return every[first:last], first
@@ -492,7 +484,7 @@ def _run_plan(
     simulation: Simulation,
     plan: Plan,
     config: Config,
-    asked: Asked,
+    options: Options,
     progress: Progress,
     watch: Watch | None,
     reported: np.ndarray,
@@ -500,17 +492,17 @@ def _run_plan(
     if watch is not None:
         shown = 0.0
 
-        def look(done: int, _: np.ndarray) -> None:
+        def observe(done: int, _: np.ndarray) -> None:
             nonlocal shown
-            watch.look(done, simulation)
+            watch.observe(done, simulation)
             if done / len(plan) >= shown:
                 shown += 0.01
                 progress("stepping", done / len(plan))
 
-        return replay(simulation, plan, watch.every(len(plan), simulation.model), look, reported)
-    if asked.speed is None:
+        return replay(simulation, plan, watch.every(len(plan), simulation.model), observe, reported)
+    if options.speed is None:
         return replay(simulation, plan, each=lambda done, _: progress("stepping", done / len(plan)), reported=reported)
-    return _paced(simulation, plan, config, asked.speed, progress, reported)
+    return _paced(simulation, plan, config, options.speed, progress, reported)
 
 
 def _paced(
@@ -584,7 +576,7 @@ def all_identical(figures: dict[str, Any]) -> bool:
     return bool(figures["identical"]) and not any(other and other["differing"] for other in others)
 
 
-def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
+def _against(done: Replayed, topic: Topic, options: Options) -> dict[str, Any]:
     """What the change did: compared with the live run and, for a delay, also with no delay at all."""
     found: dict[str, Any] = {}
     on_board = recorded_columns(done.run, done.model)
@@ -596,10 +588,10 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
             taken = done.run.topics["/step"].blocks["taken_ns"]
             on_board = {name: np.interp(done.instants, taken, values) for name, values in on_board.items()}
         found["on_board"] = deviation(on_board, done.columns())
-    if asked.delay_ms or asked.jitter_ms:
-        instants, first = _instants(done.run, topic, done.config, asked)
-        plan = _available(done.run, topic, instants, done.config, 0.0, 0.0, asked.seed, first)
-        _command(plan, done.run, done.config, done.model, instants, asked.changed)
+    if options.delay_ms or options.jitter_ms:
+        instants, first = _instants(done.run, topic, done.config, options)
+        plan = _available(done.run, topic, instants, done.config, 0.0, 0.0, options.seed, first)
+        _command(plan, done.run, done.config, done.model, instants, options.changed)
         ideal = replay(Simulation(done.config, done.model, done.params.copy()), plan)
         found["ideal"] = deviation(named(done.model, ideal), done.columns())
     return found
@@ -624,7 +616,7 @@ def pictures(done: Replayed) -> list[Raw]:
 
 
 def report(
-    figures: dict[str, Any], damage: Sequence[str] = (), must_be_identical: bool = False, drawn: Sequence[Raw] = ()
+    figures: dict[str, Any], damage: Sequence[str] = (), must_be_identical: bool = False, charts: Sequence[Raw] = ()
 ) -> Report:
     """Exit code 10 where a part of the record is damaged (what is missing cannot be identical), 3 where the model
     diverged and that ended it, 1 where an exact replay with nothing changed is not identical."""
@@ -634,7 +626,7 @@ def report(
     sections = [Section("Channels that differ from the record", [Table(("channel", "at most"), rows)] if rows else [])]
     if beside := figures.get("measured"):
         lead = "Readings of sensors at their own instants, and the model's outputs at the same."
-        sections.append(Section("Beside what was measured", [Table(HEADINGS, rows_of(beside)), *drawn], lead))
+        sections.append(Section("Beside what was measured", [Table(HEADINGS, rows_of(beside)), *charts], lead))
     notes = [*_results(figures), *_left_out(figures), *_beside(figures)]
     return Report("tandem replay", _headline(figures), figures, sections, notes, damage, code)
 
@@ -660,7 +652,7 @@ def _results(figures: dict[str, Any]) -> Iterator[Line]:
     if figures.get("efforts"):
         yield in_words(figures["efforts"])
     if figures.get("look_ahead"):
-        yield replay_look_ahead.in_words(figures["look_ahead"])
+        yield replay_predictions.in_words(figures["look_ahead"])
     if figures["identical"] is False and figures["mode"] == "exact":
         yield f"the parameters are those {_PARAMETERS[figures['parameters']]}"
         for key, (was, here) in figures["other_facts"].items():
@@ -692,9 +684,9 @@ def _left_out(figures: dict[str, Any]) -> Iterator[Line]:
 
 def _beside(figures: dict[str, Any]) -> Iterator[Line]:
     jitter = f" + up to {figures['jitter_ms']:g} ms jitter" if figures["jitter_ms"] else ""
-    asked = f"{figures['delay_ms']:g} ms delay{jitter}"
+    delay = f"{figures['delay_ms']:g} ms delay{jitter}"
     for what, found in figures.get("against", {}).items():
-        title = {"on_board": "this replay against the run on board", "ideal": f"{asked} against none"}[what]
+        title = {"on_board": "this replay against the run on board", "ideal": f"{delay} against none"}[what]
         if title not in _headline(figures):
             yield f"{title}: {sentence(found)}"
     if "step_error" in figures:

@@ -42,9 +42,9 @@ def _of_stream(run: Run, config: Config, stream: str) -> dict[str, Any] | None:
 
     recorded = _whole(efforts.blocks)
     again, compared = recompute(settings, steps.blocks, LAYOUT.view(recorded), config.step_ns)
-    made = np.ascontiguousarray(again).view(np.int64).reshape(-1, LAYOUT.words)[compared]
+    computed = np.ascontiguousarray(again).view(np.int64).reshape(-1, LAYOUT.words)[compared]
     recorded = recorded[compared]
-    differing = np.flatnonzero((made != recorded).any(axis=1))
+    differing = np.flatnonzero((computed != recorded).any(axis=1))
     first = int(efforts.blocks["seq"][np.flatnonzero(compared)[differing[0]]]) if len(differing) else None
     return {
         "topic": topic,

@@ -40,7 +40,7 @@ class DataSource(Protocol):
     files: dict[str, bytes]  # what the run is made of, by the names in a record
     measured: dict[str, str]  # what sensors measured at the machine, with units; in its steps under MEASURED_FIELD
 
-    def look(self) -> Frame | None:
+    def poll(self) -> Frame | None:
         """The newest frame, or that of the chosen time; None while there is none."""
 
     def steps(self) -> np.ndarray:
@@ -84,7 +84,7 @@ class LiveData:
         self._followers[stream].attached()
         return self._followers[stream].ring
 
-    def look(self) -> Frame | None:
+    def poll(self) -> Frame | None:
         sim, state = self._ring(SIM), self._ring(STATE)
         if sim is None or state is None:
             return None
@@ -204,7 +204,7 @@ class RecordData:
     def show(self, step: int) -> None:
         self.at = max(0, min(step, len(self) - 1))
 
-    def look(self) -> Frame | None:
+    def poll(self) -> Frame | None:
         if not len(self):
             return None
         step = self.recorded[self.at]

@@ -46,7 +46,7 @@ class MechanismData:
         self.params = np.zeros(0)
         self.into = upright(system.mechanism.g)
 
-    def look(self) -> Frame:
+    def poll(self) -> Frame:
         step = np.zeros(1, [("time", "f8")])
         step["time"] = self.bench.state.time
         return Frame(round(self.bench.state.time * 1e9), step[0], self.bench.state.vector.copy())
@@ -259,13 +259,13 @@ class MechanismPage:
             self._arrow.remove()
             self._arrow = None
 
-    def look(self, seconds: float, watched: bool) -> None:
+    def advance(self, seconds: float, watched: bool) -> None:
         with self._lock:
             made = self.bench.advance(seconds)
             if self._seen != (self.bench.resets, self.bench.endings):
                 self._follow()
             if watched:
-                self.stage.show(self._feed.look())
+                self.stage.show(self._feed.poll())
                 self._draw_push()
                 self._body.show()
             diagnosis = self.bench.diagnosis()
@@ -303,7 +303,7 @@ class MechanismPage:
             watched = bool(self._server.get_clients())
             # what goes wrong with one frame does not end the page
             with contextlib.suppress(Exception), self._server.atomic():
-                self.look(now - last, watched)
+                self.advance(now - last, watched)
                 if watched and now - updated > 0.2:
                     self.update_text()
                     updated = now

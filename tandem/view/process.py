@@ -66,15 +66,15 @@ class Page:
         self.frames = 0
         self._faults: set[str] = set()
 
-    def run(self, stop: threading.Event, look: Callable[[int], None] = lambda _: None) -> None:
-        """Until it is stopped; `look` is called some times a second with a number."""
-        due, looked, turn = time.monotonic(), 0.0, 0
+    def run(self, stop: threading.Event, report: Callable[[int], None] = lambda _: None) -> None:
+        """Until it is stopped; `report` is called some times a second with a number."""
+        due, reported, turn = time.monotonic(), 0.0, 0
         while not stop.is_set():
             watched = bool(self.server.get_clients()) or self.door.dash_is_read
             with self._forgiven(), self.server.atomic():
                 if self.player is not None and watched:
                     self.player.advance(time.monotonic())
-                frame = self._feed.look()
+                frame = self._feed.poll()
                 if frame is not None and watched:
                     self._show(frame)
                     self.frames += 1
@@ -82,9 +82,9 @@ class Page:
                     self.push.leave()
                 self.panel.show(frame)
             now = time.monotonic()
-            if now - looked > 0.1:
-                look(turn)
-                looked, turn = now, turn + 1
+            if now - reported > 0.1:
+                report(turn)
+                reported, turn = now, turn + 1
             # a frame that came late shifts those after it: they never pile up
             due = max(due + self._period_s, now + 0.2 * self._period_s)
             stop.wait(max(due - now, _IDLE_S if not watched else 0.0))
@@ -94,7 +94,7 @@ class Page:
             self.stage.show(frame)
             if self.push is not None:
                 self.push.show(frame)
-        there = self._other.look() if self._other is not None else None
+        there = self._other.poll() if self._other is not None else None
         if self.ghost is not None and there is not None and there.state is not None:
             self.ghost.show(there)
         if self.player is not None:
@@ -144,13 +144,13 @@ def serve_live(
     """The page of a run, until it is stopped."""
     page = Page(config.view, feed, say=reporter.say, token=token, saves=Path(config.view.saves))
 
-    def look(turn: int) -> None:
+    def report(turn: int) -> None:
         if turn % EVERY == 0:
             reporter.status(_figures(page))
 
     try:
         with announced(page.address, reporter.say, opened):
-            page.run(stop, look)
+            page.run(stop, report)
         return _figures(page)
     finally:
         page.close()

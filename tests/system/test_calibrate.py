@@ -18,7 +18,7 @@ from sync.config.config import load
 from sync.record import open_run
 from sync.ring.block import Layout
 from sync.transport.wire import Publisher, context
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.ports import free_port
 from tests.system.conftest import DRIVE, ROOT, Program, leftovers, ring_of, until
 
@@ -197,7 +197,7 @@ def test_a_drive_with_what_was_found_reads_the_truth_and_so_does_its_replay(
     fragment.unlink()
     record = open_run(tmp_path / "runs")
     assert b"sign = -1" in record.attachments["include_1.toml"]
-    assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
+    assert replay_run(tmp_path / "runs", Options()).figures["identical"] is True
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

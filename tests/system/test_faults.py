@@ -13,7 +13,7 @@ from sim_service.step_record import RESTARTED, STALE
 from sync.errors import InputLost
 from sync.record import open_run
 from tandem.records.inspect.info import info
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.examples import cases
 from tests.system.conftest import DRIVE, Program, leftovers, pid_of, ring_of, until, wait_for_steps
 
@@ -60,7 +60,7 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     assert (found["status"] & RESTARTED != 0).sum() >= 1
     assert set(info(record)["steps"]["status"]) >= passed
     assert any("stands still" in text for _, text in record.notices)
-    again = replay_run(tmp_path / "runs", Asked()).figures
+    again = replay_run(tmp_path / "runs", Options()).figures
     assert again["identical"] is True and again["steps"] == len(found)
 
 

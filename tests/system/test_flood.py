@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sync.config.config import Config, load
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.ports import free_port
 from tests.sync.zmtp import Where, ask, dial, frame
 from tests.system.conftest import DRIVE, PATIENCE_S, Program, ring_of, wait_for_steps
@@ -73,4 +73,4 @@ def test_a_flood_is_counted_and_hurts_nobody(drive: Callable[..., Program], name
         assert after[role] - before[role] < 100, (before, after)
     assert result["balance"]["closes"] and result["balance"]["lost"] == 0
     assert result["source_lost"] == 0 and result["record"]["whole"]
-    assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
+    assert replay_run(tmp_path / "runs", Options()).figures["identical"] is True

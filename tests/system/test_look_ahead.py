@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sync.record import open_run
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.system.conftest import DRIVE, Program, ring_of, tandem, until, wait_for_steps
 
 
@@ -33,7 +33,7 @@ def test_predictions_are_recorded_and_made_again_and_a_crash_is_counted(
     assert figures["record"]["whole"] and figures["balance"]["closes"]
     topic = open_run(tmp_path / "runs").topics["/look_ahead"]
     assert len(topic) > 20 and topic.missing == 0
-    again = replay_run(tmp_path / "runs", Asked(predictions=20)).figures
+    again = replay_run(tmp_path / "runs", Options(predictions=20)).figures
     assert again["identical"]
     assert again["look_ahead"]["compared"] == 20 and again["look_ahead"]["differing"] == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sync.record import open_run
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.system.conftest import ROOT, Program, tandem
 
 CONFIG = ROOT / "configs" / "tilting_observed.toml"
@@ -66,7 +66,7 @@ def test_a_live_observer_takes_the_rows_of_an_imported_log(
     live = open_run(tmp_path / "live")
     steps, blocks = live.topics["/step"].blocks, live.topics["/daq"].blocks
     counts = open_run(Path(imported)).topics["/daq"].blocks
-    offline = replay_run(Path(imported), Asked("ideal")).columns()
+    offline = replay_run(Path(imported), Options("ideal")).columns()
     # of each step the block that it used, and of the log the row that this block played
     played = steps["input_seq"].astype(np.int64) - int(blocks["seq"][0])
     assert played[0] >= 0 and len(np.unique(played)) > 50

@@ -10,7 +10,7 @@ import pytest
 from sync.config.config import load
 from sync.record import open_run
 from sync.ring.ring import RingReader
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.daq_service.virtual_wheel import HIGHEST, LOWEST, VirtualWheel, unplug_lasting
 from tests.system.conftest import PATIENCE_S, ROOT, until
 from tests.system.sampling import Start, sampling, simulator
@@ -61,4 +61,4 @@ def test_a_game_pad_drives_a_platform_and_the_record_replays_to_the_bit(
             assert program.end() == 0, program.said
     record = open_run(tmp_path)
     assert record.whole and record.topics["/step"].blocks["speed_ahead"].max() > 0.2
-    assert replay_run(tmp_path, Asked()).figures["identical"] is True
+    assert replay_run(tmp_path, Options()).figures["identical"] is True

@@ -18,7 +18,7 @@ from sim_service.contract.scene import poses
 from sim_service.registry import load_machine
 from sync.config.config import load
 from sync.record import open_run
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tandem.view.data_source import LiveData
 from tests.system.browser import act_until, browser, lacking, picture, visit, window
 from tests.system.conftest import PATIENCE_S, ROOT, Program, address, until
@@ -81,7 +81,7 @@ def test_a_platform_is_driven_from_its_page_and_seen_where_it_stopped(
 
     def now() -> Any:
         """The newest step, with the bodies where they are after it."""
-        frame = until(live.look, "no step")
+        frame = until(live.poll, "no step")
         machine.shown.frames(frame.state, params, out)
         return frame.step
 
@@ -118,4 +118,4 @@ def test_a_platform_is_driven_from_its_page_and_seen_where_it_stopped(
     assert result["view"]["rejected"] == 0 and "not shown" not in run.said
     record = open_run(tmp_path / "runs")
     assert record.whole and record.topics["/step"].blocks["x"][-1] > 0.1
-    assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
+    assert replay_run(tmp_path / "runs", Options()).figures["identical"] is True

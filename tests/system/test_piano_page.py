@@ -15,7 +15,7 @@ from sim_service.commands import CommandClient
 from sync.config.config import load
 from sync.record import open_run
 from tandem.machines.piano.port import PHASES
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.system.browser import (
     act_until,
     browser,
@@ -100,4 +100,4 @@ def test_a_key_is_played_and_regulated_on_its_page(start: Callable[..., Program]
     assert run.json()["view"]["rejected"] == 0 and "not shown" not in run.said
     recorded = open_run(tmp_path / "runs").topics["/step"].blocks
     assert set(recorded["phase"]) >= {0.0, 1.0, 2.0} and recorded["strike_speed"].max() > 0.1
-    assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
+    assert replay_run(tmp_path / "runs", Options()).figures["identical"] is True

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sync.record import open_run, parts
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.system.conftest import DRIVE, WEAVE, Program, leftovers, ring_of, tandem, until, wait_for_steps
 
 ANOTHER = 65534
@@ -70,5 +70,5 @@ def test_another_user_reads_no_record_report_ring_or_socket(
     # and it is one run
     found = open_run(folder)
     assert len(found.parts) > 2 and found.whole and not any("taken up" in text for _, text in found.notices)
-    assert replay_run(folder, Asked()).figures["identical"] is True
+    assert replay_run(folder, Options()).figures["identical"] is True
     until(lambda: leftovers(name) == [], "something is left")

@@ -18,7 +18,7 @@ from sync.record import open_run
 from tandem.records.exchange.exporter import export as run_export
 from tandem.records.inspect.info import info
 from tandem.records.provenance import model_parameters
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tandem.records.replay_save import save
 from tandem.reports.outcome import RECORD_INCOMPLETE
 from tests.examples import cases
@@ -28,7 +28,7 @@ Start = Callable[..., Program]
 
 
 def replayed(runs: Path, mode: str = "exact") -> dict[str, Any]:
-    done = replay_run(runs, Asked(mode=mode))
+    done = replay_run(runs, Options(mode=mode))
     assert np.abs(done.columns()["steering_speed"]).max() > 1.0
     return done.figures
 
@@ -48,7 +48,7 @@ def test_a_drive_replays_to_the_bit(recorded: Callable[[str], Recorded], tmp_pat
     # without transport the same blocks are there a little earlier
     ideal = replayed(runs, "ideal")
     assert ideal["steps"] == result["steps"] and "on_board" in ideal["against"]
-    save(replay_run(runs, Asked()), tmp_path / "saved", {})
+    save(replay_run(runs, Options()), tmp_path / "saved", {})
     assert replayed(tmp_path / "saved")["identical"] is True
     found = info(open_run(runs))
     assert found["whole"] and found["ended"] == "all seconds done"

@@ -16,7 +16,7 @@ import pytest
 
 from sync.errors import TandemError
 from sync.record import open_run
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.examples import cases
 from tests.ports import free_port
 from tests.system.conftest import (
@@ -97,7 +97,7 @@ def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_los
     said = [text for _, text in record.notices]
     for what in ("the simulator was killed by SIGKILL", "the recorder was killed by SIGKILL", "the DAQ is back"):
         assert any(what in text for text in said), said
-    assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
+    assert replay_run(tmp_path / "runs", Options()).figures["identical"] is True
 
 
 def test_a_process_that_worked_since_the_last_look_is_replaced_when_it_crashes(
@@ -179,7 +179,7 @@ def test_a_template_that_crashes_is_replaced_and_the_drive_goes_on(
     result = run.json()
     assert [d["process"] for d in result["deaths"]] == ["sim"], run.said
     assert result["balance"]["closes"] and result["record"]["whole"], result["record"]
-    assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
+    assert replay_run(tmp_path / "runs", Options()).figures["identical"] is True
 
 
 def test_all_processes_end_when_the_supervisor_is_killed(drive: Start, name: str) -> None:

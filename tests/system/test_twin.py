@@ -10,7 +10,7 @@ import pytest
 
 from sync.record import open_run
 from tandem.records.inspect.info import info_of
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.system.conftest import ROOT, Program, leftovers, ring_of, tandem, until, wait_for_steps
 
 TWIN = ROOT / "configs" / "twin.toml"
@@ -47,7 +47,7 @@ def test_a_twin_finds_the_car_through_its_sensors_looks_ahead_and_both_runs_are_
     folder = open_run(tmp_path / "runs").path.parent
     assert info_of(folder)["truth"] == truth
     for each in (folder, folder / "truth"):
-        again = replay_run(each, Asked(predictions=5)).figures
+        again = replay_run(each, Options(predictions=5)).figures
         assert again["identical"], again
         if each is folder:  # from the estimate
             assert figures["look_ahead"]["predictions"]["held"] > 0

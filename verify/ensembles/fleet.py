@@ -26,7 +26,7 @@ from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
 from sync.child_python import python_command, python_environment
 from sync.record import CompleteRun, CompleteTopic, open_run, write_complete
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tandem.records.replay_save import save
 from verify import ROOT
 from verify.measure import Row, equal, holds
@@ -37,7 +37,7 @@ Change = Callable[[dict[str, bytes], np.ndarray], None]
 
 
 def good(folder: Path, number: int) -> Path:
-    asked = Asked(overrides=[f"sim.parameters.mass={700 + number}"])
+    asked = Options(overrides=[f"sim.parameters.mass={700 + number}"])
     return save(replay_run(GOLDEN / "single_track.mcap", asked), folder / f"{number:03d}", {})
 
 

@@ -144,9 +144,9 @@ def loop(*, repetitions: int = 6, seconds: float = 20.0, set: Set = ()) -> Itera
 
 
 def replay(*, run: Annotated[Path, "a recorded run with predictions"]) -> Iterator[Row]:
-    from tandem.records.replay import Asked, replay_run
+    from tandem.records.replay import Options, replay_run
 
-    figures = replay_run(run, Asked(predictions=sys.maxsize)).figures
+    figures = replay_run(run, Options(predictions=sys.maxsize)).figures
     if not figures["look_ahead"]:
         raise NotHere(f"{run}: has no predictions")
     yield holds("steps identical", figures["identical"])

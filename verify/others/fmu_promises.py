@@ -24,7 +24,7 @@ from tandem.fmu.build import write_fmu
 from tandem.fmu.platforms import HOST
 from tandem.fmu.sources import load_source
 from tandem.offline.model import load_machine
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from verify.measure import Row, at_most, holds
 
 MOST_BYTES = 1_000_000
@@ -66,7 +66,7 @@ class Slave:
 
 
 def promises(run: Path, folder: Path) -> Iterator[Row]:
-    replayed = replay_run(run, Asked("exact"))
+    replayed = replay_run(run, Options("exact"))
     h, columns = 1e-3 * replayed.config.sim.step_ms, replayed.columns()
     file = folder / "model.fmu"
     made = write_fmu(load_machine(run), "model", h, file, "tandem")

@@ -23,17 +23,18 @@ _IMPORT = """
 import resource, sys
 from pathlib import Path
 from tandem.records.exchange.errors import ExchangeError
-from tandem.records.exchange.importer import Asked, import_file
+from tandem.records.exchange.importer import Options, import_file
 file, config, maps = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
-before, said = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, []
+before, shares = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, []
 overrides = ["sim.machine=vehicles/buggy_single_track.toml"]
-asked = Asked(file, config, True, maps, ["yaw_rate=r"], overrides=overrides, runs=file.parent / "runs", rate_hz=1000.0)
+runs = file.parent / "runs"
+options = Options(file, config, True, maps, ["yaw_rate=r"], overrides=overrides, runs=runs, rate_hz=1000.0)
 try:
-    import_file(asked, lambda text, share: said.append(share))
+    import_file(options, lambda text, share: shares.append(share))
 except ExchangeError as error:
     print(error, file=sys.stderr)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(peak - before, len(said))
+print(peak - before, len(shares))
 """
 
 

@@ -22,7 +22,7 @@ from sync.clock import now_ns
 from sync.config.toml import read_toml
 from sync.errors import TandemError
 from sync.record import measured, open_run
-from tandem.records.exchange.importer import Asked, import_file, open_measurement
+from tandem.records.exchange.importer import Options, import_file, open_measurement
 from tandem.records.exchange.tables import BusNames
 from verify import ROOT
 from verify.measure import NotHere, Printed, Result, Row, at_most, figure
@@ -270,7 +270,7 @@ def rav4() -> Iterator[Row]:
         then = now_ns()
         quantities = ["yaw_rate=KINEMATICS.YAW_RATE", "vx=SPEED.SPEED:km/h", "front_right=WHEEL_SPEED_FR"]
         config, overrides = HERE / "rav4_can" / "rav4.toml", [f"source.dbc={dbc}"]
-        asked = Asked(log, config, True, [], quantities, overrides=overrides, runs=Path(scratch))
+        asked = Options(log, config, True, [], quantities, overrides=overrides, runs=Path(scratch))
         figures = import_file(asked)
         import_s = (now_ns() - then) * 1e-9
         brought = measured(open_run(Path(figures["run"])))

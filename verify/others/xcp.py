@@ -22,7 +22,7 @@ import numpy as np
 
 from sync.clock import now_ns
 from sync.record import open_run
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.ports import free_port
 from verify import ROOT
 from verify.measure import NotHere, Row, at_least, equal, holds, note
@@ -68,7 +68,7 @@ def _measure(seconds: float, rounds: int, channels: int, protocol: str, folder: 
     commands = run.topics["/command"].blocks
     yield equal("commands in the record, of as many written", len(commands), rounds)
     yield holds("what the first master wrote stands in it", commands["value"][0] == masters[0]["written"])
-    replayed = replay_run(run.path, Asked("exact"))
+    replayed = replay_run(run.path, Options("exact"))
     yield holds("the record replays to the bit, written parameters and all", replayed.figures["identical"])
     yield from cost(steps, spans, "the slave")
     yield holds("the record is whole", result["record"]["whole"])

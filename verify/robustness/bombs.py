@@ -41,9 +41,9 @@ def read_mcap(path: Path) -> None:
 
 
 def read_measurement(path: Path) -> None:
-    from tandem.records.exchange.importer import Asked, import_file
+    from tandem.records.exchange.importer import Options, import_file
 
-    asked = Asked(path, CONFIG, True, runs=path.parent / "runs")
+    asked = Options(path, CONFIG, True, runs=path.parent / "runs")
     if path.suffix == ".parquet":
         t, *channels = COLUMNS
         asked.maps, asked.time = [f"{name}={name}:count" for name in channels], f"{t}:s"
@@ -162,10 +162,10 @@ def warm(kind: str, folder: Path) -> None:
 
 
 def read_sound_csv(path: Path) -> None:
-    from tandem.records.exchange.importer import Asked, import_file
+    from tandem.records.exchange.importer import Options, import_file
 
     maps = [f"{name}={name}:count" for name in COLUMNS[1:]]
-    import_file(Asked(path, CONFIG, True, maps, time="t:s", runs=path.parent / "runs"))
+    import_file(Options(path, CONFIG, True, maps, time="t:s", runs=path.parent / "runs"))
 
 
 CHILD = "import sys, pathlib as p; from verify.robustness.bombs import child; child(sys.argv[1], p.Path(sys.argv[2]))"

@@ -31,7 +31,7 @@ from sync.ring.ring import RingReader
 from sync.ring.streams import DAQ, SIM, SIM_IN
 from tandem.live.supervisor.supervise import sweep
 from tandem.records.inspect.info import info
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from verify import ROOT
 from verify.measure import Row, equal, figure, holds, note
 from verify.others.foreign_readers import compared
@@ -104,7 +104,7 @@ def round_of(victim: str, name: str, runs: Path, chance: random.Random, transpor
             losses[topic] = max(int(newest[stamp]) - last, 0) * 1e-9
         result["lost_s"] = max(losses.values())
         if len(run.topics.get("/step", ())):
-            figures = replay_run(runs, Asked()).figures
+            figures = replay_run(runs, Options()).figures
             result["steps"], result["identical"] = figures["steps"], figures["identical"]
             if not figures["identical"]:  # of all recorded steps
                 result["problem"] = f"replay differs: {figures['first_difference'] or figures['stopped']}"

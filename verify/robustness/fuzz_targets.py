@@ -744,7 +744,7 @@ def measurement(folder: Path) -> Target:
     """A measurement of another program, as `tandem import` takes it, up to the writing."""
     from sync.errors import ConfigError
     from tandem.records.exchange.errors import ExchangeError
-    from tandem.records.exchange.importer import Asked, content_of, open_measurement, summary_of
+    from tandem.records.exchange.importer import Options, content_of, open_measurement, summary_of
 
     quick = "sim.machine=vehicles/buggy_single_track.toml"  # the other one takes its time
     maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
@@ -757,7 +757,7 @@ def measurement(folder: Path) -> Target:
         for time in ("Time:s", None):
             found = open_measurement(file)
             try:
-                asked = Asked(file, CONFIGS / "drive.toml", maps=maps, time=time, overrides=[quick])
+                asked = Options(file, CONFIGS / "drive.toml", maps=maps, time=time, overrides=[quick])
                 summary_of(content_of(asked, found))
             finally:
                 found.close()
@@ -782,7 +782,7 @@ def _imported(folder: Path, form: str, seeds: list[bytes], changed: Change, shar
     from sync.errors import ConfigError
     from sync.files.limits import DecodedTooLarge
     from tandem.records.exchange.errors import ExchangeError
-    from tandem.records.exchange.importer import Asked, content_of, open_measurement, summary_of
+    from tandem.records.exchange.importer import Options, content_of, open_measurement, summary_of
 
     quick = "sim.machine=vehicles/buggy_single_track.toml"
     maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
@@ -795,8 +795,8 @@ def _imported(folder: Path, form: str, seeds: list[bytes], changed: Change, shar
             for sheet in found.sheets:  # every column that can be had
                 with contextlib.suppress(*refusals):
                     sheet.load(list(sheet.columns))
-            of_others = Asked(file, CONFIGS / "drive.toml", maps=maps, overrides=[quick])
-            summary_of(content_of(of_others if found.passport is None else Asked(file, CONFIGS / "drive.toml"), found))
+            mapped = Options(file, CONFIGS / "drive.toml", maps=maps, overrides=[quick])
+            summary_of(content_of(mapped if found.passport is None else Options(file, CONFIGS / "drive.toml"), found))
         finally:
             found.close()
 
@@ -949,7 +949,7 @@ def _a_run(folder: Path) -> Path:
     from sync.config.config import load
     from sync.record import CompleteRun, CompleteTopic, write_complete
     from tandem.records.provenance import attachments, start_facts
-    from tandem.records.replay import Asked, replay_run
+    from tandem.records.replay import Options, replay_run
     from tandem.records.replay_save import save
 
     settings = load(CONFIGS / "drive.toml", ["sim.machine=vehicles/buggy_single_track.toml"])
@@ -972,7 +972,7 @@ def _a_run(folder: Path) -> Path:
     attached = attachments(settings, CONFIGS / "drive.toml")
     (folder / "a").mkdir()
     write_complete(folder / "a", CompleteRun(start, attached, topics, begun, begun, "made by hand", {"steps": 0}))
-    return save(replay_run(folder / "a", Asked(mode="ideal")), folder / "b", {})
+    return save(replay_run(folder / "a", Options(mode="ideal")), folder / "b", {})
 
 
 # long: one step after the other over one description of a record
@@ -1088,7 +1088,7 @@ def replay(folder: Path) -> Target:
     from sync.record import FILE, RunError
     from tandem.records.exchange.errors import ExchangeError
     from tandem.records.exchange.exporter import export
-    from tandem.records.replay import Asked, replay_run
+    from tandem.records.replay import Options, replay_run
     from tandem.records.replay_save import save
 
     saved = _a_run(folder)
@@ -1102,7 +1102,7 @@ def replay(folder: Path) -> Target:
         accepted = False
         for mode in ("exact", "ideal"):
             try:
-                done = replay_run(place, Asked(mode=mode))
+                done = replay_run(place, Options(mode=mode))
                 shutil.rmtree(folder / "saved", ignore_errors=True)
                 save(done, folder / "saved", {})
                 accepted = True

@@ -26,7 +26,7 @@ from sync.config.config import Config, load, runtime_directory
 from sync.errors import RingError
 from sync.record import open_run
 from sync.ring.ring import SHM, RingReader
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from verify import ROOT
 from verify.measure import NotHere, Row, equal, figure, holds, note
 
@@ -292,7 +292,7 @@ def record_of(drive: Drive, problems: list[str], deaths: dict[str, int]) -> dict
         count = sum(title in text and "SIGKILL" in text for text in notices)
         if count != deaths[role]:
             problems.append(f"the record has {count} crashes of {role}, there were {deaths[role]}")
-    figures = replay_run(drive.runs, Asked()).figures
+    figures = replay_run(drive.runs, Options()).figures
     found["replayed"], found["identical"] = figures["steps"], figures["identical"]
     if not figures["identical"]:
         problems.append(f"the replay differs: {figures['first_difference'] or figures['stopped']}")
@@ -433,7 +433,7 @@ def stops(name: str, runs: Path, chance: random.Random, minutes: float) -> dict[
     seen = {role: sum(d["process"] == role for d in result.get("deaths", [])) for role in ROLES}
     if seen != replaced:
         problems.append(f"replaced {seen}, stopped for too long {replaced}")
-    figures = replay_run(runs, Asked()).figures
+    figures = replay_run(runs, Options()).figures
     if not figures["identical"]:
         problems.append(f"the replay differs: {figures['first_difference'] or figures['stopped']}")
     if run.lacking:

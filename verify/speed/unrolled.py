@@ -25,7 +25,7 @@ from tandem.ensembles import sweep, work
 from tandem.machines.car.buggy.slots import HEAD
 from tandem.multibody.code import store
 from tandem.multibody.natural import straight
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from verify import CONFIGS
 from verify.measure import Row, at_least, at_most, equal, figure
 
@@ -86,7 +86,7 @@ def lane_change(worker: work.Worker, values: Any) -> tuple[np.ndarray, bytes]:
 
 def replayed(run: Path, code: str, simulated_s: list[float]) -> tuple[np.ndarray, bytes]:
     begun = time.perf_counter_ns()
-    done = replay_run(run, Asked(overrides=[f"sim.code={code}"]))
+    done = replay_run(run, Options(overrides=[f"sim.code={code}"]))
     took = 1e-3 * (time.perf_counter_ns() - begun)
     simulated_s.append(done.figures["simulated_s"])
     return np.array([took]), done.results.tobytes()

@@ -258,9 +258,9 @@ def replay(name: str) -> dict[str, Any]:
 
 
 def _replay_drive(name: str) -> dict[str, Any]:
-    from tandem.records.replay import Asked, replay_run
+    from tandem.records.replay import Options, replay_run
 
-    figures = replay_run(GOLDEN / f"{name}.mcap", Asked()).figures
+    figures = replay_run(GOLDEN / f"{name}.mcap", Options()).figures
     return {
         "steps": figures["steps"],
         "identical": figures["identical"],
@@ -299,7 +299,7 @@ def _replay_mechanism(name: str) -> dict[str, Any]:
 def update(names: list[str]) -> None:
     """The same blocks, steps and commands, with the outputs and the parameters of this version."""
     from sync.record import open_run
-    from tandem.records.replay import Asked, replay_run
+    from tandem.records.replay import Options, replay_run
     from tandem.records.replay_save import saved_run
 
     for name in names:
@@ -307,7 +307,7 @@ def update(names: list[str]) -> None:
         if name == "mechanism":
             make([name])
             continue
-        done = replay_run(path, Asked(remake=True))
+        done = replay_run(path, Options(remake=True))
         attached, topics = saved_run(done)
         attached["config.json"] = done.run.attachments["config.json"]  # names no folder of this machine
         store(path, open_run(path), topics, attached)

@@ -48,14 +48,14 @@ class Published:
             topic.key(node.domain), congestion_control=zenoh.CongestionControl.DROP
         )
         self._token = node.session.liveliness().declare_token(token)
-        self._looked, self._watched = -1.0, False
+        self._checked_s, self._watched = -1.0, False
 
     @property
     def watched(self) -> bool:
         """Whether somebody has subscribed; looked up ten times a second at most."""
         now = time.monotonic()
-        if now - self._looked > 0.1:
-            self._looked, self._watched = now, bool(self._publisher.matching_status.matching)
+        if now - self._checked_s > 0.1:
+            self._checked_s, self._watched = now, bool(self._publisher.matching_status.matching)
         return self._watched
 
     def send(self, data: bytes, at_ns: int) -> None:
@@ -117,7 +117,7 @@ class Bridge:
         """Blocks that were overwritten before the bridge had its turn."""
         return sum(follower.lost for follower in self._followers.values())
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Everything that is new since the last look."""
         for stream, follower in self._followers.items():
             found = follower.blocks(_MOST)
@@ -149,7 +149,7 @@ class Bridge:
         moving, turning = self._published[TF], self._published["/joint_states"]
         if not moving.watched and not turning.watched:
             return
-        frame = self._feed.look()
+        frame = self._feed.poll()
         if frame is None:
             return
         at_ns = int(frame.step["pushed_ns"]) + self._offset
@@ -175,7 +175,7 @@ class Bridge:
     def run(self, stop: threading.Event) -> None:
         due = time.monotonic()
         while not stop.is_set():
-            self.look()
+            self.poll()
             due = max(due + 1.0 / _RATE_HZ, time.monotonic())
             stop.wait(due - time.monotonic())
 

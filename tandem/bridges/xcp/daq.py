@@ -196,7 +196,7 @@ class DaqLists:
             return []
         data = np.ascontiguousarray(words).view(np.uint8).reshape(len(words), -1)
         stamps = (words[:, T] // xcp.STAMP_NS & 0xFFFFFFFF).astype("<u4")
-        made: list[list[bytes]] = [[] for _ in words]
+        by_block: list[list[bytes]] = [[] for _ in words]
         for number, each in wanted:
             due = np.arange(len(words))
             due = due[(each.blocks + due) % each.prescaler == 0]
@@ -208,8 +208,8 @@ class DaqLists:
                 head = bytes((odt, number))
                 for row, part in zip(due.tolist(), data[due][:, bytes_of], strict=True):
                     stamp = stamps[row].tobytes() if stamped else b""
-                    made[row].append(head + stamp + part.tobytes())
-        found = [packet for packets in made for packet in packets]
+                    by_block[row].append(head + stamp + part.tobytes())
+        found = [packet for packets in by_block for packet in packets]
         self.sent += len(found)
         return found
 

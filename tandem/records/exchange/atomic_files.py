@@ -13,7 +13,7 @@ from tandem.records.exchange.errors import ExchangeError
 def written_atomically(target: Path) -> Iterator[Path]:
     """A place to write a file or a folder. It becomes `target` at the end; if anything fails, it goes, and so do the
     folders that were made for it. Nothing is overwritten; an empty folder may be there."""
-    made = [folder for folder in target.parents if not folder.exists()]
+    new_folders = [folder for folder in target.parents if not folder.exists()]
     done = False
     try:
         make_folder(target.parent)
@@ -28,6 +28,6 @@ def written_atomically(target: Path) -> Iterator[Path]:
         raise ExchangeError(f"{target}: cannot be written: {error.strerror or error}") from None
     finally:
         if not done:
-            for folder in made:
+            for folder in new_folders:
                 with contextlib.suppress(OSError):
                     folder.rmdir()

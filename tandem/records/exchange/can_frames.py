@@ -102,7 +102,7 @@ def decoded(path: Path, by_id: ById, names: BusNames, remarks: list[str]) -> lis
         )
     try:
         database = load_dbc(dbc, names.key)
-        asked = [
+        selected = [
             (find_signal(database, mapped, f"source.signals.{name}", dbc), mapped)
             for name, mapped in names.signals.items()
         ]
@@ -112,7 +112,7 @@ def decoded(path: Path, by_id: ById, names: BusNames, remarks: list[str]) -> lis
         raise ExchangeError(str(error)) from None
     never = {
         (message.name, signal.name): never_valid(mapped, signal, "source.signals")
-        for (message, signal), mapped in asked
+        for (message, signal), mapped in selected
     }
     budget = Budget(path, path.stat().st_size)
     sheets, short = [], []
@@ -137,12 +137,12 @@ def decoded(path: Path, by_id: ById, names: BusNames, remarks: list[str]) -> lis
 
 class _Message:
     def __init__(
-        self, path: Path, name: str, message: Any, given: Frames, raw: dict[str, frozenset[int]], budget: Budget
+        self, path: Path, name: str, message: Any, of_id: Frames, raw: dict[str, frozenset[int]], budget: Budget
     ):
         self._path, self._name, self._message, self._raw = path, name, message, raw
-        seconds, data = given.of_length(message.length)
+        seconds, data = of_id.of_length(message.length)
         budget.take(data.nbytes + 8 * len(seconds), f"the frames of {name}")
-        self.rows, self.short = len(seconds), len(given.seconds) - len(seconds)
+        self.rows, self.short = len(seconds), len(of_id.seconds) - len(seconds)
         # frames that were stamped together: the last of them is the newest
         last = np.append(np.diff(seconds) != 0, True) if self.rows else np.zeros(0, bool)
         self._seconds, self._data = seconds[last], data[last]

@@ -48,28 +48,28 @@ def acceptable(channel: Channel, rows: Rows) -> str:
     return ", ".join(found)
 
 
-def conversion(channel: Channel, rows: Rows, given: Unit) -> tuple[float, float] | None:
+def conversion(channel: Channel, rows: Rows, units: Unit) -> tuple[float, float] | None:
     """(counts per one of the given unit, counts at zero); None if it measures something else."""
     own = unit(channel.unit)
-    if given.symbol == channel.unit:
+    if units.symbol == channel.unit:
         return 1.0, 0.0
-    if own and own.dimension == given.dimension:
-        return given.factor / own.factor, 0.0
+    if own and own.dimension == units.dimension:
+        return units.factor / own.factor, 0.0
     calibrated = calibration(channel.name, rows)
-    if calibrated and calibrated[0] == given.dimension:
-        return given.factor * calibrated[1], calibrated[2]
+    if calibrated and calibrated[0] == units.dimension:
+        return units.factor * calibrated[1], calibrated[2]
     return None
 
 
-def to_counts(values: np.ndarray, channel: Channel, rows: Rows, given: Unit, where: Callable[[int], str]) -> np.ndarray:
+def to_counts(values: np.ndarray, channel: Channel, rows: Rows, units: Unit, where: Callable[[int], str]) -> np.ndarray:
     """Counts as they would have been read. What is in counts already must be whole; the rest is rounded."""
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
-        raise ExchangeError(f"{where(int(bad[0]))}: {values[bad[0]]!s} is not a number; {given.symbol} are expected")
+        raise ExchangeError(f"{where(int(bad[0]))}: {values[bad[0]]!s} is not a number; {units.symbol} are expected")
     kind = np.dtype(channel.type)
-    if given.symbol == channel.unit:
+    if units.symbol == channel.unit:
         return whole(values, kind, where)
-    converted = conversion(channel, rows, given)
+    converted = conversion(channel, rows, units)
     assert converted is not None  # the mapping was checked before
     per_unit, zero = converted
     counts = np.rint(values * per_unit + zero)
@@ -79,7 +79,7 @@ def to_counts(values: np.ndarray, channel: Channel, rows: Rows, given: Unit, whe
         row = int(beyond[0])
         ends = sorted(((limits.min - zero) / per_unit, (limits.max - zero) / per_unit))
         raise ExchangeError(
-            f"{where(row)}: {values[row]!s} {given.symbol} would be {counts[row]:.0f} counts; {channel.name} is of type"
-            f" {channel.type}, which holds {ends[0]:.6g} … {ends[1]:.6g} {given.symbol}"
+            f"{where(row)}: {values[row]!s} {units.symbol} would be {counts[row]:.0f} counts; {channel.name} is of type"
+            f" {channel.type}, which holds {ends[0]:.6g} … {ends[1]:.6g} {units.symbol}"
         )
     return counts.astype(kind)

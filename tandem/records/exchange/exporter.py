@@ -65,9 +65,9 @@ def _with_scene(path: Path, run: Run, part: Path, progress: Progress, say: Say) 
     with compiling("replay"):
         from tandem.records.feed import record_feed
         from tandem.records.foxglove.file import write
-        from tandem.records.replay import Asked
+        from tandem.records.replay import Options
     try:
-        feed = record_feed(path, Asked("exact"), say, progress)
+        feed = record_feed(path, Options("exact"), say, progress)
     except TandemError as error:
         say(f"{error}")
         feed = None

@@ -62,12 +62,12 @@ class BusSource(Section):
 
 
 @dataclass
-class Asked:
+class Options:
     """What the command line asks for."""
 
     file: Path
     config: Path  # the configuration to import for
-    config_given: bool = False  # False: an exported run brings its own
+    explicit_config: bool = False  # False: an exported run brings its own
     maps: list[str] = field(default_factory=list)
     measured: list[str] = field(default_factory=list)
     time: str | None = None
@@ -90,15 +90,15 @@ class _Content:
     figures: dict[str, Any]
 
 
-def import_file(asked: Asked, progress: Progress = lambda *_: None) -> dict[str, Any]:
+def import_file(options: Options, progress: Progress = lambda *_: None) -> dict[str, Any]:
     """Write the run; returns its figures."""
     progress("reading", 0.0)
-    measurement = open_measurement(asked.file, lambda: _bus_names(asked), progress)
+    measurement = open_measurement(options.file, lambda: _bus_names(options), progress)
     try:
-        content = content_of(asked, measurement)
+        content = content_of(options, measurement)
     finally:
         measurement.close()
-    return _write(content, asked, progress)
+    return _write(content, options, progress)
 
 
 def open_measurement(
@@ -129,19 +129,19 @@ def open_measurement(
     return _reader(kind)(path)
 
 
-def _bus_names(asked: Asked) -> BusNames:
+def _bus_names(options: Options) -> BusNames:
     """The DBC that was given; else what the configuration has, which then says what its channels are, too."""
-    if asked.dbc is not None:
-        return BusNames(asked.dbc)
-    if not asked.config_given:
+    if options.dbc is not None:
+        return BusNames(options.dbc)
+    if not options.explicit_config:
         return BusNames()
-    config = load(asked.config, asked.overrides)
+    config = load(options.config, options.overrides)
     source = config.source
     if source.get("kind") != "can" or not isinstance(source.get("dbc"), str):
         return BusNames()
-    key = f"{asked.config}: source"
+    key = f"{options.config}: source"
     signals = check(BusSource, {"signals": source.get("signals", {})}, key).signals
-    return BusNames(asked.config.parent / source["dbc"], f"{key}.dbc", signals)
+    return BusNames(options.config.parent / source["dbc"], f"{key}.dbc", signals)
 
 
 def _reader(kind: str) -> Callable[..., Measurement]:
@@ -152,27 +152,27 @@ def _reader(kind: str) -> Callable[..., Measurement]:
 # ---- what the run holds ----------------------------------------------------------------------------------------------
 
 
-def content_of(asked: Asked, measurement: Measurement) -> _Content:
-    ours = not asked.maps and not asked.measured and asked.time is None
+def content_of(options: Options, measurement: Measurement) -> _Content:
+    ours = not options.maps and not options.measured and options.time is None
     if ours and measurement.passport is not None:
-        return _exported(asked, measurement, measurement.passport)
-    settings = [*asked.overrides, *([f"daq.rate_hz={asked.rate_hz!r}"] if asked.rate_hz is not None else [])]
-    config = load(asked.config, settings)
+        return _exported(options, measurement, measurement.passport)
+    settings = [*options.overrides, *([f"daq.rate_hz={options.rate_hz!r}"] if options.rate_hz is not None else [])]
+    config = load(options.config, settings)
     if ours:
         # an exported table without its passport is known by its names and units
         sheet = next((s for s in measurement.sheets if is_block_table(s, config.daq.layout)), None)
-        if sheet is not None and asked.rate_hz is None:
+        if sheet is not None and options.rate_hz is None:
             topic = blocks_from(measurement.path, sheet, config.daq.layout)
             begun = max(int(config.daq.layout.view(topic.words)["t_ns"][0]), 0)
-            return _of_config(asked, config, measurement, {"/daq": topic}, begun, {"instants": "exported"})
-    return _foreign(asked, config, measurement)
+            return _of_config(options, config, measurement, {"/daq": topic}, begun, {"instants": "exported"})
+    return _foreign(options, config, measurement)
 
 
-def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) -> _Content:
+def _exported(options: Options, measurement: Measurement, passport: dict[str, Any]) -> _Content:
     """The same run again; with another configuration, if one is given."""
     path = measurement.path
-    for option, given in (("--rate-hz", asked.rate_hz is not None), ("--set", bool(asked.overrides))):
-        if given and not asked.config_given:
+    for option, present in (("--rate-hz", options.rate_hz is not None), ("--set", bool(options.overrides))):
+        if present and not options.explicit_config:
             raise ExchangeError(
                 f"{option}: {path} is an exported run with its own configuration; give a configuration after it to"
                 " import it for another, or change settings when you replay it"
@@ -190,17 +190,17 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
         )
     start = {key: value for key, value in passport["start"].items() if key not in _NOT_COPIED}
     attached = {name: data for name, data in attachments_of(passport).items() if name != "summary.json"}
-    if asked.config_given:
-        config = load(asked.config, asked.overrides)
+    if options.explicit_config:
+        config = load(options.config, options.overrides)
         layout = topics[inputs[0]].layout
         if config.daq.layout != layout:
             raise ExchangeError(
-                f"{path}: its blocks are {layout.text}, {asked.config} has {config.daq.layout.text}; leave that"
+                f"{path}: its blocks are {layout.text}, {options.config} has {config.daq.layout.text}; leave that"
                 " configuration out"
             )
         here = {key: value for key, value in start_facts(config).items() if key != UTC_OFFSET}
         start = {**start, **here, "recorded_utc": start.get("utc", "")}
-        attached = attachments(config, asked.config)
+        attached = attachments(config, options.config)
     start["imported_from"] = path.name
     start |= derived(passport["start"])
     try:
@@ -224,22 +224,22 @@ def _file(measurement: Measurement, sheet: Sheet) -> Path:
     return found[0] if found else measurement.path
 
 
-def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content:
+def _foreign(options: Options, config: Config, measurement: Measurement) -> _Content:
     layout, path = config.daq.layout, measurement.path
-    outputs = (
-        {q.name: q.unit for q in configured_machine(config, asked.config.parent)[0].outputs} if asked.measured else {}
-    )
-    maps = [*asked.maps, *_own_maps(asked, config, measurement)]
-    sources = mapped(measurement, maps, layout, config.inputs, _typed(asked))
-    wanted = mapped_outputs(measurement, asked.measured, outputs)
-    series, remarks = _series(asked, config, measurement, sources)
+    outputs = {}
+    if options.measured:
+        outputs = {q.name: q.unit for q in configured_machine(config, options.config.parent)[0].outputs}
+    maps = [*options.maps, *_own_maps(options, config, measurement)]
+    sources = mapped(measurement, maps, layout, config.inputs, _typed(options))
+    wanted = mapped_outputs(measurement, options.measured, outputs)
+    series, remarks = _series(options, config, measurement, sources)
     if not series:
         raise ExchangeError(f"{path}: every channel is mapped to a number; at least one must be a column")
     try:
         blocks = onto_blocks(list(series.values()), config.period_ns)
     except ExchangeError as error:
         raise ExchangeError(f"{path}: {error}") from None
-    of_sensors, more = measured_series(measurement, wanted, asked.time)
+    of_sensors, more = measured_series(measurement, wanted, options.time)
     shift = max(-min([int(blocks.t_ns[0]), *(int(s.t_ns[0]) for s in of_sensors)]), 0)
     words = np.zeros((len(blocks.t_ns), layout.words), np.int64)
     records = layout.view(words)
@@ -268,27 +268,27 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
     topics |= measured_topics(of_sensors, shift)
     # a file that says when its time was zero
     begun = int(records["t_ns"][0]) if measurement.utc is None else shift
-    return _of_config(asked, config, measurement, topics, begun, figures)
+    return _of_config(options, config, measurement, topics, begun, figures)
 
 
-def _typed(asked: Asked) -> str:
-    words = ["tandem", "import", str(asked.file), *([str(asked.config)] if asked.config_given else [])]
-    for option, given in (("--dbc", asked.dbc), ("--time", asked.time), ("--rate-hz", asked.rate_hz)):
-        words += [] if given is None else [option, str(given)]
-    for option, several in (("--set", asked.overrides), ("--map", asked.maps), ("--measured", asked.measured)):
+def _typed(options: Options) -> str:
+    words = ["tandem", "import", str(options.file), *([str(options.config)] if options.explicit_config else [])]
+    for option, value in (("--dbc", options.dbc), ("--time", options.time), ("--rate-hz", options.rate_hz)):
+        words += [] if value is None else [option, str(value)]
+    for option, several in (("--set", options.overrides), ("--map", options.maps), ("--measured", options.measured)):
         words += [word for each in several for word in (option, each)]
     return shlex.join(words)
 
 
-def _own_maps(asked: Asked, config: Config, measurement: Measurement) -> list[str]:
+def _own_maps(options: Options, config: Config, measurement: Measurement) -> list[str]:
     """Channels that the configuration itself takes off a bus, where nothing else is asked for."""
-    given = {text.partition("=")[0].strip() for text in asked.maps}
+    chosen = {text.partition("=")[0].strip() for text in options.maps}
     found = {c.name: can_frames.own_column(measurement, c.name) for c in config.daq.layout.channels}
-    return [f"{name}={column}" for name, column in found.items() if column is not None and name not in given]
+    return [f"{name}={column}" for name, column in found.items() if column is not None and name not in chosen]
 
 
 def _series(
-    asked: Asked, config: Config, measurement: Measurement, sources: list[Mapped]
+    options: Options, config: Config, measurement: Measurement, sources: list[Mapped]
 ) -> tuple[dict[str, Series], list[str]]:
     """(by channel, what should be known about them); a sheet is loaded once."""
     found, remarks = {}, []
@@ -296,7 +296,7 @@ def _series(
         mine = [m for m in sources if m.source.sheet is sheet]
         if not mine:
             continue
-        loaded = samples(measurement, sheet, list(dict.fromkeys(m.source.column for m in mine)), asked.time)
+        loaded = samples(measurement, sheet, list(dict.fromkeys(m.source.column for m in mine)), options.time)
         for m in mine:
             t_ns, values = loaded[m.source.column]
             rows = np.flatnonzero(~np.isnan(values))  # where there is a reading
@@ -317,7 +317,7 @@ def _where(measurement: Measurement, sheet: Sheet, column: str, rows: np.ndarray
 
 
 def _of_config(
-    asked: Asked,
+    options: Options,
     config: Config,
     measurement: Measurement,
     topics: dict[str, CompleteTopic],
@@ -328,7 +328,7 @@ def _of_config(
     del start[UTC_OFFSET]  # of this computer's clock, on which nothing was measured
     if measurement.utc is not None:
         start |= {"recorded_utc": measurement.utc, **derived({"utc": measurement.utc, "monotonic_ns": str(begun_ns)})}
-    attached = attachments(config, asked.config)
+    attached = attachments(config, options.config)
     reason = f"imported from {measurement.path.name}"
     return _Content(config.name, start, attached, topics, begun_ns, reason, {"channels": {}, **figures})
 
@@ -336,18 +336,18 @@ def _of_config(
 # ---- writing it ------------------------------------------------------------------------------------------------------
 
 
-def _write(content: _Content, asked: Asked, progress: Progress) -> dict[str, Any]:
+def _write(content: _Content, options: Options, progress: Progress) -> dict[str, Any]:
     """Under another name first, so that a run is there whole or not at all."""
-    runs = asked.runs
+    runs = options.runs
     part: Path | None = None
-    made = [folder for folder in (runs, *runs.parents) if not folder.exists()]
+    new_folders = [folder for folder in (runs, *runs.parents) if not folder.exists()]
     folder: Path | None = None
     done = False
     try:
         if runs == Path("runs"):
             by_default(runs / "run")
         part = new_folder(runs, ".importing", utc_stamp())
-        figures = _write_run(part, content, asked, progress)
+        figures = _write_run(part, content, options, progress)
         folder = new_folder(runs, utc_stamp(), content.name)
         rename(part, folder)
         done = True
@@ -358,7 +358,7 @@ def _write(content: _Content, asked: Asked, progress: Progress) -> dict[str, Any
             for left in (part, folder):
                 if left is not None:
                     shutil.rmtree(left, ignore_errors=True)
-            for empty in made:
+            for empty in new_folders:
                 try:
                     empty.rmdir()
                 except OSError:
@@ -366,8 +366,8 @@ def _write(content: _Content, asked: Asked, progress: Progress) -> dict[str, Any
     return {"run": str(folder), **figures}
 
 
-def _write_run(folder: Path, content: _Content, asked: Asked, progress: Progress) -> dict[str, Any]:
-    figures = {**summary_of(content), "from": str(asked.file)}
+def _write_run(folder: Path, content: _Content, options: Options, progress: Progress) -> dict[str, Any]:
+    figures = {**summary_of(content), "from": str(options.file)}
     last_ns = max(int(topic.layout.view(topic.words)["t_ns"][-1]) for topic in content.topics.values())
     ended_ns = max(last_ns, content.begun_ns)
     run = CompleteRun(

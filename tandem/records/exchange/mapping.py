@@ -96,10 +96,10 @@ def aged(layout: Layout, name: str) -> str | None:
     return of if of != name and of in layout.names else None
 
 
-def mapped_outputs(measurement: Measurement, asked: list[str], outputs: dict[str, str]) -> list[MappedOutput]:
+def mapped_outputs(measurement: Measurement, requested: list[str], outputs: dict[str, str]) -> list[MappedOutput]:
     """`outputs`: of the machine, with their units; what has such a name is brought in that unit."""
     found: dict[str, MappedOutput] = {}
-    for text in asked:
+    for text in requested:
         option = f"--measured {text}"
         name, wanted = _parts("--measured", text, "NAME=COLUMN:UNIT, such as yaw_rate=YawRate:deg/s")
         if not re.fullmatch(NAME, name) or name in RESERVED_NAMES:
@@ -145,18 +145,18 @@ def _source(measurement: Measurement, option: str, text: str, wanted: str, usual
             f"{option} {text}: {measurement.path} does not say in which unit {column} is; add it, such as"
             f" {text.partition('=')[0].strip()}={column}:{usual}"
         )
-    given = unit(unit_text or in_file)
-    if given is None:
+    units = unit(unit_text or in_file)
+    if units is None:
         raise ExchangeError(
             f"{option} {text}: unit {unit_text or in_file!r} is not known; {suggestion(unit_text or in_file)}"
         )
     labelled = unit(in_file)
-    if labelled and labelled != given and not insists:
+    if labelled and labelled != units and not insists:
         raise ExchangeError(
             f"{option} {text}: {measurement.path} says that {column} is in {in_file} ({labelled.dimension}), the map"
-            f" says {given.symbol} ({given.dimension}); leave the unit out, or insist with {column}:{given.symbol}!"
+            f" says {units.symbol} ({units.dimension}); leave the unit out, or insist with {column}:{units.symbol}!"
         )
-    return Source(given, sheet, column, constant)
+    return Source(units, sheet, column, constant)
 
 
 def _place(sheets: list[Sheet], wanted: str) -> tuple[Sheet | None, str, str]:
@@ -191,17 +191,17 @@ def _number(text: str) -> float | None:
 
 
 def samples(
-    measurement: Measurement, sheet: Sheet, columns: list[str], asked: str | None
+    measurement: Measurement, sheet: Sheet, columns: list[str], requested: str | None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Of each column, when its samples were taken, in ns, and their values. Instants ascend, none is there twice."""
     path = measurement.path
     if sheet.seconds is None:
-        name, given = _time_column(measurement, sheet, asked)
+        name, units = _time_column(measurement, sheet, requested)
         values = sheet.load([name, *columns])
-        t_ns = _ascending(path, sheet, name, values[name], given)
+        t_ns = _ascending(path, sheet, name, values[name], units)
         return {column: (t_ns, values[column]) for column in columns}
-    if asked:
-        raise ExchangeError(f"--time {asked}: {path} says itself when its samples were taken; leave --time out")
+    if requested:
+        raise ExchangeError(f"--time {requested}: {path} says itself when its samples were taken; leave --time out")
     second = unit("s")
     assert second is not None
     values = sheet.load(columns)
@@ -211,28 +211,28 @@ def samples(
     }
 
 
-def _ascending(path: Path, sheet: Sheet, name: str, values: np.ndarray, given: Unit) -> np.ndarray:
+def _ascending(path: Path, sheet: Sheet, name: str, values: np.ndarray, units: Unit) -> np.ndarray:
     if len(values) == 0:
         raise ExchangeError(f"{path}: {name} holds no samples")
-    ns = _to_ns(path, sheet, name, values, given)
+    ns = _to_ns(path, sheet, name, values, units)
     bad = np.flatnonzero(np.diff(ns) <= 0)
     if len(bad):
         row = int(bad[0]) + 1
         what = "is there twice" if ns[row] == ns[row - 1] else f"comes after {values[row - 1]!s}"
         raise ExchangeError(
-            f"{path}: {sheet.where(row)}, column {name}: {values[row]!s} {given.symbol} {what}; instants must ascend"
+            f"{path}: {sheet.where(row)}, column {name}: {values[row]!s} {units.symbol} {what}; instants must ascend"
         )
     return ns
 
 
-def _time_column(measurement: Measurement, sheet: Sheet, asked: str | None) -> tuple[str, Unit]:
+def _time_column(measurement: Measurement, sheet: Sheet, requested: str | None) -> tuple[str, Unit]:
     path = measurement.path
-    if asked:
-        found, name, unit_text = _place([sheet], asked)
+    if requested:
+        found, name, unit_text = _place([sheet], requested)
         if found is None:
-            raise ExchangeError(f"--time {asked}: {_no_such_column(measurement, name)}")
+            raise ExchangeError(f"--time {requested}: {_no_such_column(measurement, name)}")
         text = unit_text or sheet.columns[name]
-        source = f"--time {asked}"
+        source = f"--time {requested}"
     else:
         names = [name for name in sheet.columns if _TIME_NAME.match(name)]
         if not names:
@@ -247,20 +247,20 @@ def _time_column(measurement: Measurement, sheet: Sheet, asked: str | None) -> t
         source = str(path)
         if not text:
             raise ExchangeError(f"{path}: does not say in which unit {name} is; give --time {name}:s")
-    given = unit(text)
-    if given is None or given.dimension != "time":
+    units = unit(text)
+    if units is None or units.dimension != "time":
         raise ExchangeError(f"{source}: time in {text!r}? The unit must be one of {known('time')}, as in {name}:s")
-    return name, given
+    return name, units
 
 
-def _to_ns(path: Path, sheet: Sheet, name: str, values: np.ndarray, given: Unit) -> np.ndarray:
-    scale = round(given.factor * 1e9)
+def _to_ns(path: Path, sheet: Sheet, name: str, values: np.ndarray, units: Unit) -> np.ndarray:
+    scale = round(units.factor * 1e9)
     usable = np.isfinite(values) & (np.abs(values.astype(np.float64)) * scale < 2.0**62)
     bad = np.flatnonzero(~usable)
     if len(bad):
         row = int(bad[0])
         what = "is no instant" if not np.isfinite(values[row]) else "is further from zero than 146 years"
-        raise ExchangeError(f"{path}: {sheet.where(row)}, column {name}: {values[row]!s} {given.symbol} {what}")
+        raise ExchangeError(f"{path}: {sheet.where(row)}, column {name}: {values[row]!s} {units.symbol} {what}")
     if values.dtype.kind == "f":
         return np.rint(values.astype(np.float64) * scale).astype(np.int64)
     return values.astype(np.int64) * scale
@@ -333,9 +333,9 @@ def likely_columns(measurement: Measurement, channel: Channel, rows: Rows) -> li
         for name, unit_text in sheet.columns.items():
             if _NO_QUANTITY.search(name[:_LONGEST_COMPARED]) or _TIME_NAME.match(name):
                 continue
-            given = unit(unit_text)
-            fits = given is not None and given.symbol != "count" and conversion(channel, rows, given) is not None
-            if fits or given is None:
+            units = unit(unit_text)
+            fits = units is not None and units.symbol != "count" and conversion(channel, rows, units) is not None
+            if fits or units is None:
                 column = f"{sheet.name}:{name}" if several else name
                 found.setdefault(name, []).append(Likely(sheet, name, column, unit_text, fits))
     names = _comparable(found)

@@ -197,12 +197,12 @@ def _let_go(error: BaseException) -> None:
     """A file that cannot be read leaves the library's object half made; its destructor would complain on the screen."""
     trace = error.__traceback__
     while trace is not None:
-        half_made: Any = trace.tb_frame.f_locals.get("self")
-        if hasattr(half_made, "_closed"):
-            half_made._closed = True
+        incomplete: Any = trace.tb_frame.f_locals.get("self")
+        if hasattr(incomplete, "_closed"):
+            incomplete._closed = True
             for name in ("_tempfile", "_file", "_mapped_file"):
-                if hasattr(getattr(half_made, name, None), "close"):
-                    getattr(half_made, name).close()
+                if hasattr(getattr(incomplete, name, None), "close"):
+                    getattr(incomplete, name).close()
         trace = trace.tb_next
 
 

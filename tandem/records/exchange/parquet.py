@@ -66,8 +66,8 @@ def read(path: Path) -> Measurement:
 
 def _sheet(path: Path) -> tuple[Sheet, dict[str, Any] | None]:
     try:
-        with open_regular(path) as given:
-            size = os.fstat(given.fileno()).st_size
+        with open_regular(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
         if size == 0:
             raise ExchangeError(f"{path}: is empty")
         budget = Budget(path, size)

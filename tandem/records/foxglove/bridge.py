@@ -109,19 +109,19 @@ class Bridge:
         """Whether somebody has subscribed to all of them."""
         return all(topic in self._channels and self._channels[topic].has_sinks() for topic in topics)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Everything that is new since the last look."""
         for stream, follower in self._followers.items():
             found = follower.blocks(_MOST)
             if found is not None and follower.ring is not None:
                 self._blocks(stream.topic, follower.ring.layout, found)
-        self.clients.look()
+        self.clients.poll()
         if self._listener.subscribed.is_set() and time.monotonic() > self._scene_due:
             self._scene_due = time.monotonic() + _SCENE_AGAIN_S
             self._listener.subscribed.clear()
             self._scene.again()
         if any(self.watched(topic) for topic in TOPICS):
-            frame = self._feed.look()
+            frame = self._feed.poll()
             if frame is not None:
                 at_ns = int(frame.step["pushed_ns"]) + self._offset
                 for topic, data in self._scene.at(frame, at_ns):
@@ -141,7 +141,7 @@ class Bridge:
     def run(self, stop: threading.Event) -> None:
         due = time.monotonic()
         while not stop.is_set():
-            self.look()
+            self.poll()
             due = max(due + 1.0 / _RATE_HZ, time.monotonic())
             stop.wait(due - time.monotonic())
 

@@ -44,7 +44,7 @@ class Clients:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Cut off those that are too many, too slow, or ask for nothing."""
         with contextlib.ExitStack() as stack:
             there = {number: stack.enter_context(handle) for number, handle in self._connections()}

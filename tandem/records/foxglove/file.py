@@ -54,21 +54,21 @@ def _messages(out: McapFile, run: Run, feed: RecordData | None, offset: int, pro
     if not topics:
         raise ExchangeError(f"{run.path}: holds no blocks and no steps; there is nothing to export")
     first, last = min(int(at[0]) for at in came.values()), max(int(at[-1]) for at in came.values())
-    looks = _scene_messages(feed, offset)
-    pending = next(looks, None)
+    scenes = _scene_messages(feed, offset)
+    pending = next(scenes, None)
     channels: dict[str, int] = {}
     for begin in range(first, last + 1, _WINDOW_NS):
         for name, topic in topics.items():
             part = slice(*np.searchsorted(came[name], [begin, begin + _WINDOW_NS]))
-            made = message_records(forms[name], topic.words[part], topic.positions[part], offset)
-            out.messages(forms[name].channel, made)
+            messages = message_records(forms[name], topic.words[part], topic.positions[part], offset)
+            out.messages(forms[name].channel, messages)
         while pending is not None and pending[0] < begin + _WINDOW_NS:
             at_ns, name, data = pending
             if name not in channels:
                 channels[name] = _channel(out, name)
             out.message(channels[name], at_ns + offset, data)
             counts[name] = counts.get(name, 0) + 1
-            pending = next(looks, None)
+            pending = next(scenes, None)
         out.flush()
         progress("writing", (begin - first) / (last - first + 1))
     return counts
@@ -87,7 +87,7 @@ def _scene_messages(feed: RecordData | None, offset: int) -> Iterator[tuple[int,
     messages = SceneMessages(feed.model, feed.params, feed.files)
     for step in feed.state_steps.tolist():
         feed.show(step)
-        frame = feed.look()
+        frame = feed.poll()
         if frame is not None:
             at_ns = max(int(frame.step["pushed_ns"]), 0)
             for topic, data in messages.at(frame, at_ns + offset):

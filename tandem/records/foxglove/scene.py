@@ -79,30 +79,30 @@ class SceneMessages:
     # ---- what moves
 
     def _transforms(self, frame: Frame) -> list[Transform]:
-        made = []
+        poses = []
         for k, name in enumerate(self._solids):
             place, axes = self._motion.solid(k)
-            made.append(Transform(name, place, shapes.quaternion(axes), WORLD))
+            poses.append(Transform(name, place, shapes.quaternion(axes), WORLD))
         for name, centre, axes in zip(self._wheels, self._motion.centres, self._motion.axes, strict=True):
-            made.append(Transform(name, centre, shapes.quaternion(axes), WORLD))
+            poses.append(Transform(name, centre, shapes.quaternion(axes), WORLD))
         for name, lever in zip(self._levers, self._scene.levers, strict=True):
             angle = lever.factor * channel(frame.step, lever.channel)
             rotation = shapes.about(lever.axis, angle if np.isfinite(angle) else 0.0)
-            made.append(Transform(name, lever.at, shapes.times(rotation, looks.lever_turn(lever)), self._solids[0]))
-        return made
+            poses.append(Transform(name, lever.at, shapes.times(rotation, looks.lever_turn(lever)), self._solids[0]))
+        return poses
 
     def _bars(self) -> list[Marker]:
         """Bars of one thickness are one marker."""
-        ends, made = self._motion.bars(), []
+        ends, lines = self._motion.bars(), []
         for radius in sorted({bar.radius for bar in self._scene.bars}):
             which = [k for k, bar in enumerate(self._scene.bars) if bar.radius == radius]
             tints = [looks.BARS.get(self._scene.bars[k].kind, looks.BARS["rod"]) for k in which]
             colours = np.repeat(np.column_stack([np.array(tints) / 255.0, np.ones(len(which))]), 2, axis=0)
-            made.append(
+            lines.append(
                 Marker(WORLD, f"bars of {1e3 * radius:g} mm", LINES, ends[which], looks.BARS["rod"], width=2.0 * radius,
                        colours=colours.astype(np.float32))
             )  # fmt: skip
-        return made
+        return lines
 
     # ---- what is sent once
 
@@ -152,8 +152,8 @@ def _distinct(names: list[str], prefix: str) -> list[str]:
     """Names of frames: a second one of a name gets a number."""
     found: list[str] = []
     for name in names:
-        number, given = 2, f"{prefix}{name}"
-        while given in (*found, WORLD):
-            given, number = f"{prefix}{name}_{number}", number + 1
-        found.append(given)
+        number, unique = 2, f"{prefix}{name}"
+        while unique in (*found, WORLD):
+            unique, number = f"{prefix}{name}_{number}", number + 1
+        found.append(unique)
     return found

@@ -18,7 +18,7 @@ from sync.record import RunError, open_run
 from tandem.console.present import print_report
 from tandem.multibody.natural import tables as core
 from tandem.records.exchange.exporter import export
-from tandem.records.replay import Asked, configuration, replay_run, report
+from tandem.records.replay import Options, configuration, replay_run, report
 from verify.tree.golden import GOLDEN, store
 
 Change = Callable[[dict[str, Any]], None]
@@ -43,7 +43,7 @@ def heavier(made: dict[str, Any]) -> None:
 
 
 def test_an_unchanged_replay_uses_the_recorded_parameters(tmp_path: Path) -> None:
-    figures = replay_run(changed(tmp_path, heavier), Asked()).figures
+    figures = replay_run(changed(tmp_path, heavier), Options()).figures
     assert figures["parameters"] == "recorded"
     assert figures["parameters_differ"] == 1
     assert figures["identical"] is False  # they count to the last bit
@@ -62,7 +62,7 @@ def test_an_unchanged_replay_uses_the_recorded_parameters(tmp_path: Path) -> Non
     ids=["another layout", "no text of numbers", "another number of words", "no text", "beyond limits", "no numbers"],
 )
 def test_parameters_that_cannot_be_used_are_made_here(tmp_path: Path, change: Change) -> None:
-    figures = replay_run(changed(tmp_path, change), Asked()).figures
+    figures = replay_run(changed(tmp_path, change), Options()).figures
     assert figures["parameters"] == "made here"
     assert figures["identical"] is True
 
@@ -70,7 +70,7 @@ def test_parameters_that_cannot_be_used_are_made_here(tmp_path: Path, change: Ch
 def test_a_record_never_says_where_compiled_code_finds_its_tables() -> None:
     """Places are integers, and a record has none of them: others than those of here make its words unusable."""
     run = open_run(GOLDEN / "town.mcap")
-    _, model, params = configuration(run, Asked())
+    _, model, params = configuration(run, Options())
     made = run.json("parameters.json")["made"]
     words = unpacked(made["zlib"], made["words"] - (made["remade"][1] - made["remade"][0]))
     assert words is not None and words.tobytes() == made_words(model, params).tobytes()
@@ -82,7 +82,7 @@ def test_a_record_never_says_where_compiled_code_finds_its_tables() -> None:
 
 def test_a_record_does_not_decide_how_long_a_step_takes(tmp_path: Path) -> None:
     """A step that iterates without end is compiled code: nobody could even interrupt it."""
-    _, model, params = configuration(open_run(GOLDEN / "town.mcap"), Asked())
+    _, model, params = configuration(open_run(GOLDEN / "town.mcap"), Options())
     words = made_words(model, params)
     settings = slice(len(words) - core.SETTINGS, len(words))  # the last numbers of a mechanism
     assert words[settings][core.RHO] == 1.0
@@ -124,19 +124,19 @@ def test_a_recorded_command_out_of_range_is_refused(tmp_path: Path, command: tup
     path = hostile_command(tmp_path, command[1], command[0])
     for mode in ("exact", "ideal"):
         with pytest.raises(RunError, match=expected):
-            replay_run(path, Asked(mode=mode))
+            replay_run(path, Options(mode=mode))
 
 
 @pytest.mark.parametrize("kind", [0, 8, -1, 2**31])
 def test_a_recorded_command_of_no_kind_is_refused(tmp_path: Path, kind: int) -> None:
     with pytest.raises(RunError, match=f"kind {kind}: no command"):
-        replay_run(hostile_command(tmp_path, 1.0, kind=kind), Asked())
+        replay_run(hostile_command(tmp_path, 1.0, kind=kind), Options())
 
 
 def test_another_machine_leaves_out_commands_it_does_not_know_and_counts_them(tmp_path: Path) -> None:
     run = hostile_command(tmp_path, 2.0)
     config = Path(__file__).parents[3] / "configs" / "vehicles" / "buggy_single_track.toml"
-    asked = Asked(mode="ideal", overrides=[f"sim.machine={config}", "sim.files.road="])
+    asked = Options(mode="ideal", overrides=[f"sim.machine={config}", "sim.files.road="])
     done = replay_run(run, asked)
     assert done.figures["commands_left_out"] > 0
     assert set(done.plan.commands[:, AT_KIND].tolist()) & {0}
@@ -151,7 +151,7 @@ def test_a_hostile_record_is_exported_without_its_steps_made_again(tmp_path: Pat
 
 
 def test_a_changed_replay_makes_its_parameters(tmp_path: Path) -> None:
-    asked = Asked(overrides=["sim.parameters.mass=700.0"])
+    asked = Options(overrides=["sim.parameters.mass=700.0"])
     done = replay_run(changed(tmp_path, heavier), asked)
     assert done.figures["parameters"] == "made here"
     assert done.params[[p.name for p in done.model.parameters].index("mass")] == 700.0
@@ -159,7 +159,7 @@ def test_a_changed_replay_makes_its_parameters(tmp_path: Path) -> None:
 
 def test_a_replay_that_differs_says_what_else_does(tmp_path: Path) -> None:
     facts = {"blas": "another one", "numpy": "1.0", "libc": "glibc 1.0", "processor": "abacus"}
-    figures = replay_run(changed(tmp_path, heavier, **facts), Asked()).figures
+    figures = replay_run(changed(tmp_path, heavier, **facts), Options()).figures
     assert {key: figures["other_facts"][key][0] for key in facts} == facts
     text = io.StringIO()
     print_report(Console(file=text, width=120), report(figures))

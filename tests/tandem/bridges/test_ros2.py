@@ -88,11 +88,11 @@ def test_a_subscriber_gets_blocks_joints_transforms_and_diagnostics(
         got.setdefault(f"/{topic}", []).append((f"{kind} {hash_}", bytes(sample.payload), attached))
 
     try:
-        bridge.look()  # from now on
+        bridge.poll()  # from now on
         subscriber = listener.declare_subscriber("7/**", receive)
         push(rings["sim"].words, steps[0])
         push(rings["daq"].words, blocks[0])
-        bridge.look()  # the topics of the rings are there
+        bridge.poll()  # the topics of the rings are there
         published = bridge._published
         until(lambda: {"/step", "/daq"} <= set(published) and all(each.watched for each in published.values()))
         for row in steps[1:]:
@@ -101,7 +101,7 @@ def test_a_subscriber_gets_blocks_joints_transforms_and_diagnostics(
             push(rings["daq"].words, row)
         push(rings["state"].words, state)
         wanted = {"/step": 11, "/daq": 9, "/tf": 1, "/joint_states": 1, "/diagnostics": 1}
-        until(lambda: all(len(got.get(topic, ())) >= count for topic, count in wanted.items()), bridge.look)
+        until(lambda: all(len(got.get(topic, ())) >= count for topic, count in wanted.items()), bridge.poll)
         tokens = [str(reply.ok.key_expr) for reply in listener.liveliness().get("@ros2_lv/7/**")]
         del subscriber
     finally:
@@ -130,11 +130,11 @@ def test_nothing_is_sent_that_nobody_subscribed_to(router: str, live: tuple[Conf
     config, rings = live
     bridge = Bridge(config, LiveData(config, MACHINE, PARAMS), opened(router))
     try:
-        bridge.look()
+        bridge.poll()
         for row in step_words(20):
             push(rings["sim"].words, row)
         for _ in range(5):
-            bridge.look()
+            bridge.poll()
         assert bridge.sent == {}
     finally:
         bridge.close()
@@ -248,14 +248,14 @@ def test_a_bridge_and_a_source_of_ours_talk_to_each_other(
     state = np.zeros((1, 6 + len(MACHINE.states)), np.int64)
     state[0, 2] = step[0, 2]
     try:
-        bridge.look()
-        until(lambda: bridge._published["/joint_states"].watched and publisher.matching_status.matching, bridge.look)
+        bridge.poll()
+        until(lambda: bridge._published["/joint_states"].watched and publisher.matching_status.matching, bridge.poll)
         push(rings["state"].words, state[0])
 
         def both() -> None:
             push(rings["sim"].words, step[0])
             publisher.put(twist(0.0, 0.0, 0.0))
-            bridge.look()
+            bridge.poll()
 
         until(lambda: len(moved.read()) > 0, both)
         assert isinstance(moved.newest("steering"), float) and moved.source.counts()["malformed"] == 0

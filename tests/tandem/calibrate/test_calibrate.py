@@ -108,7 +108,7 @@ class Car:
         words[:, PUSHED] = words[:, T]
         for block in words:
             push(self.writer.words, block)
-        self.readings.look()
+        self.readings.poll()
 
     def capture(self, channel: str, since: Captured | None = None) -> Captured:
         return self.readings.capture([channel], 400.0, since)

@@ -358,7 +358,7 @@ def _wanting(kind: str, name: str, **settings: str) -> Case:
 @pytest.mark.parametrize("kind", devices.KINDS)
 def test_devices_that_are_there_are_listed(kind: str, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     _driver(kind, "return ['Dev1 (USB-6211)', 'Dev2']", monkeypatch)
-    found = devices.look(kind, _case(config))
+    found = devices.find_devices(kind, _case(config))
     assert (found.verdict, found.reason) == ("pass", "Dev1 (USB-6211), Dev2")
     assert found.figures["devices"] == ["Dev1 (USB-6211)", "Dev2"]
 
@@ -376,7 +376,7 @@ def test_what_a_device_lacks_matters_only_to_who_wants_it(
     kind: str, body: str, said: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _driver(kind, body, monkeypatch)
-    unwanted, wanted = devices.look(kind, _case(load(DRIVE))), devices.look(kind, _wanting(kind, name))
+    unwanted, wanted = devices.find_devices(kind, _case(load(DRIVE))), devices.find_devices(kind, _wanting(kind, name))
     assert said in unwanted.reason and f"only needed for source.kind = '{kind}'" in unwanted.reason
     assert said in wanted.reason and wanted.remedy
     assert [exit_code([found]) for found in (unwanted, wanted)] == [0, 5]
@@ -384,8 +384,8 @@ def test_what_a_device_lacks_matters_only_to_who_wants_it(
 
 def test_no_device_is_a_remark_and_a_warning_to_who_wants_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _driver("gamepad", "return []", monkeypatch)
-    assert devices.look("gamepad", _case(load(DRIVE))).verdict == "pass"
-    found = devices.look("gamepad", _wanting("gamepad", name))
+    assert devices.find_devices("gamepad", _case(load(DRIVE))).verdict == "pass"
+    found = devices.find_devices("gamepad", _wanting("gamepad", name))
     assert found.verdict == "warn" and found.remedy
 
 
@@ -402,7 +402,7 @@ def test_a_server_of_devices_without_tls_is_said(
     settings: dict[str, str], verdict: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _driver("nidaqmx", "return ['Dev1']", monkeypatch)
-    found = devices.look("nidaqmx", _wanting("nidaqmx", name, **settings))
+    found = devices.find_devices("nidaqmx", _wanting("nidaqmx", name, **settings))
     assert found.verdict == verdict and ("without TLS" in found.reason) == (verdict == "warn")
 
 
@@ -419,7 +419,7 @@ def test_only_a_bus_that_could_be_seen_is_missed(
     settings: dict[str, str], verdict: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _driver("can", "return []", monkeypatch)
-    assert devices.look("can", _wanting("can", name, **settings)).verdict == verdict
+    assert devices.find_devices("can", _wanting("can", name, **settings)).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -437,25 +437,25 @@ def test_a_bus_off_the_network_is_said(
     settings: dict[str, str], verdict: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _driver("can", "return ['socketcan can0']", monkeypatch)
-    found = devices.look("can", _wanting("can", name, **settings))
+    found = devices.find_devices("can", _wanting("can", name, **settings))
     assert found.verdict == verdict and ("without keys" in found.reason) == (verdict == "warn")
 
 
 def test_a_source_that_is_not_part_of_this_tandem_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DEVICES, "can", "daq_service.devices.no_such_source")
-    assert devices.look("can", _case(load(DRIVE))).verdict == "pass"
-    found = devices.look("can", _wanting("can", name))
+    assert devices.find_devices("can", _case(load(DRIVE))).verdict == "pass"
+    found = devices.find_devices("can", _wanting("can", name))
     assert found.verdict == "fail" and "no such source" in found.reason
     module = types.ModuleType(DEVICES["can"])
     module.__dict__.update(Settings=_Anything, open_device=None)
     monkeypatch.setitem(sys.modules, DEVICES["can"], module)
-    assert devices.look("can", _wanting("can", name)).verdict == "pass"  # it is there, but lists nothing
+    assert devices.find_devices("can", _wanting("can", name)).verdict == "pass"  # it is there, but lists nothing
 
 
 def test_the_server_of_the_configuration_is_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _driver("nidaqmx", "return []", monkeypatch)
-    devices.look("nidaqmx", _wanting("nidaqmx", name, server="192.0.2.1:31763"))
-    devices.look("nidaqmx", _case(load(DRIVE)))
+    devices.find_devices("nidaqmx", _wanting("nidaqmx", name, server="192.0.2.1:31763"))
+    devices.find_devices("nidaqmx", _case(load(DRIVE)))
     assert sys.modules[DEVICES["nidaqmx"]].asked == [("192.0.2.1:31763",), ("",)]
 
 
@@ -656,7 +656,7 @@ def test_a_package_without_rows_is_a_failed_row_and_keeps_no_other_from_being_tr
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     checks = {check.name: check for check in doctor._all_checks()}
-    finding = checks["rows of empty"].look(doctor.Case(load(DRIVE), DRIVE, 1.0, ()))
+    finding = checks["rows of empty"].run(doctor.Case(load(DRIVE), DRIVE, 1.0, ()))
     assert finding.verdict == "fail"
     assert "elsewhere 1.2" in finding.reason
     assert "ROWS" in finding.reason

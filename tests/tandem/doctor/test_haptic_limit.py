@@ -103,7 +103,7 @@ def test_a_run_that_hangs_while_it_is_measured_is_said_and_no_traceback(
     )
     hangs.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(hangs))
-    monkeypatch.setattr(trial_run, "_LOOK_S", 0.01)
+    monkeypatch.setattr(trial_run, "_POLL_S", 0.01)
     monkeypatch.setattr(trial_run, "Silence", lambda _: SilentOnceThere(asked))
     own = ("source.dead_time_ms=1.0",)
     with pytest.raises(ConfigError, match=r"measured: a run of 1 s has not ended, and nothing was compiled for 301 s"):

@@ -8,7 +8,7 @@ import pytest
 
 import tandem
 from sync.errors import ConfigError
-from tandem.ensembles.fleet import FleetAsked, fleet, records_below, replay_record
+from tandem.ensembles.fleet import FleetOptions, fleet, records_below, replay_record
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
@@ -43,7 +43,7 @@ def test_good_records_are_identical_and_damaged_ones_are_rows_that_say_so(folder
 def test_another_parameter_gives_what_the_library_gives(folder: Path) -> None:
     setting = "sim.parameters.mass=900"
     file = folder / "monday" / "run.mcap"
-    row = replay_record(str(file), "key", FleetAsked(mode="ideal", overrides=(setting,), channels=("vx",)))
+    row = replay_record(str(file), "key", FleetOptions(mode="ideal", overrides=(setting,), channels=("vx",)))
     _, figures = tandem.open_run(file).replay([setting], mode="ideal")
     on_board = figures["against"]["on_board"]
     assert row["status"] == "ok" and row["figures"]["apart_max"] == on_board["apart_m"]["max"] > 0.0
@@ -65,20 +65,22 @@ def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
 
 def test_what_no_record_can_be_asked_for_is_refused_before_any_is_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--delay-ms -4"):
-        fleet(tmp_path, FleetAsked(delay_ms=-4.0, mode="ideal"))
+        fleet(tmp_path, FleetOptions(delay_ms=-4.0, mode="ideal"))
     with pytest.raises(ConfigError, match="--mode ideal"):
-        fleet(tmp_path, FleetAsked(delay_ms=4.0))
+        fleet(tmp_path, FleetOptions(delay_ms=4.0))
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (FleetAsked(mode="ideal", overrides=("sim.parameters.mas=900",)), r"--set: .*sim\.parameters\.mas"),
-        (FleetAsked(mode="ideal", overrides=("sim.parameters.mass=-900",)), r"--set: .*sim\.parameters\.mass"),
-        (FleetAsked(channels=("yaw_rat",)), r"--channels yaw_rat: .*yaw_rate"),
+        (FleetOptions(mode="ideal", overrides=("sim.parameters.mas=900",)), r"--set: .*sim\.parameters\.mas"),
+        (FleetOptions(mode="ideal", overrides=("sim.parameters.mass=-900",)), r"--set: .*sim\.parameters\.mass"),
+        (FleetOptions(channels=("yaw_rat",)), r"--channels yaw_rat: .*yaw_rate"),
     ],
 )
-def test_what_fits_none_of_the_records_is_refused_once(folder: Path, tmp_path: Path, asked: FleetAsked, words) -> None:
+def test_what_fits_none_of_the_records_is_refused_once(
+    folder: Path, tmp_path: Path, asked: FleetOptions, words
+) -> None:
     with pytest.raises(ConfigError, match=words):
         fleet(folder, asked, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -17,7 +17,7 @@ from tandem.ensembles.identify import summary as identified
 from tandem.ensembles.validate import NOT_VALID, VALID, headline, remarks, report, summary, validate
 from tandem.ensembles.window_record import write_window
 from tandem.ensembles.windows import Measured
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tandem.reports.html.page import json_ready
 from tandem.reports.html.report_page import report_page
 from tests.tandem.ensembles.test_correlated import HIDDEN, SIGMA, columns, written
@@ -106,7 +106,7 @@ def test_the_worst_window_is_a_run_that_begins_in_motion_and_replays_to_the_bit(
     window = done.problem.windows[done.worst]
     assert not window.fitted and str(window) in "".join(remarks(done))
     folder = write_window(done.problem, done.worst, tmp_path / "worst")
-    again = replay_run(folder, Asked("exact"))
+    again = replay_run(folder, Options("exact"))
     assert again.figures["steps"] == 500 and again.figures["identical"]
     assert again.columns()["position"] == pytest.approx(done.made[done.worst]["position"], abs=1e-7)
     assert again.run.topics["/measured"].blocks["position"] == pytest.approx(window.measured["position"])

@@ -13,8 +13,8 @@ from sync.record import Run, open_run
 from tandem.ensembles import windows as module
 from tandem.ensembles.columns import read_columns
 from tandem.ensembles.windows import Column, Cut, Measured, Sources, Spans, Windows, cut, open_recording
-from tandem.records.exchange.importer import Asked, import_file
-from tandem.records.replay import Asked as Replay
+from tandem.records.exchange.importer import Options, import_file
+from tandem.records.replay import Options as Replay
 from tandem.records.replay import replay_run
 from tandem.records.replay_save import save
 
@@ -173,7 +173,7 @@ def replayed(tmp_path: Path) -> Run:
     rows = [f"{t:.2f},{'' if 2.0 <= t < 3.0 else 10 * t},{t}" for t in np.arange(0.0, 5.0, 0.01)]
     file = written(tmp_path / "m.csv", "t [s],angle,r", rows)
     maps = ["steering=angle:deg", "throttle=0:%", "brake=0:bar"]
-    asked = Asked(file, DRIVE, True, maps, ["yaw_rate=r:rad/s"], runs=tmp_path / "runs", overrides=CAR)
+    asked = Options(file, DRIVE, True, maps, ["yaw_rate=r:rad/s"], runs=tmp_path / "runs", overrides=CAR)
     run = import_file(asked)["run"]
     return open_run(save(replay_run(Path(run), Replay("ideal")), tmp_path / "steps", {}))
 

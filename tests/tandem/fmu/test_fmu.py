@@ -26,7 +26,7 @@ from tandem.fmu.object_code import ALLOWED, object_file
 from tandem.fmu.platforms import HOST, PLATFORMS, Platform, compiler
 from tandem.fmu.sources import load_source
 from tandem.offline.model import load_machine
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "town.mcap"
 STEP_S = 0.005
@@ -108,7 +108,7 @@ def test_an_fmu_is_valid_small_without_python_and_steps_to_the_bit(make: Make, t
 
 
 def test_it_makes_the_very_steps_that_a_run_recorded(make: Make) -> None:
-    done = replay_run(GOLDEN, Asked("exact"))
+    done = replay_run(GOLDEN, Options("exact"))
     assert done.figures["identical"]
     fmu, columns = make(GOLDEN), done.columns()
     given = [target for row in done.config.inputs.values() for target in row.to]

@@ -22,7 +22,7 @@ from sync.record.sink import Sink
 from sync.virtual_clock import NOW, virtual_clock
 from tandem.live.recorder.recorder import Note
 from tandem.records.inspect.info import info, info_of
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tandem.reports.outcome import RECORD_INCOMPLETE, verdict
 from tests.examples import few
 from tests.sync.strategies import PROPERTY
@@ -267,8 +267,8 @@ def test_a_replay_of_what_is_left_says_what_it_can_do(tmp_path: Path) -> None:
         writer.add(name, words[first:], first)
     assert writer.finish({"reason": "stopped"}, {}, BEGIN_NS + 2 * 10**9)
     with pytest.raises(RunError, match=r"parts 1 to 2 were deleted to make room, 1.0 MB, up to 1.0 s, after the first"):
-        replay_run(tmp_path, Asked())
-    done = replay_run(tmp_path, Asked(mode="ideal"))
+        replay_run(tmp_path, Options())
+    done = replay_run(tmp_path, Options(mode="ideal"))
     assert done.figures["steps"] == 200 and "parts 1 to 2 were deleted" in done.figures["deleted"]
 
 

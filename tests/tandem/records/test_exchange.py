@@ -34,11 +34,11 @@ from tandem.records.exchange import mapping, mf4
 from tandem.records.exchange.atomic_files import written_atomically
 from tandem.records.exchange.errors import ExchangeError
 from tandem.records.exchange.exporter import TABLES, export
-from tandem.records.exchange.importer import Asked, import_file
+from tandem.records.exchange.importer import Options, import_file
 from tandem.records.exchange.resample import Series, fits, onto_blocks
 from tandem.records.exchange.units import unit
 from tandem.records.provenance import attachments, start_facts
-from tandem.records.replay import Asked as Replay
+from tandem.records.replay import Options as Replay
 from tandem.records.replay import replay_run
 from tests.examples import few
 from tests.sync.strategies import LIMITS, PROPERTY, values
@@ -110,7 +110,7 @@ def taken(folder: Path, kind: str, run: Path) -> Path:
 
 
 def brought(file: Path, runs: Path, *maps: str, **more: Any) -> Path:
-    asked = Asked(file, more.pop("config", DRIVE), maps=list(maps), runs=runs, **more)
+    asked = Options(file, more.pop("config", DRIVE), maps=list(maps), runs=runs, **more)
     return Path(import_file(asked)["run"])
 
 
@@ -223,7 +223,7 @@ def test_an_exported_run_can_be_imported_for_another_configuration(tmp_path: Pat
     run = make_run(tmp_path / "run", {"/daq": blocks(CAR, 50, **swerve(50))})
     file = taken(tmp_path, "mf4", run)
     back = open_run(
-        brought(file, tmp_path / "runs", config_given=True, overrides=["inputs.throttle.full_counts=210.0"])
+        brought(file, tmp_path / "runs", explicit_config=True, overrides=["inputs.throttle.full_counts=210.0"])
     )
     same_run(open_run(run), back)
     assert back.json("config.json")["inputs"]["throttle"]["full_counts"] == 210.0

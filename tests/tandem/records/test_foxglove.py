@@ -29,7 +29,7 @@ from tandem.records.exchange.exporter import export
 from tandem.records.foxglove import clients
 from tandem.records.foxglove.bridge import Bridge, BridgeError
 from tandem.records.foxglove.messages import MARKERS, TRANSFORMS, Marker, Transform, definition, markers, transforms
-from tandem.records.replay import Asked, Watch, replay_run
+from tandem.records.replay import Options, Watch, replay_run
 from tandem.view.data_source import LiveData
 from tests.tandem.runs import CONFIGS, DAQ, MACHINE, PARAMS, STEP, daq_words, step_words
 
@@ -95,7 +95,7 @@ def test_an_exported_file_has_every_topic_to_the_bit_and_the_scene(exported: Pat
 def test_rosbags_reads_it_and_the_machine_is_where_the_replay_has_it(exported: Path) -> None:
     states: list[tuple[int, np.ndarray]] = []
     watch = Watch(lambda *_: 6, lambda done, simulation: states.append((done - 1, simulation.state.copy())))
-    done = replay_run(GOLDEN, Asked("exact"), watch=watch)
+    done = replay_run(GOLDEN, Options("exact"), watch=watch)
     model, scene = done.model, done.model.shown.scene
     assert scene is not None
     with AnyReader([exported]) as reader:
@@ -205,13 +205,13 @@ def test_a_client_of_the_bridge_gets_every_block_to_the_bit_and_the_moving_scene
     state[6:] = np.array([3.0, 4.0, *np.zeros(len(MACHINE.states) - 2)]).view(np.int64)
     state[2] = steps[11, 2]
     try:
-        bridge.look()  # from now on
+        bridge.poll()  # from now on
         for ring, words in ((rings["daq"], blocks[:1]), (rings["sim"], steps[:1])):
             push(ring.words, words[0])
         address, speaks = f"ws://127.0.0.1:{bridge.port}", Subprotocol("foxglove.sdk.v1")
         with connect(address, subprotocols=[speaks], close_timeout=0.1) as connection:
             viewer = Viewer(connection)
-            viewer.take(lambda: {"/daq", "/step", "/tf", "/scene"} <= set(viewer.channels), bridge.look)
+            viewer.take(lambda: {"/daq", "/step", "/tf", "/scene"} <= set(viewer.channels), bridge.poll)
             viewer.subscribe("/daq", "/step", "/tf", "/scene")
             viewer.take(lambda: bridge.watched("/daq", "/step", "/tf", "/scene"))
             for ring, words in ((rings["daq"], blocks[1:]), (rings["sim"], steps[1:])):
@@ -219,7 +219,7 @@ def test_a_client_of_the_bridge_gets_every_block_to_the_bit_and_the_moving_scene
                     push(ring.words, row)
             push(rings["state"].words, state)
             wanted = {"/daq": 29, "/step": 11, "/tf": 1, "/scene": 1}
-            viewer.take(lambda: all(len(viewer.of(t)) >= n for t, n in wanted.items()), bridge.look)
+            viewer.take(lambda: all(len(viewer.of(t)) >= n for t, n in wanted.items()), bridge.poll)
     finally:
         bridge.close()
     for topic, layout, words in (("/daq", DAQ, blocks[1:]), ("/step", STEP, steps[1:])):
@@ -307,33 +307,33 @@ def test_clients_that_never_read_are_few_and_cut_off_and_take_no_memory(
     words = daq_words(1000)
     mute: list[socket.socket] = []
     try:
-        bridge.look()
+        bridge.poll()
         push(rings["daq"].words, words[0])
         address, speaks = f"ws://127.0.0.1:{bridge.port}", Subprotocol("foxglove.sdk.v1")
         with connect(address, subprotocols=[speaks], close_timeout=0.1) as reading:
             viewer = Viewer(reading)
-            viewer.take(lambda: {"/daq", "/scene"} <= set(viewer.channels), bridge.look)
-        _until(lambda: not len(bridge.clients), bridge.look)
+            viewer.take(lambda: {"/daq", "/scene"} <= set(viewer.channels), bridge.poll)
+        _until(lambda: not len(bridge.clients), bridge.poll)
         channels = [channel["id"] for channel in viewer.channels.values()]
         mute = [_mute(bridge.port) for _ in range(60)]
-        bridge.look()
+        bridge.poll()
         assert len(bridge.clients) == clients.MOST and bridge.clients.cut == 60 - clients.MOST
         for client in mute:
             _subscribe(client, channels)
-        _until(lambda: bridge.watched("/daq"), bridge.look)
+        _until(lambda: bridge.watched("/daq"), bridge.poll)
         before = _resident()
         for _ in range(30):  # 30,000 messages: 60 queues of them take 49 MB, 8 of a bounded length 2 MB
             for row in words:
                 push(rings["daq"].words, row)
-            bridge.look()
+            bridge.poll()
         assert bridge.sent["/daq"] >= 30_000
         assert _resident() - before < 24 << 20
         monkeypatch.setattr(clients, "SLOW_S", 0.05)
-        _until(lambda: not len(bridge.clients), bridge.look)
+        _until(lambda: not len(bridge.clients), bridge.poll)
         assert bridge.clients.cut == 60
         mute.append(_mute(bridge.port))  # there is room again
         _subscribe(mute[-1], channels)
-        _until(lambda: bridge.watched("/daq"), bridge.look)
+        _until(lambda: bridge.watched("/daq"), bridge.poll)
     finally:
         bridge.close()  # waits for nobody
         for client in mute:
@@ -348,12 +348,12 @@ def test_a_connection_that_asks_for_nothing_makes_room_for_one_that_does(
     with contextlib.ExitStack() as stack:
         stack.callback(bridge.close)
         silent = [socket.create_connection(("127.0.0.1", bridge.port), timeout=20) for _ in range(clients.MOST)]
-        _until(lambda: len(bridge.clients) == clients.MOST, bridge.look)
+        _until(lambda: len(bridge.clients) == clients.MOST, bridge.poll)
         asking = stack.enter_context(_mute(bridge.port))
-        bridge.look()
+        bridge.poll()
         assert (len(bridge.clients), bridge.clients.cut) == (clients.MOST, 1)
         monkeypatch.setattr(clients, "GREETING_S", 0.0)
-        bridge.look()
+        bridge.poll()
         assert (len(bridge.clients), bridge.clients.cut) == (1, clients.MOST)
         for connection in silent:
             with connection, contextlib.suppress(ConnectionResetError):

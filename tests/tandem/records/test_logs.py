@@ -18,7 +18,7 @@ from sync.record import Run, measured, open_run
 from tandem.records.exchange import matlab, mf4
 from tandem.records.exchange.can_frames import Frames, integers
 from tandem.records.exchange.errors import ExchangeError
-from tandem.records.exchange.importer import Asked, import_file, open_measurement
+from tandem.records.exchange.importer import Options, import_file, open_measurement
 from tandem.records.exchange.mapping import Likely, candidates, likely_columns
 from tandem.records.exchange.tables import BusNames
 from tests.daq_service.can_bus import BRAKE, CAN, STEERING, THROTTLE, encode
@@ -33,7 +33,7 @@ CAR = ["sim.machine=vehicles/buggy_single_track.toml"]
 
 
 def brought(file: Path, runs: Path, config: Path = DRIVE, **more: Any) -> Run:
-    return open_run(Path(import_file(Asked(file, config, True, runs=runs, **more))["run"]))
+    return open_run(Path(import_file(Options(file, config, True, runs=runs, **more))["run"]))
 
 
 # ---- a real car ------------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def test_a_real_cars_bus_is_decoded_as_its_owner_decoded_it() -> None:
 
 def test_a_log_needs_no_map_where_the_configuration_says_which_signals_its_channels_are(tmp_path: Path) -> None:
     quantities = ["yaw_rate=KINEMATICS.YAW_RATE", "vx=SPEED.SPEED:km/h", "front_right=WHEEL_SPEED_FR"]
-    figures = import_file(Asked(LOG, CONFIG, True, measured=quantities, runs=tmp_path / "runs"))
+    figures = import_file(Options(LOG, CONFIG, True, measured=quantities, runs=tmp_path / "runs"))
     run = open_run(Path(figures["run"]))
     blocks, theirs = run.topics["/daq"].blocks, owners("steering")
     # what the row of the configuration adds up, in tenths of a degree, at the instant that its age gives
@@ -149,12 +149,12 @@ def test_of_a_truncated_log_what_stands_before_the_cut_is_imported_and_said(tmp_
     file = drive_log(tmp_path / "drive.blf", 20_000)  # several containers
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) * 2 // 3])
-    figures = import_file(Asked(file, CAN, True, runs=tmp_path / "runs"))
+    figures = import_file(Options(file, CAN, True, runs=tmp_path / "runs"))
     assert len(figures["remarks"]) == 1 and "imported is what stands before it" in figures["remarks"][0]
     assert 1000 < figures["rows"]["/daq"] < 199_990
     file.write_bytes(whole[:100])
     with pytest.raises(ExchangeError) as caught:
-        import_file(Asked(file, CAN, True, runs=tmp_path / "none"))
+        import_file(Options(file, CAN, True, runs=tmp_path / "none"))
     assert str(file) in str(caught.value) and not (tmp_path / "none").exists()
 
 

@@ -14,11 +14,11 @@ from sync.record import Run, RunError, measured, open_run
 from sync.record.measured import Measured
 from tandem.commands.cli import app
 from tandem.records.exchange.errors import ExchangeError
-from tandem.records.exchange.importer import Asked, import_file
+from tandem.records.exchange.importer import Options, import_file
 from tandem.records.feed import record_feed
 from tandem.records.inspect.compare import compare
 from tandem.records.inspect.plot import panels
-from tandem.records.replay import Asked as Replay
+from tandem.records.replay import Options as Replay
 from tandem.records.replay import replay_run
 from tandem.records.replay_save import save
 from tandem.reports.beside_measured import beside_measured, in_words
@@ -37,7 +37,7 @@ def table(path: Path, head: str, *columns: np.ndarray) -> Path:
 
 
 def brought(file: Path, *quantities: str, **more: object) -> Run:
-    asked = Asked(file, DRIVE, True, MAPS, list(quantities), runs=file.parent / "runs", overrides=CAR, **more)  # type: ignore[arg-type]
+    asked = Options(file, DRIVE, True, MAPS, list(quantities), runs=file.parent / "runs", overrides=CAR, **more)  # type: ignore[arg-type]
     return open_run(Path(import_file(asked)["run"]))
 
 
@@ -106,13 +106,15 @@ def test_what_cannot_be_brought_is_told_in_a_sentence(drive: Path, text: str, sa
 
 
 def test_a_map_to_no_channel_says_how_a_sensor_comes_along(drive: Path) -> None:
-    asked = Asked(drive, DRIVE, True, [*MAPS, "yaw_rate=r:deg/s"], runs=drive.parent / "runs", overrides=CAR)
+    asked = Options(drive, DRIVE, True, [*MAPS, "yaw_rate=r:deg/s"], runs=drive.parent / "runs", overrides=CAR)
     with pytest.raises(ExchangeError, match="comes along with --measured yaw_rate=r:deg/s"):
         import_file(asked)
 
 
 def test_a_constant_reading_and_missing_ones_are_remarked_upon(drive: Path) -> None:
-    asked = Asked(drive, DRIVE, True, MAPS, ["x=dead:m", "yaw_rate=r:deg/s"], runs=drive.parent / "runs", overrides=CAR)
+    asked = Options(
+        drive, DRIVE, True, MAPS, ["x=dead:m", "yaw_rate=r:deg/s"], runs=drive.parent / "runs", overrides=CAR
+    )
     remarks = import_file(asked)["remarks"]
     assert remarks == [
         "x: is 7 m all along; was its sensor there?",
@@ -253,7 +255,7 @@ def test_a_row_that_takes_a_measurement_is_fed_by_an_import(tmp_path: Path) -> N
     file = table(tmp_path / "m.csv", "t [s],r [deg/s],ay [g]", t, 10.0 * t, 0.5 * t)
     brought = {"imu_rate_z": "imu_rate_z=r", "imu_specific_force_y": "imu_specific_force_y=ay"}
     maps = [brought.get(name, f"{name}=0:count") for name in config.daq.layout.names if not name.endswith("_age_us")]
-    asked = Asked(file, TWIN, True, maps, runs=tmp_path / "runs", rate_hz=100.0)
+    asked = Options(file, TWIN, True, maps, runs=tmp_path / "runs", rate_hz=100.0)
     blocks = open_run(Path(import_file(asked)["run"])).topics["/daq"].blocks
     np.testing.assert_array_equal(blocks["imu_rate_z"], np.rint(np.radians(10.0 * t) * 1e6))
     np.testing.assert_array_equal(blocks["imu_specific_force_y"], np.rint(0.5 * t * 9.80665e4))

@@ -10,7 +10,7 @@ import pytest
 from sync.errors import ConfigError
 from sync.record import Run, open_run
 from tandem.records.feed import record_feed
-from tandem.records.replay import Asked, configuration, replay_run
+from tandem.records.replay import Options, configuration, replay_run
 from tandem.records.replay_save import save
 from verify.tree.golden import GOLDEN, store
 
@@ -40,14 +40,14 @@ def with_mass(folder: Path, golden: str, name: str, value: str) -> Path:
 
 
 def parameter(path: Path, name: str, *overrides: str) -> float:
-    _, model, params = configuration(open_run(path), Asked(mode="ideal", overrides=list(overrides)))
+    _, model, params = configuration(open_run(path), Options(mode="ideal", overrides=list(overrides)))
     return float(params[[p.name for p in model.parameters].index(name)])
 
 
 def test_a_record_is_read_with_the_car_it_carries(tmp_path: Path) -> None:
     path = with_mass(tmp_path, "single_track", "mass", "900.0")
     assert parameter(path, "mass") == 900.0
-    assert replay_run(path, Asked()).figures["identical"] is False
+    assert replay_run(path, Options()).figures["identical"] is False
 
 
 def test_a_setting_changes_nothing_else_of_the_car_it_carries(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_setting_changes_nothing_else_of_the_car_it_carries(tmp_path: Path) ->
 def test_what_is_wrong_in_the_car_it_carries_is_refused(tmp_path: Path) -> None:
     path = with_mass(tmp_path, "single_track", "mass", "nan")
     with pytest.raises(ConfigError, match=rf"{re.escape(str(path))} \(machine\.toml\).*mass"):
-        replay_run(path, Asked())
+        replay_run(path, Options())
 
 
 def test_another_car_of_that_name_where_the_user_stands_is_not_taken(
@@ -91,15 +91,15 @@ def test_another_car_is_put_on_the_road_it_carries(tmp_path: Path) -> None:
     assert done.files["road:demo_track.toml"] == own
 
 
-def asked(*overrides: str) -> Asked:
-    return Asked(mode="ideal", overrides=list(overrides), to_s=0.1)
+def asked(*overrides: str) -> Options:
+    return Options(mode="ideal", overrides=list(overrides), to_s=0.1)
 
 
 def test_a_replay_with_another_car_is_saved_and_shown_with_its_files(tmp_path: Path) -> None:
     change = asked(f"sim.machine={SINGLE_TRACK}", "sim.files.road=")
     done = replay_run(GOLDEN / "lane_change.mcap", change)
     saved = save(done, tmp_path / "b", {})
-    again = replay_run(saved, Asked())
+    again = replay_run(saved, Options())
     assert again.model.name == "single_track" and again.figures["identical"] is True
     assert "tyre_front" not in open_run(saved).attachments
     shown = record_feed(GOLDEN / "lane_change.mcap", change, lambda _: None, lambda *_: None)
@@ -107,7 +107,7 @@ def test_a_replay_with_another_car_is_saved_and_shown_with_its_files(tmp_path: P
 
 
 def test_a_saved_replay_names_no_folder_of_this_computer(tmp_path: Path) -> None:
-    done = replay_run(GOLDEN / "single_track.mcap", Asked(overrides=["sim.parameters.mass=800.0"]))
+    done = replay_run(GOLDEN / "single_track.mcap", Options(overrides=["sim.parameters.mass=800.0"]))
     again = open_run(save(done, tmp_path / "b", {}))
     assert again.json("config.json")["sim"]["machine"] == "vehicles/buggy_single_track.toml"
-    assert np.array_equal(replay_run(again.path, Asked()).results, done.results, equal_nan=True)
+    assert np.array_equal(replay_run(again.path, Options()).results, done.results, equal_nan=True)

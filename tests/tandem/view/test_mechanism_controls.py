@@ -94,7 +94,7 @@ def test_what_ends_by_itself_is_shown(server: Any) -> None:
     seen["motion"] = "coupler along x"
     while b.motions:
         b.step()
-    page.look(0.0, False)
+    page.advance(0.0, False)
     assert seen["motion"] == "none" and "cannot go on" in b.notice
 
 
@@ -107,7 +107,7 @@ def test_after_a_reset_of_its_own_the_fields_are_as_drawn(server: Any) -> None:
     seen["torque (N m)"] = (0.0, 1.0, 0.0)
     assert seen.node("/hand") is not None
     b.state.qd[:] = np.nan
-    page.look(b.system.h * 1.5, False)
+    page.advance(b.system.h * 1.5, False)
     assert b.paused and seen["pause"] and "reset" in b.notice
     assert seen[joint] and not seen["hold it"] and seen.node("/hand") is None
     assert seen["torque (N m)"] == (0.0, 0.0, 0.0)

@@ -166,7 +166,7 @@ def test_a_force_that_is_changed_by_name_acts_as_one_that_was_built_so(name: str
 @pytest.mark.parametrize("name", [p.stem for p in sorted(MECHANISMS.glob("*.toml"))])
 def test_every_mechanism_we_ship_can_be_shown(name: str) -> None:
     feed = MechanismData(name, bench(name))
-    frame = feed.look()
+    frame = feed.poll()
     scene = feed.model.shown.scene
     assert scene is not None and scene.bars + scene.solids  # type: ignore[operator]
 
@@ -178,7 +178,7 @@ def test_every_mechanism_we_ship_can_be_shown(name: str) -> None:
 
     first = lengths(frame.state)
     feed.bench.advance(0.2)
-    after = feed.look()
+    after = feed.poll()
     np.testing.assert_allclose(lengths(after.state), first, atol=1e-6)
     axes = upright(feed.bench.system.mechanism.g)
     np.testing.assert_allclose(axes.T @ axes, np.eye(axes.shape[1]), atol=1e-12)

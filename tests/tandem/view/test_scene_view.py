@@ -195,7 +195,7 @@ class _DataSource:
         for quantity, value in zip(self.model.outputs, work, strict=False):
             self.record[quantity.name] = value
 
-    def look(self) -> Frame:
+    def poll(self) -> Frame:
         return Frame(int(self.record["t_ns"][0]), self.record[0], self.state)
 
     def steps(self) -> np.ndarray:
@@ -252,7 +252,7 @@ def test_rollers_and_points_of_contact_are_where_the_machine_has_them(server: An
     feed.state[0], feed.state[2] = 0.4, 0.05
     seen = Seen(server)
     stage = SceneView(server, feed)
-    stage.show(feed.look())
+    stage.show(feed.poll())
     places = {s.name: seen.node(f"/machine/{s.name}").position for s in stage.scene.solids[1:]}
     assert len([name for name in places if "roller" in name]) == 30
     assert places["contact1"][2] == pytest.approx(-0.05, abs=1e-9)  # from the axles, which the first solid moves with
@@ -267,7 +267,7 @@ def test_a_machine_without_a_scene_has_a_page_too(server: Any) -> None:
     feed = _DataSource("buggy_single_track.toml")
     feed.model = feed.model.having(replace(feed.model.shown, scene=None))
     page = Seen(server)
-    SceneView(server, feed).show(feed.look())
+    SceneView(server, feed).show(feed.poll())
     assert page.node("/floor/grid") is None and "describes no scene" in page.text
 
 
@@ -367,11 +367,11 @@ def test_two_stages_share_a_page(server: Any) -> None:
     ghost = SceneView(
         server, _DataSource("buggy_single_track.toml"), prefix="/ghost", colour=(240, 120, 40), ghost=True
     )
-    frame = feed.look()
+    frame = feed.poll()
     for k in range(60):  # some metres on, so that the path and the road are made too
         moved = frame.state.copy()
         first.show(Frame(k, frame.step, moved))
-    ghost.show(_DataSource("buggy_single_track.toml").look())
+    ghost.show(_DataSource("buggy_single_track.toml").poll())
     assert ghost.cameras is None and first.cameras is not None
 
 
@@ -381,7 +381,7 @@ def test_no_numbers_and_strange_states_end_nothing(server: Any) -> None:
     feed = _DataSource("buggy.toml")
     seen = Seen(server)
     stage = SceneView(server, feed)
-    frame = feed.look()
+    frame = feed.poll()
     stage.show(frame)
     kept = seen.node("/machine").position.copy()
     stage.show(Frame(1, frame.step, np.full_like(frame.state, np.nan)))
@@ -398,11 +398,11 @@ def test_arrows_have_a_legend_and_the_floor_can_be_hidden(server: Any) -> None:
 
     feed, page = _DataSource("buggy.toml"), Seen(server)
     stage = SceneView(server, feed)
-    stage.show(feed.look())
+    stage.show(feed.poll())
     assert "load of a wheel" in page.text and "force along the ground" in page.text
     load = stage._loads.points[:, 1] - stage._loads.points[:, 0]
     page["1 m of arrow [N]"] = 2 * page["1 m of arrow [N]"]
-    stage.show(feed.look())
+    stage.show(feed.poll())
     np.testing.assert_allclose(stage._loads.points[:, 1] - stage._loads.points[:, 0], 0.5 * load, atol=1e-5)
     assert page.node("/floor/grid").plane_opacity == 1.0
     page["floor"] = False
@@ -414,9 +414,9 @@ def test_what_lies_below_the_floor_is_seen_through_it(server: Any) -> None:
 
     feed, page = _DataSource("buggy.toml"), Seen(server)
     stage = SceneView(server, feed)
-    lower = feed.look().state.copy()
+    lower = feed.poll().state.copy()
     lower[[k for k, q in enumerate(feed.model.states) if q.name.endswith(".z") and " of " not in q.name]] -= 1.0
-    stage.show(Frame(0, feed.look().step, lower))
+    stage.show(Frame(0, feed.poll().step, lower))
     assert page.node("/floor/grid").plane_opacity < 1.0
 
 
@@ -471,7 +471,7 @@ def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: A
     feed = _DataSource("buggy.toml", "mu_split.toml")
     seen = Seen(server)
     stage, motion = SceneView(server, feed), Motion(feed.model, feed.params)
-    frame = feed.look()
+    frame = feed.poll()
     columns = [k for k, q in enumerate(feed.model.states) if q.name.endswith(".x") and " of " not in q.name]
     points = [k for k in columns if not feed.model.states[k].name.startswith(("ahead", "left", "up"))]
     points = [k for k in points if not any(v in feed.model.states[k].name for v in ("axle", "normal", "strut"))]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tandem.records.feed import _States, record_feed
-from tandem.records.replay import Asked
+from tandem.records.replay import Options
 from tandem.view.data_source import RecordData, instants_in
 from tandem.view.player import Player, _with_cursor, distance
 from tests.tandem.runs import CONFIG, DAQ, MACHINE, MS, PARAMS, STEP, daq_words, step_words, write_drive, write_run
@@ -16,7 +16,7 @@ from tests.tandem.view.seen import Gui
 
 def _feed(path: Path, **asked: Any) -> tuple[RecordData, list[str]]:
     said: list[str] = []
-    return record_feed(path, Asked(**asked), said.append, lambda *_: None), said
+    return record_feed(path, Options(**asked), said.append, lambda *_: None), said
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ class Page:
 def test_a_record_shows_its_own_steps_with_states_made_again(feed: RecordData) -> None:
     assert len(feed) == 400 and feed.knows_states
     feed.go_to(1.0)
-    frame = feed.look()
+    frame = feed.poll()
     assert frame is not None and frame.state.shape == (len(MACHINE.states),)
     assert int(frame.step["step"]) == 200 and np.isfinite(frame.state).all()
     assert feed.time == pytest.approx(1.0)
@@ -60,7 +60,7 @@ def test_states_change_evenly_between_those_that_are_kept() -> None:
     feed = _bare(100)
     for step in (5, 7, 11, 50, 94):
         feed.show(step)
-        frame = feed.look()
+        frame = feed.poll()
         assert frame is not None
         np.testing.assert_allclose(frame.state, step)
 
@@ -69,7 +69,7 @@ def test_no_state_is_drawn_between_the_end_of_a_model_and_its_new_begin() -> Non
     feed = _bare(100)
     feed._breaks = np.array([9])
     feed.show(10)
-    frame = feed.look()
+    frame = feed.poll()
     assert frame is not None
     np.testing.assert_allclose(frame.state, 5)
 
@@ -100,7 +100,7 @@ def test_a_record_that_begins_in_the_middle_shows_its_outputs(tmp_path: Path) ->
     steps = step_words(400)[50:]
     feed, said = _feed(write_run(tmp_path / "a", {"/daq": (DAQ, daq_words(2000)), "/step": (STEP, steps)}))
     assert not feed.knows_states and len(feed) == 350
-    frame = feed.look()
+    frame = feed.poll()
     assert frame is not None and frame.state is None and int(frame.step["step"]) == 50
     assert any("outputs alone" in text for text in said)
 
@@ -258,7 +258,7 @@ def test_what_it_says(feed: RecordData) -> None:
     player = Player(page, feed, other)
     page.step("+1")
     player.advance(0.0)
-    frame, there = feed.look(), other.look()
+    frame, there = feed.poll(), other.poll()
     assert frame is not None
     player.show(frame, there)
     text = page.gui.text
@@ -272,9 +272,9 @@ def test_names_from_a_record_are_text(feed: RecordData) -> None:
     feed.title = other.title = evil
     player = Player(page, feed, other)
     player.advance(0.0)
-    frame = feed.look()
+    frame = feed.poll()
     assert frame is not None
-    player.show(frame, other.look())
+    player.show(frame, other.poll())
     assert "&lt;img" in page.gui.text and "<img" not in page.gui.text
 
 
@@ -291,9 +291,9 @@ def test_curves_of_two_runs_of_different_length() -> None:
     player = Player(page, one, other)
     page.hand["time [s]"].by_hand(0.3)
     player.advance(0.0)
-    frame = one.look()
+    frame = one.poll()
     assert frame is not None
-    player.show(frame, other.look())
+    player.show(frame, other.poll())
     apart = next(h for h in page.hand.values() if any(s["label"] == "distance" for s in h.__dict__.get("series", ())))
     assert len(apart.data[1]) > 100 and np.isfinite(apart.data[1]).all()
 

@@ -21,7 +21,7 @@ from tandem.ensembles.pool import cores, processes
 from tandem.machines.observer.studies.imported import READ, Imported, Part
 from tandem.machines.observer.studies.smoothing import SmoothedRecord, compared, smooth_record
 from tandem.records.against_truth import truth_section
-from tandem.records.replay import Asked, Inputs, Replayed, recorded_columns, replay_run
+from tandem.records.replay import Inputs, Options, Replayed, recorded_columns, replay_run
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.report import Report, Section, Table
 
@@ -51,7 +51,7 @@ def observe_record(
         if file is not None and not file.is_file():
             raise ConfigError(f"--tuning {file}: there is no such file")
         overrides = [] if file is None else [f"sim.machine={file.resolve()}"]
-        asked = Asked("exact" if imported is None else "ideal", overrides=overrides)
+        asked = Options("exact" if imported is None else "ideal", overrides=overrides)
 
         def progress(what: str, share: float, k: int = k) -> None:
             update(what, (k + share) / (1 + len(tunings)))

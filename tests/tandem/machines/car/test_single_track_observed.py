@@ -19,8 +19,8 @@ from tandem.machines.observer.studies.recorded import (
     observe_record,
     smooth_all,
 )
-from tandem.records.exchange.importer import Asked, import_file
-from tandem.records.replay import Asked as AskedReplay
+from tandem.records.exchange.importer import Options, import_file
+from tandem.records.replay import Options as AskedReplay
 from tandem.records.replay import replay_run
 
 CAR = CONFIGS / "vehicles" / "measured" / "race_car_single_track.toml"
@@ -111,7 +111,7 @@ def driven(tmp_path, steer: float, friction: float, gap: bool = False, overrides
     file.write_text("t [s],v,delta,r,a,beta\n" + "\n".join(",".join(repr(float(v)) for v in row) for row in table))
     maps = ["speed=v:m/s", "road_wheel_angle=delta:rad", "yaw_rate=r:rad/s", "ay=a:m/s2"]
     more = {"overrides": list(overrides), "runs": tmp_path / "runs"}
-    return import_file(Asked(file, CONFIGS / "race_car.toml", True, maps, ["sideslip=beta:rad"], **more))["run"]
+    return import_file(Options(file, CONFIGS / "race_car.toml", True, maps, ["sideslip=beta:rad"], **more))["run"]
 
 
 def tuning(tmp_path, quantity: str = ""):

@@ -23,10 +23,10 @@ from sync.files import consent
 from sync.files.consent import ConsentMissing
 from sync.record import open_run
 from tandem.commands import cli
-from tandem.ensembles.fleet import NO_CONSENT, FleetAsked, replay_record
+from tandem.ensembles.fleet import NO_CONSENT, FleetOptions, replay_record
 from tandem.ensembles.manoeuvres import study_machine
 from tandem.machines.fmu.archive import DESCRIPTION, PLATFORMS, cache
-from tandem.records.replay import Asked, replay_run
+from tandem.records.replay import Options, replay_run
 from tests.foreign_fmu import allow_file, description, foreign_fmu
 
 H = 0.005
@@ -155,7 +155,7 @@ machine = "lag.toml"
     (folder,) = (tmp_path / "runs").iterdir()
     run = open_run(folder)
     assert {"machine.toml", "fmu.xml", "fmu.sha256"} <= set(run.attachments) and "lag.fmu" not in run.attachments
-    done_again = replay_run(folder, Asked("exact"))
+    done_again = replay_run(folder, Options("exact"))
     columns = done_again.columns()
     assert done_again.figures["identical"] and len(columns["sum"]) > 100 and np.ptp(columns["sum"]) > 0.0
     ours = expected(columns["u"], 2.0, 0.1)
@@ -166,14 +166,14 @@ machine = "lag.toml"
     refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert refused.returncode == consent.ConsentMissing.code
     assert f"SHA-256 {known.name}" in refused.stderr and "tandem fmu FILE.fmu --allow" in refused.stderr
-    row = replay_record(str(run.path), "", FleetAsked())
+    row = replay_record(str(run.path), "", FleetOptions())
     assert row["status"] == NO_CONSENT and "--allow" in row["error"] and row["again"]
     consent.allow(known.name, "lag.fmu")
-    assert replay_record(str(run.path), "", FleetAsked())["status"] == "identical"
+    assert replay_record(str(run.path), "", FleetOptions())["status"] == "identical"
     known.rename(known.with_suffix(".away"))
     try:
         with pytest.raises(ConfigError, match="is not here, and a record has no code of others"):
-            replay_run(folder, Asked("exact"))
+            replay_run(folder, Options("exact"))
     finally:
         known.with_suffix(".away").rename(known)
 

@@ -45,7 +45,7 @@ class PredictionsAgain:
     def every(self, steps: int, model: Machine) -> int:
         return 1
 
-    def look(self, done: int, simulation: Simulation) -> None:
+    def compare(self, done: int, simulation: Simulation) -> None:
         for row in self._of_step.get(done - 1, ()):
             was = self._words[row]
             again = was.copy()
