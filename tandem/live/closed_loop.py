@@ -56,7 +56,7 @@ class Trace:
     seconds: np.ndarray
     position: np.ndarray  # of the device, exactly
     velocity: np.ndarray
-    given: np.ndarray  # effort, handed over a delay after the sample
+    effort: np.ndarray  # effort, handed over a delay after the sample
     energy: np.ndarray  # of the port, as the passivity monitor computes it
     outputs: dict[str, np.ndarray]  # inputs and outputs of the machine
 

@@ -94,8 +94,8 @@ def _wire(daq: dict[str, Any], sim: dict[str, Any], several_lives: bool) -> dict
 def _door(report: dict[str, Any]) -> dict[str, Any]:
     """Connections refused or cut off at the service's sockets, and malformed requests there."""
     own: dict[str, Any] = {key: report[key] for key in ("refused", "cut", "flooded", "commands") if key in report}
-    asked = report.get("clock", {})
-    return {**own, **({"clock": asked} if "asked" in asked else {})}
+    clock = report.get("clock", {})
+    return {**own, **({"clock": clock} if "asked" in clock else {})}
 
 
 def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _block_lines(result: dict[str, Any]) -> Iterator[Line]:
     )
     yield good(f"balance closes: {sums}") if count["closes"] else bad(f"balance does not close: {sums}")
     if result["look_ahead"]:
-        yield from look_ahead_lines(result["look_ahead"])
+        yield from prediction_lines(result["look_ahead"])
     if result["record"]:
         yield _record_line(result["record"])
 
@@ -245,7 +245,7 @@ def answers(result: dict[str, Any]) -> list[Line]:
     return [*lines, f"record: {(record or {}).get('file') or 'none'}"]
 
 
-def look_ahead_lines(ahead: dict[str, Any]) -> list[str]:
+def prediction_lines(ahead: dict[str, Any]) -> list[str]:
     """What was predicted, how far off it was, and whether warnings came true."""
     if not any(ahead["predictions"].values()):
         return ["look ahead: no future was computed"]

@@ -21,7 +21,7 @@ class Produced:
         self._blocks = RingFollower(name)
         self.out_of_order = 0
 
-    def look(self) -> None:
+    def poll(self) -> None:
         for blocks in self._blocks.batches():
             # in the DAQ's own ring a block's number is its position
             self.out_of_order += int((np.diff(blocks["seq"].astype(np.int64)) < 1).sum())
@@ -52,16 +52,16 @@ class Steps:
         self.first_ns = self.first_planned_ns = self._done_ns = 0
         self.used, self.last_seq = 0, -1
         self.unread = 0  # blocks that came while there was no simulator
-        self.not_made = 0  # steps that were due meanwhile
+        self.missed = 0  # steps that were due meanwhile
 
-    def look(self) -> None:
+    def poll(self) -> None:
         for blocks in self._steps.batches():
             fields = [name for name in self._fields if name in (blocks.dtype.names or ())]
             self._parts.append(structured.repack_fields(blocks[fields]))
             self._steps_stored += len(blocks)
             # numbers in the DAQ's ring go on, even if the DAQ or the simulator was restarted
             numbers = blocks["input_seq"].astype(np.int64)
-            self._look_for_outages(blocks["step"].astype(np.int64), blocks["t_ns"].astype(np.int64), numbers)
+            self._find_outages(blocks["step"].astype(np.int64), blocks["t_ns"].astype(np.int64), numbers)
             self.first_ns = self.first_ns or int(blocks["started_ns"][0])
             self.first_planned_ns = self.first_planned_ns or int(blocks["t_ns"][0])
             self._done_ns = int(blocks["pushed_ns"][-1])
@@ -70,14 +70,14 @@ class Steps:
             while self._steps_stored - len(self._parts[0]) > _MOST_STEPS:
                 self._steps_stored -= len(self._parts.popleft())
 
-    def _look_for_outages(self, steps: np.ndarray, planned: np.ndarray, numbers: np.ndarray) -> None:
+    def _find_outages(self, steps: np.ndarray, planned: np.ndarray, numbers: np.ndarray) -> None:
         """A restarted simulator counts its steps from 0: steps that were due in between were not made."""
         step, planned_ns = self._last or (-1, 0)
         before = np.concatenate([[step], steps[:-1]])
         for n in np.flatnonzero(steps <= before).tolist():
             since_ns = int(planned[n - 1]) if n else planned_ns
             seq = int(numbers[n - 1]) if n else self.last_seq
-            self.not_made += self._due(since_ns, int(planned[n]))
+            self.missed += self._due(since_ns, int(planned[n]))
             self.unread += max(int(numbers[n]) - seq - 1, 0)
         self._last = (int(steps[-1]), int(planned[-1]))
 
@@ -88,7 +88,7 @@ class Steps:
     def absent_until(self, end_ns: int) -> None:
         """There was no simulator from the newest step to the end of the run."""
         if self._last is not None:
-            self.not_made += self._due(self._last[1], end_ns)
+            self.missed += self._due(self._last[1], end_ns)
 
     @property
     def read(self) -> int:
@@ -103,7 +103,7 @@ class Steps:
         return {
             "steps": self.read,
             "steps_lost": self._steps.lost,
-            "steps_not_made": self.not_made,
+            "steps_not_made": self.missed,
             "used": self.used,
             "unread": self.unread,
             "last_seq": self.last_seq,

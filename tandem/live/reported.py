@@ -108,12 +108,12 @@ def run_and_report(
         beside = [truth_section(result["truth"])] if result.get("truth") else []
         found = verdict(result, outcome.failure, outcome.code)
         own = own_report(machine_name(checked, config.parent)).sections()
-        made = run_report(
+        report = run_report(
             f"tandem {word}: {config.stem}", data, own=own, data=result,
             printed=[*printed(result), *beside], notes=answers(result), complaints=found.complaints, code=found.code,
         )  # fmt: skip
         place = folder or run_folder(runs, checked.name)
-    give(made, as_json, place)
+    give(report, as_json, place)
 
 
 def _end_without_steps(word: str, failure: str | None, code: int, folder: Path | None) -> NoReturn:

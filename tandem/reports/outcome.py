@@ -57,7 +57,7 @@ def verdict(figures: dict[str, Any], failure: str | None = None, code: int = CLE
     if absent:
         found.append((SHORT, f"{' and '.join(absent)} crashed and was not back at the end"))
     if figures.get("steps_not_made") and (absent or failure):
-        found.append((SHORT, f"{not_made(figures)}"))
+        found.append((SHORT, f"{missed_steps(figures)}"))
     if not figures["balance"]["closes"]:
         found.append((FAILED, "the loss balance does not close"))
     record = figures.get("record")
@@ -72,7 +72,7 @@ def not_back(figures: dict[str, Any]) -> list[str]:
     return [TITLES[name] for name in _NEEDED if name in last and last[name]["outage_s"] is None]
 
 
-def not_made(figures: dict[str, Any]) -> str:
+def missed_steps(figures: dict[str, Any]) -> str:
     missing = figures["steps_not_made"]
     return f"{missing} of {figures['steps'] + missing} steps that were due were not made"
 
@@ -91,7 +91,7 @@ def events(figures: dict[str, Any]) -> list[str]:
         title = TITLES.get(name, name)
         found.append(f"{title[0].upper()}{title[1:]} crashed {times(len(mine))} {end}.")
     if figures.get("steps_not_made"):
-        found.append(f"{not_made(figures)}.")
+        found.append(f"{missed_steps(figures)}.")
     if deleted := (figures.get("record") or {}).get("deleted_parts"):
         first = "The first part" if deleted == 1 else f"The first {deleted} parts"
         found.append(f"{first} of the record {'was' if deleted == 1 else 'were'} deleted to make room.")

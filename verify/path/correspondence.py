@@ -39,7 +39,7 @@ class Follow:
         self.ring, self.position, self.lost = ring, 0, 0
         self.parts: list[np.ndarray] = []
 
-    def look(self) -> None:
+    def poll(self) -> None:
         while True:
             blocks, self.position, lost = self.ring.since(self.position)
             self.lost += lost
@@ -77,13 +77,13 @@ def observe(transport: str, seconds: float, name: str, overrides: list[str]) -> 
     witness = threading.Thread(target=lambda: seen.append(watch(*arguments)))
     witness.start()
     while drive.poll() is None:
-        inputs.look()
-        outputs.look()
+        inputs.poll()
+        outputs.poll()
         time.sleep(0.1)
     stop[0] = 1
     witness.join()
-    inputs.look()
-    outputs.look()
+    inputs.poll()
+    outputs.poll()
     result = json.loads(drive.communicate()[0])
     inputs.ring.close()
     outputs.ring.close()

@@ -120,7 +120,7 @@ def week(*, days: float = 7.0, keep_gb: float = 0.04) -> Iterator[Row]:
             for look in range(1, round(days * looks_a_day) + 1):
                 clock.words[NOW] += LOOK_NS
                 feed.push(int(clock.words[NOW]))
-                recorder.look()
+                recorder.poll()
                 recorder.notices.clear()
                 while not recorder.writer.sink.has_space:
                     time.sleep(0.001)

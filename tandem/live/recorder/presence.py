@@ -35,7 +35,7 @@ class Presence(threading.Thread):
         """Stop watching a part that is about to be deleted."""
         self._parts = {other: file for other, file in self._parts.items() if other != path}
 
-    def look(self) -> str | None:
+    def check(self) -> str | None:
         """What is wrong, and it stays so: a file that was put back by hand lacks what came meanwhile."""
         for path, file in self._parts.items():
             if self.missing is None and (wrong := _wrong_with(path, file)) and path in self._parts:
@@ -46,7 +46,7 @@ class Presence(threading.Thread):
         return self.missing
 
     def run(self) -> None:
-        while self.look() is None and not self._end.wait(_PRESENCE_S):
+        while self.check() is None and not self._end.wait(_PRESENCE_S):
             pass
 
     def close(self) -> None:

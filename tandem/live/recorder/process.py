@@ -15,7 +15,7 @@ from sync.clock import now_ns
 from sync.config.config import Config
 from sync.process.realtime import this_thread
 from sync.process.service import EVERY, Prepared, Reporter
-from tandem.live.recorder.recorder import LOOK_S, Note, Recorder
+from tandem.live.recorder.recorder import POLL_S, Note, Recorder
 
 _PRIORITY = 1  # of real time; the least there is
 _NICE = -10  # where that is not permitted
@@ -70,9 +70,9 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
             )
     reporter.status(recorder.figures())
     turn, trouble = 0, None
-    while not stop.wait(LOOK_S):
+    while not stop.wait(POLL_S):
         recorder.note(notes)
-        recorder.look()
+        recorder.poll()
         if recorder.error != trouble:
             trouble = recorder.error
             reporter.say(f"the disk takes nothing: {trouble}" if trouble else "the disk takes data again")

@@ -20,7 +20,7 @@ from tandem.live.recorder.tap import Tap
 from tandem.records.descriptions import describe
 from tandem.records.provenance import attachments, start_facts
 
-LOOK_S = 0.04
+POLL_S = 0.04
 _FIRST_PART_NS = 10**9  # age at which a failed sync ends a part; doubled by every failure before
 _LEAST_PART_NS = 10 * 10**9  # age at which lack of room on the disk may end it
 
@@ -205,12 +205,12 @@ class Recorder:
 
     # ---- at work
 
-    def look(self) -> None:
+    def poll(self) -> None:
         for tap in self._taps:
             tap.take()
         now = self._clock.now_ns()
         # at the next look it would be too late
-        if now - self._flushed_ns + round(LOOK_S * 1e9) > self._flush_ns:
+        if now - self._flushed_ns + round(POLL_S * 1e9) > self._flush_ns:
             self.writer.flush()
             self.worst_pause_ns = max(self.worst_pause_ns, now - self._flushed_ns)
             self._flushed_ns = now
@@ -274,8 +274,8 @@ class Recorder:
         """Go on until nothing more can come, at most for so long."""
         end = now_ns() + round(seconds * 1e9)
         while now_ns() < end and not all(tap.ended for tap in self._taps):
-            sleep_until(now_ns() + round(LOOK_S * 1e9))
-            self.look()
+            sleep_until(now_ns() + round(POLL_S * 1e9))
+            self.poll()
 
     # ---- the end
 
@@ -289,7 +289,7 @@ class Recorder:
         if self.writer.sink.sync_failure is not None and self._state_failure_in_a_new_part(reason, summary):
             whole = all(taken)
         self.presence.close()
-        missing = self.presence.look()
+        missing = self.presence.check()
         self._ending = []
         self._delete()
         self._deletions = []  # files that the last part states as deleted are not read; the next run counts them

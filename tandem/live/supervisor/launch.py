@@ -30,7 +30,7 @@ from sync.child_python import python_command, python_environment
 from sync.process.threads import joined
 
 _PATIENCE_S = 20.0  # for a process to end after it was asked to, on a busy machine; then it is killed
-_LOOK_S = 0.005
+_POLL_S = 0.005
 _ANSWER_S = 30.0  # a template hangs if it takes longer to fork a process that it has forked before
 SPARE = b"spare"  # the template can be asked for this besides processes
 _SPARE_PAUSE_S = 1.0  # between two of them
@@ -71,7 +71,7 @@ VIEW = Process(
     "view", "tandem.view", "tandem.view.process", "the view", "the run goes on without its page", "", 15.0,
     frozenset({0, 2, 7}), real_time=False, builds_itself=True,
 )  # fmt: skip
-LOOK_AHEAD = Process(
+PREDICTION = Process(
     "look_ahead", "sim_service.look_ahead", "sim_service.look_ahead.service", "the look ahead",
     "the run goes on without looking ahead", "", 15.0, frozenset({0, 2}), real_time=False,
 )  # fmt: skip
@@ -80,7 +80,7 @@ RECORDER = Process(
     "", 15.0, frozenset({0, 1, 2}), real_time=False, waits=False,
 )  # fmt: skip
 SERVICES = (DAQ, SIM)
-BESIDE = (VIEW, LOOK_AHEAD)  # forked before there are steps, begun once there are; a run goes on without them
+BESIDE = (VIEW, PREDICTION)  # forked before there are steps, begun once there are; a run goes on without them
 PROCESSES = (DAQ, SIM, *BESIDE, RECORDER)
 
 
@@ -107,7 +107,7 @@ class Fork:
 
     def wait(self) -> int:
         while (code := self.poll()) is None:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         return code
 
 
@@ -234,16 +234,16 @@ class Service:
 
     def end(self, patience_s: float = _PATIENCE_S) -> int:
         """Wait for it to end, kill it if it does not; returns the exit code (negative: the signal that ended it)."""
-        looks, insisted = 0, False
+        polls, insisted = 0, False
         while (code := self.code) is None:
-            looks += 1  # counted, not timed: while everything was stopped nothing is counted
-            if not insisted and looks * _LOOK_S > patience_s:
+            polls += 1  # counted, not timed: while everything was stopped nothing is counted
+            if not insisted and polls * _POLL_S > patience_s:
                 insisted = True
                 self._report(f"{self.process.title} does not end; killed")
                 if not self.pid:
                     self.failed(-signal.SIGKILL)
                 self.kill()
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         if self._reader is not None:
             joined(self._reader, 1.0)  # what it wrote last
         self._close_stdin()
@@ -292,7 +292,7 @@ def start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[b
 
 
 class Template:
-    """The process that forks the others, as its supervisor sees it. `look` is to be called several times a second.
+    """The process that forks the others, as its supervisor sees it. `poll` is to be called several times a second.
 
     It has a spare, a fork of itself, which takes over if it crashes.
     """
@@ -301,7 +301,7 @@ class Template:
         self._words = [str(file), *overrides]
         self._report = report
         self._waiting: list[Service] = []  # not asked for yet
-        self._asked: list[tuple[Service | None, float]] = []  # since when; answered in this order. None: a spare
+        self._requests: list[tuple[Service | None, float]] = []  # since when; answered in this order. None: a spare
         self._forked: set[str] = set()  # names of what this one has forked; for a first fork it has to build
         self._build: set[str] = set()  # names of what the one before it had forked, to be built again
         self._worked = False  # whether this one, or one before it, has forked anything
@@ -327,9 +327,9 @@ class Template:
     def fork(self, service: Service) -> None:
         """Start this service, as soon as it can be."""
         self._waiting.append(service)
-        self.look()
+        self.poll()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         if self._closed:
             return
         if self._process is None and time.monotonic() >= self._due:
@@ -349,7 +349,7 @@ class Template:
         while self._waiting:
             service = self._waiting.pop(0)
             fds = service.pipes()
-            self._asked.append((service, time.monotonic()))
+            self._requests.append((service, time.monotonic()))
             try:
                 socket.send_fds(self._socket, [service.process.name.encode()], list(fds))
             except OSError:  # it has just ended: seen at the next look
@@ -360,9 +360,9 @@ class Template:
         while self._build:  # build what may be needed again
             with contextlib.suppress(OSError):
                 self._socket.send(self._build.pop().encode())
-        if self._asked:
-            asked, since = self._asked[0]
-            if (asked is None or asked.process.name in self._forked) and time.monotonic() - since > _ANSWER_S:
+        if self._requests:
+            requested, since = self._requests[0]
+            if (requested is None or requested.process.name in self._forked) and time.monotonic() - since > _ANSWER_S:
                 self._process.kill()
         else:
             self._keep_a_spare()
@@ -371,7 +371,7 @@ class Template:
     def rests(self) -> bool:
         """Whether all that was asked for has been forked, the spare too; or it has ended, or can have no spare."""
         there = self._spare is not None and self._spare_built == self._forked
-        return not self._waiting and (self._process is None or (not self._asked and (there or self._spare_failed)))
+        return not self._waiting and (self._process is None or (not self._requests and (there or self._spare_failed)))
 
     @property
     def pids(self) -> list[int]:
@@ -390,7 +390,7 @@ class Template:
         except OSError:
             return  # tried again
         with theirs:
-            self._asked.append((None, time.monotonic()))
+            self._requests.append((None, time.monotonic()))
             with contextlib.suppress(OSError):  # it has just ended: seen at the next look
                 socket.send_fds(self._socket, [SPARE], [theirs.fileno()])
 
@@ -405,7 +405,7 @@ class Template:
     def _take_answers(self) -> None:
         with contextlib.suppress(OSError):  # there is no answer, or it has ended
             while answer := self._socket.recv(4096):
-                service, _ = self._asked.pop(0)
+                service, _ = self._requests.pop(0)
                 pid, _, error = answer.decode().partition(" ")
                 if service is None:  # a spare that cannot be forked is asked for again
                     self._spare, self._spare_built = None if error else Fork(int(pid)), set(self._forked)
@@ -420,13 +420,13 @@ class Template:
         begun and its standard input is closed."""
         self._socket.close()
         self._process = None
-        asked, self._asked = [service for service, _ in self._asked if service is not None], []
+        requested, self._requests = [service for service, _ in self._requests if service is not None], []
         if not self._worked:
             self._closed = True
-            for service in (*asked, *self._waiting):
+            for service in (*requested, *self._waiting):
                 service.failed(code)
             return
-        self._waiting = asked + self._waiting
+        self._waiting = requested + self._waiting
         if self._spare is not None and self._spare_socket is not None and self._spare.poll() is None:
             self._report("the process that starts the others has ended: its spare takes over")
             self._socket, self._process, self._forked = self._spare_socket, self._spare, self._spare_built
@@ -452,7 +452,7 @@ class Template:
             self._take_answers()
             self._socket.close()
         self._drop_spare()
-        for service in (*(service for service, _ in self._asked if service is not None), *self._waiting):
+        for service in (*(service for service, _ in self._requests if service is not None), *self._waiting):
             service.failed(-signal.SIGTERM)
 
 

@@ -53,7 +53,7 @@ class Slot:
     _recent: deque[float] = field(default_factory=deque)
     _young: int = 0
     _head: int = 0
-    _felt_ns: int = 0
+    _active_ns: int = 0
     _statuses: tuple[int, float] = (0, 0.0)
     _killed: bool = False  # by us; its end may take a while
     _awake: float = 0.0  # since when the supervisor itself has run without a stop
@@ -61,7 +61,7 @@ class Slot:
     def __post_init__(self) -> None:
         self._since = time.monotonic()
 
-    def look(self, now: float, elapsed_s: float, trusted: bool) -> str | None:
+    def check(self, now: float, elapsed_s: float, trusted: bool) -> str | None:
         """Do what is due; returns a sentence if the slot is given up. `trusted`: this process was not stopped."""
         service = self.service
         if service is None:
@@ -107,11 +107,11 @@ class Slot:
                 return False
             first, _, _ = ring.since(self._head, 1)
             if open_crashes and len(first):
-                outage_s = (int(first["pushed_ns"][0]) - self._felt_ns) * 1e-9
+                outage_s = (int(first["pushed_ns"][0]) - self._active_ns) * 1e-9
         else:
             if service.statuses <= self._statuses[0]:
                 return False
-            outage_s = time.monotonic() - self._felt_ns * 1e-9
+            outage_s = time.monotonic() - self._active_ns * 1e-9
         self._worked = True
         for crash in open_crashes:
             crash.outage_s = round(max(outage_s, 0.0), 3)
@@ -162,19 +162,19 @@ class Slot:
 
     def _mark(self, now: float) -> None:
         """Note how far it had come, and when it last worked."""
-        self._head, self._felt_ns = 0, round(now * 1e9)  # CLOCK_MONOTONIC, as time.monotonic() here
+        self._head, self._active_ns = 0, round(now * 1e9)  # CLOCK_MONOTONIC, as time.monotonic() here
         ring = self._attached() if self.process.ring else None
         if ring is not None:
             self._head = ring.head
             newest = ring.newest()
             if newest is not None:
-                self._felt_ns = int(newest["pushed_ns"])
+                self._active_ns = int(newest["pushed_ns"])
 
     def wait(self, patience_s: float) -> None:
         """Wait until a replacement works, or has ended, or takes too long."""
         end = time.monotonic() + patience_s
         while self.service is not None and self.crashes and self.service.code is None and time.monotonic() < end:
-            self.group.template.look()
+            self.group.template.poll()
             if not self.begun:
                 self._begin_if_ready(self.service, end)
             elif self._back(self.service):
@@ -198,7 +198,7 @@ class RestartPolicy:
         self._config, self._group, self._note = config, group, note
         self.slots: dict[str, Slot] = {}
         self.crashes: list[Crash] = []
-        self._looked = time.monotonic()
+        self._checked_s = time.monotonic()
 
     def adopt(self, service: Service, begin: Callable[[Service], None], begun: bool = True) -> Slot:
         """Watch this service from now on, and replace it. `begun`: it has got the order to begin already."""
@@ -209,16 +209,16 @@ class RestartPolicy:
         self.slots[process.name] = slot
         return slot
 
-    def look(self, elapsed_s: float) -> list[tuple[Slot, str]]:
-        """Look at all slots; returns those that were given up, and why."""
-        self._group.template.look()
+    def check(self, elapsed_s: float) -> list[tuple[Slot, str]]:
+        """Check all slots; returns those that were given up, and why."""
+        self._group.template.poll()
         now = time.monotonic()
-        trusted, self._looked = now - self._looked < _STOPPED_S, now
-        given_up = []
+        trusted, self._checked_s = now - self._checked_s < _STOPPED_S, now
+        abandoned = []
         for slot in self.slots.values():
-            if (why := slot.look(now, elapsed_s, trusted)) is not None:
-                given_up.append((slot, why))
-        return given_up
+            if (why := slot.check(now, elapsed_s, trusted)) is not None:
+                abandoned.append((slot, why))
+        return abandoned
 
     @property
     def settled(self) -> bool:

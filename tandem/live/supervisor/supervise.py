@@ -34,13 +34,13 @@ from sync.process.threads import set_by_signals
 from sync.ring.ring import RingReader, remove_stale
 from sync.ring.streams import SOCKETS, STREAMS
 from tandem.live.follow import Produced, Steps
-from tandem.live.supervisor.launch import BESIDE, DAQ, LOOK_AHEAD, SERVICES, SIM, VIEW, Process, ProcessGroup, Service
+from tandem.live.supervisor.launch import BESIDE, DAQ, PREDICTION, SERVICES, SIM, VIEW, Process, ProcessGroup, Service
 from tandem.live.supervisor.notify import alive, notify
 from tandem.live.supervisor.restart_policy import Crash, RestartPolicy, Slot
 from tandem.live.supervisor.truth import TruthRun
 from tandem.records.provenance import as_text
 
-LOOK_S = 0.05
+POLL_S = 0.05
 _HASTY_S = 0.005  # while something is being started
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
 _MOST_NOTICES = 2000
@@ -113,7 +113,7 @@ class _Recording:
     def status(self) -> dict[str, Any]:
         return self._service.status if self._service else {}
 
-    def look(self, policy: RestartPolicy) -> None:
+    def check(self, policy: RestartPolicy) -> None:
         """Tell it where to write, as soon as it is ready and the model's parameters are known."""
         first = self._first
         if first is not None and self._slot is None:
@@ -137,7 +137,7 @@ class _Recording:
     def settle(self, elapsed_s: float) -> None:
         """If it has just crashed, its successor must have opened the rings before the services close them."""
         if self._slot is not None:
-            if (why := self._slot.look(time.monotonic(), elapsed_s, False)) is not None:  # it may have crashed just now
+            if (why := self._slot.check(time.monotonic(), elapsed_s, False)) is not None:  # it may have crashed now
                 self._show(f"{why}; {self._slot.process.without}")
             self._slot.wait(_RECORDER_PATIENCE_S)
             self._pass_on()
@@ -263,10 +263,10 @@ class Supervisor:
         self._produced = Produced(config.ring("daq"))
         self._steps = Steps(config.ring("sim"), config.step_ns, channels)
         # built and forked before the first step: each costs milliseconds in the kernel, for which a loop might wait
-        self._ahead = group.start(LOOK_AHEAD) if config.look_ahead.enabled else None
+        self._ahead = group.start(PREDICTION) if config.look_ahead.enabled else None
         self._page = group.start(VIEW) if config.view.enabled else None
         self._truth = TruthRun(config, truth, self._hear) if truth else None
-        self._asked_s = 0.0
+        self._requested_s = 0.0
         self._stopped_ns = 0
         self.interrupted = threading.Event()
 
@@ -305,10 +305,10 @@ class Supervisor:
         return {"folder": str(self._folder), "parameters": as_text(sim.facts).decode()}
 
     def run(self, seconds: float) -> Outcome:
-        self._asked_s = seconds
+        self._requested_s = seconds
         self._silence = Silence(_SILENT_S, self._signs_of_a_start)
         try:
-            while not self.interrupted.wait(LOOK_S if self._settled else _HASTY_S) and self._turn(seconds):
+            while not self.interrupted.wait(POLL_S if self._settled else _HASTY_S) and self._turn(seconds):
                 pass
             self.outcome.seconds = time.monotonic() - self._first_step if self._first_step else 0.0
             self._stopped_ns = time.monotonic_ns()
@@ -324,14 +324,14 @@ class Supervisor:
 
     def _turn(self, seconds: float) -> bool:
         """Check everything once; False if the run has come to its end."""
-        self._recording.look(self._policy)
+        self._recording.check(self._policy)
         if not self._begun:
             self._begin()
-        self._produced.look()
-        self._steps.look()
+        self._produced.poll()
+        self._steps.poll()
         now = time.monotonic()
         elapsed = now - self._first_step if self._first_step else -1.0
-        for slot, why in self._policy.look(max(elapsed, 0.0)):
+        for slot, why in self._policy.check(max(elapsed, 0.0)):
             if not slot.process.without:
                 self._group.listen(self._hear)
                 # a start that failed is explained in one line
@@ -345,7 +345,7 @@ class Supervisor:
             self.outcome.failure = failure
             self._note(failure)
             return False
-        self._look_for_the_first_step()
+        self._check_first_step()
         if self._first_step is None and self._silence.too_long:
             self.outcome.failure = f"no step, and no sign of one for {_SILENT_S:g} s"
             return False
@@ -407,15 +407,15 @@ class Supervisor:
 
     def _say_begin(self, service: Service) -> None:
         """Order it to begin, and say when to end: a restarted simulator keeps to the end of the first."""
-        service.say(json.dumps({"end_ns": self._end_ns} if self._end_ns else {"seconds": self._asked_s}))
+        service.say(json.dumps({"end_ns": self._end_ns} if self._end_ns else {"seconds": self._requested_s}))
 
     @property
     def _end_ns(self) -> int:
         """The instant from which on no step is due; 0: not known yet, or there is none."""
         planned = self._steps.first_planned_ns
-        return planned + round(self._asked_s * 1e9) if planned and self._asked_s > 0 else 0
+        return planned + round(self._requested_s * 1e9) if planned and self._requested_s > 0 else 0
 
-    def _look_for_the_first_step(self) -> None:
+    def _check_first_step(self) -> None:
         if self._first_step is None and self._steps.first_ns:
             self._first_step = self._steps.first_ns * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
             self.outcome.first_step_s = round(self._first_step - self._begun_at, 3)
@@ -451,13 +451,13 @@ class Supervisor:
             code, name = service.end(), service.process.name
             waiting = name in slots and not slots[name].begun  # a replacement that the supervisor itself called off
             early = self.interrupted.is_set() and self._first_step is None
-            asked_early = code == -signal.SIGTERM and (early or waiting)
-            if code != 0 and outcome.failure is None and not asked_early:
+            ended_early = code == -signal.SIGTERM and (early or waiting)
+            if code != 0 and outcome.failure is None and not ended_early:
                 outcome.failure, outcome.code = service.exit_message(), max(code, 0) or 1
             outcome.reports[name] = service.report or service.status
             outcome.past[name] = slots[name].past if name in slots else []
-            self._produced.look()
-            self._steps.look()
+            self._produced.poll()
+            self._steps.poll()
         if self._truth is not None:
             self._truth.end()
         for each in beside:

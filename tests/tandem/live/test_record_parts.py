@@ -45,7 +45,7 @@ class Hours(Desk):
     def pass_minutes(self, minutes: float) -> None:
         self._words[NOW] += round(minutes * MINUTE_NS)
         sink = self.recorder.writer.sink
-        self.recorder.look()
+        self.recorder.poll()
         if self.recorder.writer.sink is not sink:
             self.ended.append(sink)
 
@@ -54,7 +54,7 @@ class Hours(Desk):
         wait_until(lambda: all(sink.synced == sink.accepted for sink in self.ended))
 
         def deleted() -> bool:
-            self.recorder.look()
+            self.recorder.poll()
             return min(parts(self.folder)) == self.recorder.figures()["deleted_parts"] + 1
 
         wait_until(deleted)
@@ -240,7 +240,7 @@ def test_nothing_is_deleted_before_the_part_that_states_it_is_on_the_disk(
         hours.feed.push("/daq", 300)
         hours.pass_minutes(11)
     wait_until(lambda: all(sink.sync_failure for sink in hours.ended[-2:]))
-    hours.recorder.look()
+    hours.recorder.poll()
     assert before <= set(parts(hours.folder).values())
     assert hours.recorder.figures()["deleted_parts"] >= min(parts(hours.folder))  # though it is to go
 

@@ -117,7 +117,7 @@ class Desk:
         return self.recorder
 
     def look(self) -> None:
-        self.recorder.look()
+        self.recorder.poll()
         self.recorder.writer.flush()
 
     def do(self, what: str, how: list[Any]) -> None:
@@ -204,7 +204,7 @@ def test_a_part_that_is_not_there_as_it_was_written_is_no_record(
             assert here.recorder.next_part()
         old = here.recorder.writer.sink
         wait_until(lambda: old.pending == 0 and all(sink.ended for sink in here.recorder._ending))
-        assert here.recorder.presence.look() is None
+        assert here.recorder.presence.check() is None
         harm(path)
         here.feed.push("/daq", 100)
         here.look()  # what is written behind that makes the file as long as it was, or longer
@@ -332,7 +332,7 @@ def test_wherever_their_files_end_recorders_after_each_other_hold_every_block_on
                 here.do(what, how)
             else:
                 here.feed.push("/daq", 3)  # seen by nobody yet
-                here.recorder.look()
+                here.recorder.poll()
                 here.die(*how)
                 here.feed.push("/daq", 2)
                 here.begin()
@@ -565,10 +565,10 @@ def test_a_recorder_that_was_taken_for_dead_and_goes_on_makes_no_block_twice(tod
         for who, count in todo:
             here.feed.push("/daq", count)
             if who == "anew":  # both see it to its end
-                first.look(), second.look()
+                first.poll(), second.poll()
                 here.feed.anew("/daq")
-            (first if who == "first" else second).look()
-        first.look()
+            (first if who == "first" else second).poll()
+        first.poll()
         here.recorder = first
         here.die()
         here.recorder = second

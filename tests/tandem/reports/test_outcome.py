@@ -50,7 +50,7 @@ def follow(ring: RingWriter, *lives: np.ndarray) -> Steps:
     for life in lives:
         for row in life:
             push(ring.words, row)
-        steps.look()
+        steps.poll()
     return steps
 
 
@@ -85,14 +85,14 @@ def test_seconds_are_those_from_the_first_to_the_last_step_whenever_anybody_look
 def test_steps_that_were_due_between_two_simulators_are_counted(ring: RingWriter, together: bool) -> None:
     first, second = step_words(100), later(step_words(50), 100 + 60)
     steps = follow(ring, np.concatenate([first, second])) if together else follow(ring, first, second)
-    assert steps.not_made == 60
+    assert steps.missed == 60
     assert steps.unread == 5 * 61 - 1  # numbers 496 … 799: after the last block of one, before the first of the other
 
 
 def test_steps_that_were_due_after_a_simulator_that_did_not_come_back_are_counted(ring: RingWriter) -> None:
     steps = follow(ring, step_words(268))
     steps.absent_until(BEGIN_NS + 1000 * STEP_NS)
-    assert steps.not_made == 732
+    assert steps.missed == 732
 
 
 def test_blocks_that_nobody_could_read_are_lost_not_superseded(ring: RingWriter) -> None:

@@ -49,7 +49,7 @@ class Watched:
         """Whether it was killed by now."""
         self.now = at
         poke(self.ring.words, HEARTBEAT_WORD, round(heartbeat * S))
-        assert self.slot.look(at, 0.0, trusted) is None
+        assert self.slot.check(at, 0.0, trusted) is None
         return bool(self.killed)
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ def test_a_process_that_crashed_is_replaced_if_its_ring_says_that_it_worked(work
         if worked:
             watched.step()
         watched.service.code = -9
-        given_up = watched.slot.look(1000.01, 0.0, True)
+        given_up = watched.slot.check(1000.01, 0.0, True)
         assert (given_up is None) == worked
         assert (watched.slot.service is not None) == worked
         assert watched.said == (

@@ -148,7 +148,7 @@ def test_the_monitors_energy_of_a_push_and_release(delay: float) -> None:
 def test_the_same_loop_twice_is_the_same_bits() -> None:
     config = load(WALL)
     first, second = (run_closed_loop(config, WALL, 0.1, 100_000) for _ in range(2))
-    assert (first.position == second.position).all() and (first.given == second.given).all()
+    assert (first.position == second.position).all() and (first.effort == second.effort).all()
     assert np.ptp(first.position) > 0.0
 
 
