@@ -35,6 +35,7 @@ def test_parameters_are_made_into_the_recorded_words(name: str) -> None:
     assert replay(name)["parameters_differ"] == 0
 
 
+@pytest.mark.drill
 @pytest.mark.slow
 def test_another_blas_kernel_changes_nothing() -> None:
     here = replay("single_track")["blas"]

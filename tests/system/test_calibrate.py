@@ -156,6 +156,7 @@ def nothing_left(car: Path, name: str) -> None:
     assert sorted(p.name for p in car.parent.glob("*car*")) == ["car.toml"]
 
 
+@pytest.mark.drill
 def test_a_drive_with_what_was_found_reads_the_truth_and_so_does_its_replay(
     start: Start, drive: Start, car: Path, levers: Levers, name: str, tmp_path: Path
 ) -> None:

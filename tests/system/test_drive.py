@@ -123,6 +123,7 @@ def test_every_run_leaves_its_report(recorded: Callable[[str], Recorded]) -> Non
     assert report["runs"][0]["figures"]["steps"] == driven.result["steps"]
 
 
+@pytest.mark.drill
 def test_a_drive_is_the_only_one_of_its_name_until_ctrl_c_ends_it_with_its_report(drive: Start, name: str) -> None:
     first = drive("--seconds", "0", "--json")
     steps = ring_of(name, "sim")

@@ -58,6 +58,7 @@ def assert_the_watchdog_acts(efforts: np.ndarray, settings: EffortSettings) -> N
     assert (fell <= 0.0).all() and (fell >= -settings.fall * passed_s[fall] - 1e-12).all()
 
 
+@pytest.mark.drill  # by its record: the next test; the law: tests/daq_service/test_effort.py
 def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name: str, double: Double) -> None:
     double.tell("configure", script="drive")
     settings = (WHEEL, EFFORT, f"name={name}", f"source.server={double.server}", "sim.parameters.feel_limit=20.0")

@@ -59,6 +59,7 @@ def test_a_page_has_no_motor_and_says_so() -> None:
         open_device(load(path, [included(WHEEL)]), path)
 
 
+@pytest.mark.drill
 def test_a_game_wheel_drives_the_car_and_is_pushed_back_until_the_simulator_is_killed(
     start: Start, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def tab() -> Iterator[Any]:
         context.close()
 
 
+@pytest.mark.drill
 def test_a_person_turns_moves_and_changes_a_mechanism(
     page: tuple[MechanismPage, str, Described], tab: Any, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def pad() -> Iterator[VirtualWheel]:
     made.close()
 
 
+@pytest.mark.drill
 def test_a_game_pad_drives_a_platform_and_the_record_replays_to_the_bit(
     start: Start, name: str, tmp_path: Path, pad: VirtualWheel
 ) -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,9 +33,13 @@ def _fences_of(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
+def _blocks_of(text: str) -> list[list[str]]:
+    return [block.strip().splitlines() for block in _fences_of(text, "sh")]
+
+
 def _blocks() -> list[list[str]]:
     """Lines of all blocks of commands; those that both pages show are run once."""
-    first, second = ([b.strip().splitlines() for b in _fences_of(text, "sh")] for text in (README, USES))
+    first, second = _blocks_of(README), _blocks_of(USES)
     shown = {line for block in first for line in block}
     return first + [[line for line in block if line not in shown] for block in second]
 
@@ -56,6 +61,15 @@ def _groups() -> list[list[str]]:
     reads = [k for k, uses in enumerate(uses_runs) if uses]
     chain = [c for block in ends[reads[0] : reads[-1] + 1] for c in block]
     return [block for k, block in enumerate(ends) if block and not reads[0] <= k <= reads[-1]] + [chain]
+
+
+def _as_cases() -> list[Any]:
+    """Those of the README, and all that reads what was driven; a drive each that docs/uses.md shows takes long."""
+    first = {command for block in _blocks_of(README) for command in block}
+    return [
+        pytest.param(group, marks=() if len(group) > 2 or group[0] in first else pytest.mark.drill)
+        for group in _groups()
+    ]
 
 
 @pytest.fixture
@@ -111,7 +125,7 @@ def test_make_drives_and_says_what_happened(checkout: Path, name: str) -> None:
     assert "balance closes: " in run.stdout and "record whole: " in run.stdout
 
 
-@pytest.mark.parametrize("group", _groups(), ids=lambda group: group[0].removeprefix(".venv/bin/tandem "))
+@pytest.mark.parametrize("group", _as_cases(), ids=lambda group: group[0].removeprefix(".venv/bin/tandem "))
 def test_commands_that_end_do_so_cleanly(
     group: list[str], checkout: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

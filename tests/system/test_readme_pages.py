@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.examples import cases
 from tests.system.conftest import Program, Recorded, processes_of
 from tests.system.test_readme import PAGES
 from tests.tandem.view.pages import get, session
@@ -17,7 +18,7 @@ from tests.tandem.view.pages import get, session
 Start = Callable[..., Program]
 
 
-@pytest.mark.parametrize("command", PAGES, ids=lambda command: command.removeprefix(".venv/bin/"))
+@pytest.mark.parametrize("command", cases(*PAGES), ids=lambda command: command.removeprefix(".venv/bin/"))
 def test_a_page_as_shown_is_served_until_it_is_ended(
     start: Start, name: str, recorded: Callable[[str], Recorded], tmp_path: Path, command: str
 ) -> None:

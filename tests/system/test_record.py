@@ -57,6 +57,7 @@ def test_a_drive_replays_to_the_bit(recorded: Callable[[str], Recorded], tmp_pat
     assert summary["steps"] == result["steps"] and summary["balance"] == result["balance"]
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("file, roller", cases(("omni_square", "wheel2_roller"), ("omni_bench", "wheel_roller")))
 def test_a_machine_with_omni_wheels_replays_to_the_bit(
     start: Start, name: str, tmp_path: Path, file: str, roller: str
@@ -105,6 +106,7 @@ def test_a_daq_started_anew_in_the_middle_is_replayed_too(
     assert again["steps"] == len(recorded) > 400
 
 
+@pytest.mark.drill
 def test_a_simulator_killed_and_started_anew_is_replayed_too(start: Start, name: str, tmp_path: Path) -> None:
     options = (str(DRIVE), "--set", f"name={name}", *WEAVE)
     # what a life before left behind is none of this record

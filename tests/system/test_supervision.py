@@ -100,6 +100,7 @@ def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_los
     assert replay_run(tmp_path / "runs", Options()).figures["identical"] is True
 
 
+@pytest.mark.drill
 def test_a_process_that_worked_since_the_last_look_is_replaced_when_it_crashes(
     drive: Start, start: Start, name: str
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_twin_finds_the_car_through_its_sensors_looks_ahead_and_both_runs_are_
     assert leftovers(f"{name}_truth") == []
 
 
+@pytest.mark.drill
 def test_a_truth_that_is_killed_ends_the_run_which_says_so(
     start: Callable[..., Program], name: str, tmp_path: Path
 ) -> None:

@@ -243,6 +243,7 @@ def _stale_data_are_said(page: Any, name: str) -> None:
     stale.first.wait_for(state="hidden", timeout=1e3 * PATIENCE_S)
 
 
+@pytest.mark.drill
 def test_a_drive_goes_on_without_its_page(drive: Start, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     token = new_token()
     monkeypatch.setenv(VARIABLE, token)
@@ -342,6 +343,7 @@ def test_a_machine_that_is_no_car_is_moved_from_its_page(
     assert open_run(tmp_path / "runs").topics["/step"].blocks["position"].max() > 0.04
 
 
+@pytest.mark.drill
 def test_a_view_without_a_run_says_that_there_is_none_yet(start: Start, name: str) -> None:
     view = start("tandem", "view", "--set", f"name={name}", "--port", "0", *SLOWLY)
     view.wait_for(f"no run named {name!r} is going on here yet: the page shows it as soon as it begins")

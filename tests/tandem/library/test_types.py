@@ -67,6 +67,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(folder, python)
 
 
+@pytest.mark.drill
 @pytest.mark.slow
 def test_a_users_program_is_typed_without_any_of_ours(place: Place) -> None:
     done = place.mypy(SCRIPT)
@@ -82,6 +83,7 @@ def test_a_users_program_is_typed_without_any_of_ours(place: Place) -> None:
         assert complaint in place.mypy(broken).stdout
 
 
+@pytest.mark.drill
 @pytest.mark.slow
 def test_nothing_public_is_any(place: Place) -> None:
     """Every name of `tandem.__all__` and of the contracts, every member of a class: what mypy says that it is."""
