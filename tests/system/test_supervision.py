@@ -151,7 +151,6 @@ def test_a_replacement_that_dies_is_replaced_and_who_dies_too_often_is_given_up(
         (("template", "spare", "sim"), "it is restarted"),
         (("template", "sim"), "its spare takes over"),
         (("template",), "its spare takes over"),
-        quick=2,
     ),
 )
 def test_a_template_that_crashes_is_replaced_and_the_drive_goes_on(

@@ -98,6 +98,7 @@ def test_it_is_calibrated_by_its_own_row(start: Start, place: Path, name: str) -
     assert "in the middle" in run.said and "to the right" in run.said
 
 
+@pytest.mark.drill
 def test_it_is_tuned_and_felt_while_it_runs(start: Start, place: Path, name: str) -> None:
     (words,) = commands("run ", "--seconds 0")
     running = start(

@@ -58,6 +58,7 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
     return json.loads(said)
 
 
+@pytest.mark.drill
 def test_processes_that_start_together_without_a_cache_all_succeed_and_an_edit_recompiles_what_depends_on_it(
     copied: Path, tmp_path: Path, ring_name: str
 ) -> None:

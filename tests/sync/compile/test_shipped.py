@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sync.compile import dependencies, numba_shortcuts, processor, shipped
+from tests.examples import cases
 from tests.sync.actors import ROOT, environment
 
 pytestmark = [
@@ -203,7 +204,7 @@ def led_elsewhere(file: Path) -> None:
     file.symlink_to(file.with_suffix(".other"))
 
 
-@pytest.mark.parametrize("spoil", [truncated, exchanged, written_by_others, Path.unlink])
+@pytest.mark.parametrize("spoil", cases(exchanged, written_by_others, truncated, Path.unlink, quick=2))
 def test_a_file_that_is_not_the_one_that_was_made_is_compiled_again(
     brought: Path, tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:

@@ -515,6 +515,7 @@ def test_the_description_is_of_the_memory_that_answers(slaved: Slaved) -> None:
         assert master.ask(xcp.UPLOAD, length) == b"text of the description"
 
 
+@pytest.mark.drill
 def test_a_parser_of_others_reads_the_description(slaved: Slaved, tmp_path: Path) -> None:
     database = pytest.importorskip("pya2l", reason="pya2ldb is not installed")
     model = pytest.importorskip("pya2l.model")

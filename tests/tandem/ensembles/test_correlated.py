@@ -156,6 +156,7 @@ def test_a_start_has_its_part_in_exact_sensitivities(tmp_path: Path) -> None:
     assert exact.values == pytest.approx(differences.values, rel=1e-4)
 
 
+@pytest.mark.drill
 def test_halves_of_different_machines_are_told_apart_and_the_model_is_blamed(tmp_path: Path) -> None:
     one = written(tmp_path / "one.csv", columns(1, 15000))
     other = written(tmp_path / "other.csv", columns(2, 15000, damping=4.5))

@@ -107,6 +107,7 @@ def test_an_fmu_is_valid_small_without_python_and_steps_to_the_bit(make: Make, t
     assert fmu.get(fmu.states).tobytes() == model.state.tobytes()
 
 
+@pytest.mark.drill
 def test_it_makes_the_very_steps_that_a_run_recorded(make: Make) -> None:
     done = replay_run(GOLDEN, Options("exact"))
     assert done.figures["identical"]

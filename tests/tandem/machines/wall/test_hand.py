@@ -11,6 +11,7 @@ from sync.errors import ConfigError, TandemError
 from tandem.live.closed_loop import run_closed_loop
 from tandem.machines.wall.hand import FOUND, HZ, SIZE
 from tandem.machines.wall.studies.hand import examine, over
+from tests.examples import cases
 from tests.sim_service.conftest import CONFIGS
 
 WALL = CONFIGS / "wall.toml"
@@ -27,7 +28,7 @@ def held(hand: str, seconds: float = 8.0, probe: float = 0.02) -> dict[str, np.n
     return run_closed_loop(config, WALL, seconds, round(1e9 * DELAY)).outputs
 
 
-@pytest.mark.parametrize("hand", [(0.02, 3.75, 257.0), (0.05, 2.0, 600.0)])
+@pytest.mark.parametrize("hand", cases((0.02, 3.75, 257.0), (0.05, 2.0, 600.0)))
 def test_a_hand_is_found_within_its_intervals(hand: tuple[float, float, float]) -> None:
     found = held("mass={}, damping={}, stiffness={}".format(*hand))
     for name, value in zip(NAMES, hand, strict=True):

@@ -15,6 +15,7 @@ from tandem.live.closed_loop import run_closed_loop
 from tandem.machines.wall.laws import HALF_SAMPLE, PREDICTING, STANDARD
 from tandem.machines.wall.studies import held, laws, stability
 from tandem.machines.wall.studies.stability import Loop
+from tests.examples import cases
 
 WALL = Path(__file__).resolve().parents[4] / "configs" / "wall.toml"
 DEVICE = Port(0.3, 2.0)
@@ -42,7 +43,7 @@ def test_a_law_that_takes_hand_or_delay_for_another_has_a_lower_limit() -> None:
     assert stability.onset(replace(exact, delay=1.65e-3, predicted=1.1e-3)) < 0.05 * stability.onset(exact)
 
 
-@pytest.mark.parametrize("law", [STANDARD, HALF_SAMPLE, PREDICTING])
+@pytest.mark.parametrize("law", cases(PREDICTING, STANDARD, HALF_SAMPLE))
 def test_the_loop_itself_rests_below_the_onset_and_grows_above(law: int) -> None:
     """Device, encoder, inputs, machine and effort path on the virtual clock."""
     loop = Loop(PORT, 2e-4, 1.1e-3, law, expected=together(DEVICE, Port(0.026, 3.75, 257.0)))

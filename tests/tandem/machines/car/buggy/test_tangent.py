@@ -120,6 +120,7 @@ def test_who_steers_by_torque_has_none_and_differences_are_taken() -> None:
     assert np.isnan(tangents(machine, params, [0], rows, logged, H)[1]).all()
 
 
+@pytest.mark.drill
 def test_live_parameters_are_found_by_tangents_and_those_that_shape_it_by_differences(tmp_path) -> None:
     machine, params = load_machine(CAR)
     rows = rows_of(machine, 0.9, 12.0, 1.0)[:60]

@@ -82,6 +82,7 @@ def test_coast_down_follows_the_resistances():
         assert row.difference is not None and abs(row.difference) < 0.02, row
 
 
+@pytest.mark.drill
 def test_braking_agrees_with_theory_and_the_car_stays_where_it_stopped():
     close("brake", *(row.quantity for row in result("brake").rows if row.predicted))
     rows = {row.quantity: row.simulated for row in result("brake").rows}

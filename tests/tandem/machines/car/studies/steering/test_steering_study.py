@@ -36,6 +36,7 @@ def car() -> Vehicle:
 # ---- caster ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.drill
 def test_a_larger_trail_gives_as_much_more_torque_as_trail_times_force_says() -> None:
     result = caster(car(), (0.015, 0.035), 1, 75.0, lambda what, share: None)
     assert complaints(result) == []

@@ -121,6 +121,7 @@ def test_a_mat_file_of_a_rig_has_units_and_its_text_is_named(tmp_path: Path) -> 
         read_rows(tmp_path / "words.mat")
 
 
+@pytest.mark.drill
 def test_a_mat_file_that_says_it_is_larger_than_it_is_does_no_harm(tmp_path: Path) -> None:
     io = pytest.importorskip("scipy.io")
     io.savemat(tmp_path / "rig.mat", dict(zip(HEAD.split(","), cells().T, strict=True)))
