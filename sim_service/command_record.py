@@ -20,6 +20,6 @@ AT_KIND, AT_INDEX, AT_VALUE = range(PAYLOAD, PAYLOAD + 3)
 
 def mode() -> np.ndarray:
     """The mode of a loop that runs in real time."""
-    made = np.zeros(MODE_WORDS)
-    made[SLOWNESS] = 1.0
-    return made
+    words = np.zeros(MODE_WORDS)
+    words[SLOWNESS] = 1.0
+    return words

@@ -67,7 +67,7 @@ _MAKE_STEP, _NO_STEP = -1, -2  # results of `_judge_block`; any other says how t
 def _wait_for_first_block(clock, rings, buffers, settings, control, at):
     """Blocks before `begin` were received by an earlier simulator. False: asked to end before the first block came."""
     begin = control[rec.BEGIN]
-    at.used = at.shown = at.looked = begin - 1
+    at.used = at.shown = at.timed = begin - 1
     at.position = newest(rings.blocks, buffers.block)
     while at.position < begin:
         if load_acquire(control, rec.STOP):
@@ -77,7 +77,7 @@ def _wait_for_first_block(clock, rings, buffers, settings, control, at):
         at.position = newest(rings.blocks, buffers.block)
     at.obeyed = control[rec.OBEYED]  # commands before it were for an earlier simulator
     at.epoch = at.seen = -1
-    at.seen_ns = at.in_rhythm = at.late = at.status = at.made = 0
+    at.seen_ns = at.in_rhythm = at.late = at.status = at.stepped = 0
     return True
 
 
@@ -85,11 +85,11 @@ def _wait_for_first_block(clock, rings, buffers, settings, control, at):
 def _time_arrivals(rings, buffers, settings, lock, at):
     """Record how long after its sampling each new block came, for the last `most_blocks` of them."""
     passing = buffers.passing
-    for n in range(max(at.looked + 1, at.position + 1 - settings.most_blocks), at.position + 1):
+    for n in range(max(at.timed + 1, at.position + 1 - settings.most_blocks), at.position + 1):
         if read_slot(rings.blocks, n, passing):
             came = passing[RECEIVED] if passing[RECEIVED] > 0 else passing[PUSHED]
             arrived(lock.state, lock.arrivals, came - passing[T])
-    at.looked = max(at.looked, at.position)
+    at.timed = max(at.timed, at.position)
 
 
 @kernel(inline="always")
@@ -124,9 +124,9 @@ def _wait_for_instant(clock, rings, settings, books, rows, step_machine, machine
         beat_at(rings.steps, now(clock))
         if load_acquire(control, rec.STOP) or load_acquire(rings.commands, HEAD_WORD) > at.obeyed:
             at.planned = now(clock)
-    if settings.rehearses and at.made and mode[SLOWNESS] <= 1.0:
+    if settings.rehearses and at.stepped and mode[SLOWNESS] <= 1.0:
         rehearse(clock, rings, settings, books, rows, step_machine, machine, divergence, twin, at)
-    at.made = 0
+    at.stepped = 0
     if settings.spin_ns > 0:
         sleep(clock, at.planned - settings.spin_ns)
         awake = now(clock)
@@ -362,7 +362,7 @@ def _close_step(clock, buffers, books, machine, at):
     if machine.mode[PAUSED] > 0.0:
         machine.mode[STEPS_LEFT] -= 1.0
     at.done = now(clock)
-    at.made = 1
+    at.stepped = 1
     note_cost(at, at.done - at.taken)
     record(ledger[rec.AGE], at.age)
     record(ledger[rec.SENSOR], block[PUSHED] - block[T])

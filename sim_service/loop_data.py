@@ -93,11 +93,11 @@ CURSOR = np.dtype(
             "begun",  # when the loop did
             "stop", "obeyed",  # what was asked for; position behind the last command
             "position", "there",  # of the newest block, and of the head when it was looked for
-            "used", "shown", "looked",  # positions of the last block: used, shown to estimators, timed for the phase
+            "used", "shown", "timed",  # positions of the last block: used, shown to estimators, timed for the phase
             "epoch", "seen", "seen_ns",  # of the last block; the newest one, and when it was first there
             "age", "fresh", "in_rhythm", "late",  # of this step's block; steps in a row that began late
             "status", "done",
-            "made", "longest",  # whether the last instant had a step; what steps took lately, at most
+            "stepped", "longest",  # whether the last instant had a step; what steps took lately, at most
         )
     ]
 )  # fmt: skip

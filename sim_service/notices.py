@@ -130,16 +130,16 @@ class Overload:
         while len(self._seen) > 1 and now - self._seen[1][0] >= WINDOW_NS:
             self._seen.popleft()
         since, *before = self._seen[0]
-        made, late, given_up = (b - a for a, b in zip(before, (steps, misses, skips), strict=True))
-        due = made + given_up
+        done, late, skipped = (b - a for a, b in zip(before, (steps, misses, skips), strict=True))
+        due = done + skipped
         span = now - since
         if span < _LEAST_NS or due == 0:
             return []
-        share = (late + given_up) / due
+        share = (late + skipped) / due
         if not self._over and share > TOO_MANY:
             self._over = True
             return [
-                f"cannot keep up: of the {due} steps of the last {span / 1e9:.0f} s {late} ended late and {given_up}"
+                f"cannot keep up: of the {due} steps of the last {span / 1e9:.0f} s {late} ended late and {skipped}"
                 f" were given up ({share:.0%})"
             ]
         if self._over and share < FEW and span >= WINDOW_NS:

@@ -173,8 +173,8 @@ def advance(phase, t_ns, fresh, planned_ns, h_ns):
         correction = min(max(KP * e + phase[FREQUENCY], -limit), limit)
         phase[INSIDE] = phase[INSIDE] + 1.0 if abs(e) < _TOLERANCE * phase[UNIT] else 0.0
         phase[LOCKED] = 1.0 if phase[INSIDE] >= LOCK_STEPS else 0.0
-    room = max(limit - abs(correction), 0.0)
-    moved = min(max(phase[DELAY] - phase[APPLIED], -room), room)
+    spare = max(limit - abs(correction), 0.0)
+    moved = min(max(phase[DELAY] - phase[APPLIED], -spare), spare)
     phase[APPLIED] += moved
     return planned_ns + h_ns + np.int64(math.floor(correction + moved + 0.5))
 

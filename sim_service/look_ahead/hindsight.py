@@ -97,9 +97,9 @@ class Hindsight:
         self._epoch = -1
         self._points = [max(round(share * rec.POINTS) - 1, 0) for share in SHARES]
         # the instants of these points, as the copy was stepped, and the loop's step nearest to each
-        made = [max((n + 1) * steps // rec.POINTS, 1) for n in self._points]
-        self._made = made
-        self._later = [max(round(n * h * 1e9 / step_ns), 1) for n in made]
+        ahead = [max((n + 1) * steps // rec.POINTS, 1) for n in self._points]
+        self._ahead = ahead
+        self._later = [max(round(n * h * 1e9 / step_ns), 1) for n in ahead]
         self._off = histograms(len(rec.KINDS) * len(SHARES))
         self.warnings = Warnings(round(1e9 * self._horizon_s))
 
@@ -110,8 +110,8 @@ class Hindsight:
             self.warnings.warned(int(block[PUSHED]))
         places = np.array(
             [
-                [values[at + n], values[at + rec.POINTS + n]] if int(block[rec.AT_STEPS]) >= made else [np.nan, np.nan]
-                for n, made in zip(self._points, self._made, strict=True)
+                [values[at + n], values[at + rec.POINTS + n]] if int(block[rec.AT_STEPS]) >= ahead else [np.nan, np.nan]
+                for n, ahead in zip(self._points, self._ahead, strict=True)
             ]
         )
         self._waiting.append((int(block[rec.AT_STEP_EPOCH]), int(block[rec.AT_STEP]), int(block[rec.AT_KIND]), places))
@@ -159,6 +159,6 @@ class Hindsight:
                         key: round(1e-6 * value, 4)
                         for key, value in zip(("p50", "p90", "p99"), quantiles(row, (0.5, 0.9, 0.99)), strict=True)
                     }
-                    for n, row in zip(self._made, rows, strict=True)
+                    for n, row in zip(self._ahead, rows, strict=True)
                 }
         return {"off_m": off, **self.warnings.figures()}

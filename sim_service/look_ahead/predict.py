@@ -138,8 +138,8 @@ class Predictor:
         ahead = config.look_ahead
         self.h, self.steps = 1e-3 * ahead.step_ms, ahead.steps
         names = [q.name for q in copy.inputs]
-        given = {name for row in config.inputs.values() for name in row.to}
-        self._unknown = [i for i, q in enumerate(copy.inputs) if q.optional and q.name not in given]
+        written = {name for row in config.inputs.values() for name in row.to}
+        self._unknown = [i for i, q in enumerate(copy.inputs) if q.optional and q.name not in written]
         self._still = [names.index(name) for name in copy.shown.display.still if name in names]
         self._rates = [(names.index(value), names.index(rate)) for value, rate in self.monitor.rates]
         self._place = [index(copy.outputs, name) for name in self.monitor.place]
@@ -202,8 +202,8 @@ class Predictor:
         """Predict from the state after a step, its inputs and outputs; fills what is computed of its block."""
         copy, settings, monitor = self._copy, self._settings, self.monitor
         if monitor.of is not None:
-            given, at = (params, 0) if monitor.params_at is None else (state, monitor.params_at)
-            self._params[:] = given[at : at + len(self._params)]
+            source, at = (params, 0) if monitor.params_at is None else (state, monitor.params_at)
+            self._params[:] = source[at : at + len(self._params)]
             params = self._params
         now = self.judge(outputs, params).copy()
         self._future(kind, inputs[: len(self._inputs)])
@@ -216,37 +216,37 @@ class Predictor:
         )  # fmt: skip
         if kind == record.PATH:
             pose = np.array([outputs[at] for at in (*self._place, *self._places[2:])])
-            made = int(step_along(*common, self.way, self._follow, self._places, pose))
+            steps = int(step_along(*common, self.way, self._follow, self._places, pose))
         else:
-            made = int(step_ahead(*common))
+            steps = int(step_ahead(*common))
         status = 0
-        if made < 0:
-            status, made = record.DIVERGED, -made - 1
-        judged = self.judged[:made]
-        lost = now[LOSS] >= 1.0 or (made > 0 and judged[-1, LOSS] >= 1.0)
+        if steps < 0:
+            status, steps = record.DIVERGED, -steps - 1
+        judged = self.judged[:steps]
+        lost = now[LOSS] >= 1.0 or (steps > 0 and judged[-1, LOSS] >= 1.0)
         time_to_loss = settings.horizon_s
         if lost:
             status |= record.LOST
-            time_to_loss = 0.0 if now[LOSS] >= 1.0 else made * self.h
-        most = np.maximum(judged.max(axis=0), now) if made else now
+            time_to_loss = 0.0 if now[LOSS] >= 1.0 else steps * self.h
+        most = np.maximum(judged.max(axis=0), now) if steps else now
         growing = self.h * float(np.count_nonzero(judged[:, GROWTH] >= settings.warn.growth))
         saturated = self.h * float(np.count_nonzero(judged[:, USE] >= settings.warn.use))
         if kind == record.HELD:
-            if status and min(time_to_loss, made * self.h) < settings.warn.loss_s:
+            if status and min(time_to_loss, steps * self.h) < settings.warn.loss_s:
                 status |= record.WARN_LOSS
             if growing >= settings.warn.growth_s:
                 status |= record.WARN_GROWTH
             if saturated >= settings.warn.use_s:
                 status |= record.WARN_USE
         values = block.view(np.float64)
-        block[record.AT_KIND], block[record.AT_STATUS], block[record.AT_STEPS] = kind, status, made
+        block[record.AT_KIND], block[record.AT_STATUS], block[record.AT_STEPS] = kind, status, steps
         values[record.AT_TIME_TO_LOSS] = time_to_loss
         values[record.AT_USE], values[record.AT_USE_MOST] = now[USE], most[USE]
         values[record.AT_MARGIN] = 1.0 - most[USE]
         values[record.AT_GROWTH], values[record.AT_GROWTH_MOST] = now[GROWTH], most[GROWTH]
         values[record.AT_GROWING], values[record.AT_SATURATED] = growing, saturated
-        if made:
-            points = self.path[np.minimum(self._points, made - 1)]
+        if steps:
+            points = self.path[np.minimum(self._points, steps - 1)]
         else:
             points = np.tile([outputs[place] for place in self._place], (record.POINTS, 1))
         values[record.AT_PLACES : record.AT_PLACES + record.POINTS] = points[:, 0]

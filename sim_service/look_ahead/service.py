@@ -67,8 +67,8 @@ def _block() -> np.ndarray:
 class Parameters:
     """The parameters, with all commands that a step has obeyed."""
 
-    def __init__(self, config: Config, made: np.ndarray):
-        self._made, self.values = made, made.copy()
+    def __init__(self, config: Config, initial: np.ndarray):
+        self._initial, self.values = initial, initial.copy()
         self._follower = RingFollower(config.ring("command"), retry_ns=_RETRY_NS)
         self._waiting: list[Any] = []
         self._epoch = -1
@@ -82,7 +82,7 @@ class Parameters:
         """Those of a step that has obeyed all commands before this position; a restarted simulator resets them."""
         if epoch != self._epoch:
             self._epoch = epoch
-            self.values[:] = self._made
+            self.values[:] = self._initial
         for batch in self._follower.batches():
             self._waiting += list(batch)
         later = []
@@ -150,7 +150,7 @@ class Source:
         self._states.close()
 
 
-class Looking:
+class Predictions:
     """Predictions, in turns."""
 
     def __init__(self, config: Config, predictor: Predictor, params: np.ndarray, ring: RingWriter):
@@ -163,7 +163,7 @@ class Looking:
         self._period_ns = round(1e9 / config.look_ahead.rate_hz)
         self._due_ns = now_ns()
         self._last = [(-1, -1)] * len(rec.KINDS)  # (epoch, step) of the last prediction of each kind
-        self.made = [0] * len(rec.KINDS)
+        self.counts = [0] * len(rec.KINDS)
         self.cost = histogram()
         self._mean_ns = 0.0
         self._first_ns = self._last_ns = 0
@@ -174,13 +174,13 @@ class Looking:
     def turn(self) -> None:
         now = now_ns()
         due = now >= self._due_ns
-        room = now + _SLACK * self._mean_ns < self._due_ns
+        spare = now + _SLACK * self._mean_ns < self._due_ns
         others = self._predictor.kinds[1:]
         kind = rec.HELD if due or not others else others[self._turns % len(others)]
-        if not due and not (room and self._mean_ns and others):
+        if not due and not (spare and self._mean_ns and others):
             sleep_until(min(self._due_ns, now + _NAP_NS))
             return
-        self._look_back()
+        self._compare()
         if not self.source.take() or self._is_known(kind):
             # there is no new state, as in a pause: that does not count as a turn left out
             self._due_ns = max(self._due_ns, now)
@@ -188,7 +188,7 @@ class Looking:
             return
         if due:
             behind = (now - self._due_ns) // self._period_ns
-            if not self.made[rec.HELD]:  # turns begin with the first one that is made, however long that took to begin
+            if not self.counts[rec.HELD]:  # turns begin with the first one, however long that took to begin
                 self._due_ns = now_ns() + self._period_ns
             else:
                 self.left_out += behind
@@ -219,12 +219,12 @@ class Looking:
         self._mean_ns = took if not self._mean_ns else self._mean_ns + 0.1 * (took - self._mean_ns)
         self._first_ns = self._first_ns or begun
         self._last_ns = int(block[PUSHED])
-        self.made[kind] += 1
+        self.counts[kind] += 1
         if kind == rec.HELD:
             self.status = int(block[rec.AT_STATUS])
         self.hindsight.predicted(block)
 
-    def _look_back(self) -> None:
+    def _compare(self) -> None:
         rows = self.source.happened()
         first, outputs = self.source.first, len(self._predictor.machine.outputs)
         for row in rows:
@@ -242,10 +242,10 @@ class Looking:
         cost = summary_us(self.cost)
         return {
             "horizon_s": self._config.look_ahead.horizon_s,
-            "predictions": dict(zip(rec.KINDS, self.made, strict=True)),
+            "predictions": dict(zip(rec.KINDS, self.counts, strict=True)),
             "rate_hz": {
                 name: round(count / seconds, 2) if seconds > 0 else 0.0
-                for name, count in zip(rec.KINDS, self.made, strict=True)
+                for name, count in zip(rec.KINDS, self.counts, strict=True)
             },
             "cost_ms": {key: round(cost[key] / 1e3, 3) for key in ("p50", "p99", "max")},
             "left_out": self.left_out,
@@ -256,7 +256,7 @@ class Looking:
         }
 
     def close(self) -> None:
-        self._look_back()
+        self._compare()
         self.source.close()
         self.parameters.close()
 
@@ -265,14 +265,14 @@ def keep_off(config: Config) -> str:
     """Take a low priority and the configured core. Returns what was refused, "" if nothing was."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
-    asked = config.look_ahead.core
-    if asked == "auto":  # every process but the loop keeps off the loop's core anyway
+    core = config.look_ahead.core
+    if core == "auto":  # every process but the loop keeps off the loop's core anyway
         return ""
     try:
-        os.sched_setaffinity(0, {asked} if isinstance(asked, int) else realtime.own_cores())
+        os.sched_setaffinity(0, {core} if isinstance(core, int) else realtime.own_cores())
     except OSError:
         there = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
-        return f"look_ahead.core = {asked}: cannot be had; this process may run on {there}"
+        return f"look_ahead.core = {core}: cannot be had; this process may run on {there}"
     return ""
 
 
@@ -286,21 +286,21 @@ def run(
     with contextlib.ExitStack() as stack:
         ring = RingWriter(config.ring("look_ahead"), rec.LAYOUT, streams.LOOK_AHEAD.capacity(config))
         stack.push(held(ring, reporter))
-        looking = Looking(config, predictor, params, ring)
-        stack.callback(looking.close)
+        predictions = Predictions(config, predictor, params, ring)
+        stack.callback(predictions.close)
         reported = 0
         while not stop.is_set():
-            looking.turn()
+            predictions.turn()
             if now_ns() - reported > _STATUS_NS:
                 reported = now_ns()
-                reporter.status(looking.figures())
-                if looking.parameters.lost:
+                reporter.status(predictions.figures())
+                if predictions.parameters.lost:
                     text = "commands were overwritten before they were read: parameters may not be those of the machine"
                     reporter.say(text, once=True)
-        return looking.figures()
+        return predictions.figures()
 
 
 def in_words(report: dict[str, Any]) -> str:
     """What it did, for a person."""
-    made = ", ".join(f"{count} {kind}" for kind, count in report["predictions"].items())
-    return f"ended: {made} futures of {report['horizon_s']:g} s, {report['warnings']} warnings"
+    counts = ", ".join(f"{count} {kind}" for kind, count in report["predictions"].items())
+    return f"ended: {counts} futures of {report['horizon_s']:g} s, {report['warnings']} warnings"
