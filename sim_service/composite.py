@@ -31,7 +31,7 @@ from sim_service.contract.machine import (
     Quantity,
     Rates,
     Reshape,
-    ShapeSlopes,
+    ShapeDerivatives,
     Shown,
     Stepping,
     Tables,
@@ -49,7 +49,7 @@ from sync.compile.jit import kernel
 # in front of a composite's integers: how much of each vector belongs to the machine inside, where its part begins
 Head = places("Head", ("STATES", "INPUTS", "PARAMETERS", "OUTPUTS", "WORK_AT", "WORK", "INTS_AT", "FLOATS_AT"))
 OWN_INTS = len(Head)  # where the composite's own integers begin
-OF_ITS_STEP = (ShapeSlopes, Tangent, Rates, DeviceCode)
+OF_ITS_STEP = (ShapeDerivatives, Tangent, Rates, DeviceCode)
 
 
 def _no_more(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
@@ -69,7 +69,7 @@ class Own:
     ints: Any = ()
     floats: Any = ()
     addresses: tuple[int, ...] = ()  # of `floats`
-    room: int = 0  # size of its own scratch in work
+    scratch: int = 0  # size of its own scratch in work
     layout: str = ""  # what stands where in `ints` and `floats`
     # (state, params, tables, work) of the whole, after the machine inside has its start: writes the rest
     begin: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray], None] = _no_more
@@ -121,12 +121,12 @@ def around(inner: Machine, own: Own) -> Machine:
         tables=tables(
             np.concatenate([head, own_ints, inner.tables.ints]), np.concatenate([own_floats, inner.tables.floats])
         ),
-        work_size=outputs + inner.work_size + own.room,
+        work_size=outputs + inner.work_size + own.scratch,
         capabilities=tuple(_capabilities(inner, own, len(own_floats))),
     )
 
 
-def own_room_at(inner: Machine, own_outputs: int) -> int:
+def own_scratch_at(inner: Machine, own_outputs: int) -> int:
     """Where a composite's own scratch begins in its work."""
     return len(inner.outputs) + own_outputs + inner.work_size
 
@@ -135,29 +135,29 @@ Begin = Callable[[np.ndarray, np.ndarray, Tables, np.ndarray], None]
 
 
 def _initial(inner: Machine, own: Own) -> Begin:
-    def initial(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
+    def initial(state: np.ndarray, params: np.ndarray, whole_tables: Tables, work: np.ndarray) -> None:
         state[:] = 0.0
         work[:] = 0.0
-        parts = inside.py_func(state, params, given, work)
+        parts = inside.py_func(state, params, whole_tables, work)
         inner.initial(*parts)
-        pass_outputs.py_func(given, parts[-1], work)
-        own.begin(state, params, given, work)
+        pass_outputs.py_func(whole_tables, parts[-1], work)
+        own.begin(state, params, whole_tables, work)
 
     return initial
 
 
 def _capabilities(inner: Machine, own: Own, floats_at: int) -> list[Any]:
     """The capabilities of the whole, each once."""
-    made: list[Any] = [
+    capabilities: list[Any] = [
         _shown(inner, own), Efforts((*inner.efforts, *own.efforts)), _placed(inner.placed, own, floats_at),
         _stepping(inner, own),
     ]  # fmt: skip
-    replaced = {type(each) for each in (*made, *own.capabilities)} | set(own.without)
+    replaced = {type(each) for each in (*capabilities, *own.capabilities)} | set(own.without)
     for each in inner.capabilities:
         kind = type(each)
         if kind in PASSED_ON and kind not in replaced:
-            made.append(PASSED_ON[kind](inner, own, each))
-    return [*made, *own.capabilities]
+            capabilities.append(PASSED_ON[kind](inner, own, each))
+    return [*capabilities, *own.capabilities]
 
 
 def _shown(inner: Machine, own: Own) -> Shown:
@@ -198,8 +198,8 @@ def _reshape(inner: Machine, own: Own, reshape: Reshape) -> Reshape:
     parameters, floats = len(inner.parameters), np.asarray(own.floats, float)
 
     def make(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        numbers, drawn = reshape.make(params[:parameters])
-        return np.concatenate([floats, numbers]), drawn
+        numbers, reference = reshape.make(params[:parameters])
+        return np.concatenate([floats, numbers]), reference
 
     return replace(reshape, make=make, fit=_fit_inside(reshape.fit))
 
@@ -218,13 +218,13 @@ def _moving(inner: Machine, own: Own, moving: Moving) -> Moving:
     inputs = len(inner.inputs)
 
     def begin(
-        state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray, first: np.ndarray,
+        state: np.ndarray, params: np.ndarray, whole_tables: Tables, work: np.ndarray, first: np.ndarray,
         values: Mapping[str, float],
     ) -> None:  # fmt: skip
-        own_state, own_params, own_tables, own_work = inside.py_func(state, params, given, work)
+        own_state, own_params, own_tables, own_work = inside.py_func(state, params, whole_tables, work)
         moving.begin(own_state, own_params, own_tables, own_work, first[:inputs], values)
-        pass_outputs.py_func(given, own_work, work)
-        own.begin(state, params, given, work)
+        pass_outputs.py_func(whole_tables, own_work, work)
+        own.begin(state, params, whole_tables, work)
 
     return replace(moving, begin=begin)
 
@@ -250,11 +250,11 @@ def _unrolling(inner: Machine, own: Own, unrolling: Unrolling) -> Unrolling:
         numbers = np.concatenate([floats[:floats_at], coded.tables.floats])
         if (code := coded.of(Unrolled)) is not None:
             code.follow(numbers[len(numbers) - code.count :])
-        made = replace(
+        unrolled = replace(
             whole, tables=Tables(read_only(np.concatenate([ints[:at], coded.tables.ints])), read_only(numbers))
         )
         kinds = {Placed, Unrolled} | {Reshape for each in whole.capabilities if type(each) is Reshape}
-        return made.having(*(each for each in around(coded, own).capabilities if type(each) in kinds))
+        return unrolled.having(*(each for each in around(coded, own).capabilities if type(each) in kinds))
 
     return Unrolling(make)
 

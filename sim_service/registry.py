@@ -89,14 +89,14 @@ class MachineFiles:
         names = {key.removeprefix(prefix): name for key, name in self.names.items() if key.startswith(prefix)}
         return MachineFiles(files, names)
 
-    def with_given(self, keys: Iterable[str], other: "MachineFiles") -> "MachineFiles":
+    def with_files(self, keys: Iterable[str], other: "MachineFiles") -> "MachineFiles":
         """The same, but the files for these keys of [sim.files] are those that `other` has, or none if it has none."""
         files, names = dict(self.files), dict(self.names)
         for key in keys:
-            inside = [name[: -len(tail)] for name, tail in of_given(key, (*self.files, *other.files))]
-            for name, _ in of_given(key, self.files):
+            inside = [name[: -len(tail)] for name, tail in named_for(key, (*self.files, *other.files))]
+            for name, _ in named_for(key, self.files):
                 del files[name]
-            for name, tail in of_given(key, other.files):
+            for name, tail in named_for(key, other.files):
                 here = (inside[0] if inside else "") + tail
                 files[here], names[here] = other.files[name], other.name(name)
         return MachineFiles(files, names)
@@ -116,15 +116,15 @@ class MachineFiles:
         return MachineFiles({**self.files, FILE: front + self.files[FILE]}, names)
 
 
-def of_given(key: str, names: Iterable[str]) -> list[tuple[str, str]]:
+def named_for(key: str, names: Iterable[str]) -> list[tuple[str, str]]:
     """The names for a key of [sim.files], each with what the machine that reads it calls it, see `as_inside`."""
     found = ((name, re.search(rf"(?:^|:)({re.escape(key)}(?:[:.].*)?)$", name)) for name in names)
     return [(name, match[1]) for name, match in found if match is not None]
 
 
-def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> MachineFiles:
+def gather(machine: str | Path, further: Mapping[str, Path] | None = None) -> MachineFiles:
     """Read a machine's file (a path) and whatever it is made from besides; or take a machine by its name alone."""
-    given = given or {}
+    further = further or {}
     path = Path(machine)
     if isinstance(machine, str):
         where, data = BY_NAME, {"machine": machine}
@@ -136,10 +136,10 @@ def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> Mach
         module = machine_module(data, where)
     names = {FILE: where}
     read = getattr(module, "files", None)
-    for key, file in given.items():
+    for key, file in further.items():
         if read is None:
             raise ConfigError(f"sim.files.{key} = {str(file)!r}: {data['machine']} reads no further files")
-    for key, (content, shown) in (read(data, path, given) if read is not None else {}).items():
+    for key, (content, shown) in (read(data, path, further) if read is not None else {}).items():
         files[key], names[key] = content, shown
     return MachineFiles(files, names)
 
@@ -150,16 +150,16 @@ def recorded(files: dict[str, bytes], where: str) -> MachineFiles:
 
 
 def load_machine(
-    machine: str | Path, changed: dict[str, float] | None = None, given: Mapping[str, Path] | None = None
+    machine: str | Path, changed: dict[str, float] | None = None, further: Mapping[str, Path] | None = None
 ) -> tuple[Machine, np.ndarray]:
     """The machine of a file, or of that name, and its parameters: the file must give all of them, within their limits.
 
     `changed` are parameters that differ from the file, as `sim.parameters` has them.
     """
-    return make_machine(gather(machine, given), changed)
+    return make_machine(gather(machine, further), changed)
 
 
-def given_files(config: Config) -> dict[str, str]:
+def sim_files(config: Config) -> dict[str, str]:
     """What [sim.files] names; an empty name is none."""
     return {key: name for key, name in config.sim.files.items() if name}
 
@@ -167,8 +167,8 @@ def given_files(config: Config) -> dict[str, str]:
 def configured(config: Config, folder: Path) -> MachineFiles:
     """What the machine of a configuration is made from; paths in it are relative to `folder`."""
     machine = config.sim.machine
-    given = {key: folder / name for key, name in given_files(config).items()}
-    return gather(folder / machine if machine.endswith(".toml") else machine, given)
+    further = {key: folder / name for key, name in sim_files(config).items()}
+    return gather(folder / machine if machine.endswith(".toml") else machine, further)
 
 
 def configured_machine(config: Config, folder: Path) -> tuple[Machine, np.ndarray]:
@@ -195,17 +195,17 @@ def check_step(config: Config, machine: Machine, file: str) -> None:
 
 def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:
     data = sources.toml()
-    made = _made(data, sources, changed or {})
+    built = _build(data, sources, changed or {})
     if data["machine"] not in MACHINES:  # tests check ours
-        check_overruns(*made, sources.name())
-    return made
+        check_overruns(*built, sources.name())
+    return built
 
 
-def _made(data: dict[str, Any], sources: MachineFiles, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+def _build(data: dict[str, Any], sources: MachineFiles, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     module = machine_module(data, sources.name())
     if (make := getattr(module, "make", None)) is not None:
         try:
-            made: tuple[Machine, np.ndarray] = make(data, sources, changed)
+            built: tuple[Machine, np.ndarray] = make(data, sources, changed)
         except ConfigError as error:
             missing = re.findall(rf"^{re.escape(BY_NAME)}: (\w+): is missing", str(error), re.MULTILINE)
             if missing:
@@ -213,8 +213,8 @@ def _made(data: dict[str, Any], sources: MachineFiles, changed: dict[str, float]
                     f"{BY_NAME} = {data['machine']!r}: is made from a file that has {listed(missing)}; name that file"
                 ) from None
             raise
-        check_declared(made[0], sources.name())
-        return made
+        check_declared(built[0], sources.name())
+        return built
     machine = getattr(module, "MACHINE", None)
     if not isinstance(machine, Machine):
         raise ConfigError(

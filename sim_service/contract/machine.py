@@ -172,7 +172,7 @@ class Tangent:
 
 
 @dataclass(frozen=True)
-class ShapeSlopes:
+class ShapeDerivatives:
     """Derivatives by parameters that shape it: its tables depend on these, and they are no arguments of its step."""
 
     names: Callable[[], tuple[str, ...]]  # of these parameters; called once, because it takes a while
@@ -290,7 +290,7 @@ class Machine:
 _SHOWN, _PLACED, _STEPPING, _EFFORTS = Shown(), Placed(), Stepping(), Efforts()  # of a machine that declares none
 
 
-def nothing_given(machine: Machine) -> np.ndarray:
+def default_inputs(machine: Machine) -> np.ndarray:
     """Its inputs where nobody gives any: zeros, and NaN for those that it computes itself."""
     return np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
 

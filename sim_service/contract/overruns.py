@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sim_service.contract.machine import Floats, Machine, Rates, nothing_given
+from sim_service.contract.machine import Floats, Machine, Rates, default_inputs
 from sim_service.contract.scene import poses
 from sync.compile.array_types import read_only
 from sync.errors import ConfigError
@@ -66,7 +66,7 @@ class _Check:
             f"{where}: machine {machine.name!r}" if where else f"machine {machine.name!r}",
         )
         states, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
-        self._arrays = {"state": states, "inputs": nothing_given(machine), "params": params, "work": work}
+        self._arrays = {"state": states, "inputs": default_inputs(machine), "params": params, "work": work}
         shown = machine.shown
         self._count = shown.scene.frames if shown.scene is not None else 1
 
@@ -93,8 +93,8 @@ class _Check:
             def of_states(a: dict[str, np.ndarray]) -> None:
                 rates.of_states(a["state"], a["inputs"], read_only(a["params"]), machine.tables, a["work"], h)
 
-            room = np.zeros(max(machine.work_size, len(machine.outputs) + len(machine.states)))
-            self._read("rates", of_states, {**self._arrays, "work": room})
+            scratch = np.zeros(max(machine.work_size, len(machine.outputs) + len(machine.states)))
+            self._read("rates", of_states, {**self._arrays, "work": scratch})
 
     def _called(
         self, what: str, call: Callable[[dict[str, np.ndarray]], None], arrays: dict[str, np.ndarray], other: str = ""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.machine import Machine, Parameter, Reshape
-from sim_service.contract.recorded_parameters import made_vector
+from sim_service.contract.recorded_parameters import packed_words
 from sync.config.toml import Section, check
 from sync.errors import ConfigError, first_findings, near_names
 
@@ -22,36 +22,36 @@ def make_plain(
     model: Machine, data: dict[str, Any], sources: Any, changed: dict[str, float]
 ) -> tuple[Machine, np.ndarray]:
     path = sources.name()
-    given = check(PlainFile, data, path).parameters
-    if given is None:
-        given = {p.name: p.value for p in model.parameters}
-    return model, checked(model.name, model.parameters, given, changed, path)
+    file_values = check(PlainFile, data, path).parameters
+    if file_values is None:
+        file_values = {p.name: p.value for p in model.parameters}
+    return model, checked(model.name, model.parameters, file_values, changed, path)
 
 
 def checked(
-    model: str, parameters: tuple[Parameter, ...], given: dict[str, float], changed: dict[str, float], path: str
+    model: str, parameters: tuple[Parameter, ...], file_values: dict[str, float], changed: dict[str, float], path: str
 ) -> np.ndarray:
     """Values in the model's order: the file must give every one of them, within its limits."""
-    given = {p.name: p.value for p in parameters if not p.of_the_file} | given
-    if wrong := first_findings(_wrong(model, parameters, given, changed, path)):
+    file_values = {p.name: p.value for p in parameters if not p.of_the_file} | file_values
+    if wrong := first_findings(_wrong(model, parameters, file_values, changed, path)):
         raise ConfigError(wrong)
-    final = given | changed
+    final = file_values | changed
     return np.array([final[p.name] for p in parameters], np.float64)
 
 
 def _wrong(
-    model: str, parameters: tuple[Parameter, ...], given: dict[str, float], changed: dict[str, float], path: str
+    model: str, parameters: tuple[Parameter, ...], file_values: dict[str, float], changed: dict[str, float], path: str
 ) -> Iterator[str]:
     known = {p.name: p for p in parameters}
-    for where, values in ((f"{path}: ", given), ("sim.", changed)):
+    for where, values in ((f"{path}: ", file_values), ("sim.", changed)):
         for name, value in ((n, v) for n, v in values.items() if n not in known):
             near = near_names(name, known, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             yield f"{where}parameters.{name} = {value:g}: unknown to {model}{meant}"
     for n, p in known.items():
-        if n not in given:
+        if n not in file_values:
             yield f"{path}: parameters.{n}: is missing ({p.unit}; {p.text})"
-    for where, values in ((f"{path}: ", given), ("sim.", changed)):
+    for where, values in ((f"{path}: ", file_values), ("sim.", changed)):
         for name, value in values.items():
             if name in known and not known[name].low <= value <= known[name].high:
                 p = known[name]
@@ -66,7 +66,7 @@ def described(model: Machine, params: np.ndarray) -> dict[str, Any]:
     quantities = {q.name: q.text for q in (*model.inputs, *model.outputs)}
     return {
         "model": model.name, "parameters": named, "quantities": quantities, "shown": _shown(model),
-        "made": made_vector(model, params),
+        "made": packed_words(model, params),
     }  # fmt: skip
 
 

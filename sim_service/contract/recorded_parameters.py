@@ -49,14 +49,14 @@ def unpacked(text: Any, count: int) -> np.ndarray | None:
     return np.frombuffer(data, "<f8").astype(float) if len(data) == 8 * count else None
 
 
-def made_vector(model: Machine, params: np.ndarray) -> dict[str, Any]:
+def packed_words(model: Machine, params: np.ndarray) -> dict[str, Any]:
     """What a record keeps."""
     first, behind = model.placed.remade
     return {
         "layout": layout_id(model, params),
         "words": len(params) + len(model.tables.floats),
         "remade": [first, behind],
-        "zlib": packed(made_words(model, params)),
+        "zlib": packed(words_of(model, params)),
     }
 
 
@@ -65,15 +65,15 @@ def recorded_machine(model: Machine, params: np.ndarray, recorded: Any) -> tuple
     are invalid: a parameter out of range, a number that is not finite."""
     if not isinstance(recorded, dict) or recorded.get("layout") != layout_id(model, params):
         return None
-    words = unpacked(recorded.get("zlib"), len(made_words(model, params)))
+    words = unpacked(recorded.get("zlib"), len(words_of(model, params)))
     return None if words is None else with_words(model, params, words)
 
 
 def with_words(model: Machine, params: np.ndarray, words: np.ndarray) -> tuple[Machine, np.ndarray] | None:
     """The same, from the unpacked words."""
-    made = made_words(model, params)
+    current = words_of(model, params)
     within = all(p.low <= value <= p.high for p, value in zip(model.parameters, words.tolist(), strict=False))
-    if not within or not np.all(np.isfinite(words) | (words == made)):
+    if not within or not np.all(np.isfinite(words) | (words == current)):
         return None
     values, floats = words[: len(params)], words[len(params) :]
     first, behind = model.placed.remade
@@ -82,7 +82,7 @@ def with_words(model: Machine, params: np.ndarray, words: np.ndarray) -> tuple[M
     return replace(model, tables=tables(model.tables.ints, floats)), values
 
 
-def made_words(model: Machine, params: np.ndarray) -> np.ndarray:
+def words_of(model: Machine, params: np.ndarray) -> np.ndarray:
     """The words that a record keeps: the parameters, and the floats except those that are remade."""
     first, behind = model.placed.remade
     floats = model.tables.floats.copy()

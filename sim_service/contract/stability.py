@@ -61,6 +61,6 @@ def stability_monitor(machine: Machine, params: Floats, file: str) -> StabilityM
             f"{file}: look_ahead.enabled = true: {machine.name} does not say when control of it is lost (its"
             " `Prediction`, docs/look_ahead.md); it must be false, or the machine another one"
         )
-    made = own.make(params)
-    assert isinstance(made, StabilityMonitor)
-    return made
+    monitor = own.make(params)
+    assert isinstance(monitor, StabilityMonitor)
+    return monitor

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, Moving, Tables, at_rest, nothing_given
+from sim_service.contract.machine import Machine, Moving, Tables, at_rest, default_inputs
 from sync.errors import ConfigError
 
 
@@ -34,19 +34,19 @@ def check_start(machine: Machine, names: Mapping[str, object], where: str) -> No
             raise ConfigError(f"{where}.{name}: {machine.name} begins with {', '.join(known)}")
 
 
-def moving(machine: Machine, given: Mapping[str, float], inputs: np.ndarray | None = None) -> Machine:
+def moving(machine: Machine, start: Mapping[str, float], inputs: np.ndarray | None = None) -> Machine:
     """The machine as it begins with these values, and these inputs of its first step, if they are known."""
     own = machine.of(Moving)
-    first = nothing_given(machine) if inputs is None else inputs
+    first = default_inputs(machine) if inputs is None else inputs
 
     def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
         machine.initial(state, params, tables, work)
         if own is not None:
-            own.begin(state, params, tables, work, first, given)
+            own.begin(state, params, tables, work, first, start)
             return
         for values, quantities in ((state, machine.states), (work, machine.outputs)):
             for place, quantity in enumerate(quantities):
-                if quantity.name in given:
-                    values[place] = given[quantity.name]
+                if quantity.name in start:
+                    values[place] = start[quantity.name]
 
     return replace(machine, initial=initial)

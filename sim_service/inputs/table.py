@@ -57,11 +57,11 @@ class Rows(NamedTuple):
 ROWS = group(Rows, WORDS_2D, array_types.WORDS, WORDS_2D, MATRIX, MATRIX, VECTOR, MATRIX, VECTOR)
 
 
-def check_rows(given: dict[str, Row], layout: Layout, machine: Sequence[Quantity], file: str = "") -> None:
+def check_rows(configured: dict[str, Row], layout: Layout, machine: Sequence[Quantity], file: str = "") -> None:
     """These rows must give the machine what it needs, and nothing else; raises ConfigError, naming `file`, if not."""
     where = f"{file}: " if file else ""
     units = {q.name: q.unit for q in machine}
-    for name, row in given.items():
+    for name, row in configured.items():
         for channel in row.channels:
             if channel not in layout.names:
                 raise ConfigError(
@@ -76,14 +76,14 @@ def check_rows(given: dict[str, Row], layout: Layout, machine: Sequence[Quantity
             right = repr(units[row.to[0]])
             right += f" or {right.replace('rad', 'deg')}" * right.startswith("'rad")
             raise ConfigError(f"{where}inputs.{name}.unit = {row.unit!r}: for {row.to[0]} it must be {right}")
-    written = {to for row in given.values() for to in row.to}
+    written = {to for row in configured.values() for to in row.to}
     missing = [q.name for q in machine if not q.optional and q.name not in written]
     if missing:
         raise ConfigError(f"{where}inputs: no row has {', '.join(missing)} in its `to`, which the machine needs")
 
 
 def rows(
-    given: dict[str, Row],
+    configured: dict[str, Row],
     layout: Layout,
     machine: Sequence[Quantity],
     step_s: float,
@@ -92,17 +92,17 @@ def rows(
 ) -> Rows:
     """`machine`: its inputs."""
     inputs = [q.name for q in machine]
-    check_rows(given, layout, machine)
-    names = list(given)
-    read = list(dict.fromkeys(channel for row in given.values() for channel in row.channels))
+    check_rows(configured, layout, machine)
+    names = list(configured)
+    read = list(dict.fromkeys(channel for row in configured.values() for channel in row.channels))
     by_name = dict(zip(layout.names, layout.table, strict=True))
-    table = np.full((len(given), TO_END), -1, np.int64)
-    numbers = np.zeros((len(given), _NUMBERS))
+    table = np.full((len(configured), TO_END), -1, np.int64)
+    numbers = np.zeros((len(configured), _NUMBERS))
     kinds = list(KINDS)
-    order = order_of(given)
+    order = order_of(configured)
     depends: dict[str, int] = {}
     for name in order:
-        row = given[name]
+        row = configured[name]
         at = table[names.index(name)]
         at[KIND] = kinds.index(row.kind)
         for place, channel in enumerate(row.channels):
@@ -129,6 +129,6 @@ def rows(
     channels = np.stack([by_name[channel] for channel in read] + ages) if read else np.zeros((0, 4), np.int64)
     return Rows(
         table, np.array([names.index(n) for n in order], np.int64), np.ascontiguousarray(channels), numbers,
-        np.zeros((len(given), MEMORY)), np.full(len(inputs), math.nan), np.zeros((len(given), 3)),
-        np.full(len(given), math.nan),
+        np.zeros((len(configured), MEMORY)), np.full(len(inputs), math.nan), np.zeros((len(configured), 3)),
+        np.full(len(configured), math.nan),
     )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.bounds import within
-from sim_service.contract.machine import TABLES, TANGENT, Machine, ShapeSlopes, Tangent
+from sim_service.contract.machine import TABLES, TANGENT, Machine, ShapeDerivatives, Tangent
 from sync.compile.array_types import MATRIX, VECTOR, WORDS
 from sync.compile.build import ensure_for
 from sync.compile.jit import kernel
@@ -58,7 +58,7 @@ def tangents(
 
     `which`: at most eight places of parameters. `logged` as in `run_steps`.
     """
-    shape = machine.of(ShapeSlopes)
+    shape = machine.of(ShapeDerivatives)
     assert len(which) <= LANES
     by_params = np.zeros((len(params), LANES))
     by_params[which, np.arange(len(which))] = 1.0

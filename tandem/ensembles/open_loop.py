@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from sim_service.contract.machine import Machine, nothing_given
+from sim_service.contract.machine import Machine, default_inputs
 from sim_service.contract.start import moving
 from sim_service.many_steps import run_steps
 from sync.config.toml import Section, check
@@ -42,7 +42,7 @@ def gather(settings: dict[str, Any], machine: Machine, folder: Path, step_s: flo
 
 def unset_inputs(machine: Machine, steps: int) -> np.ndarray:
     """Zeros, and NaN where the machine computes an input itself."""
-    return np.tile(nothing_given(machine), (steps, 1))
+    return np.tile(default_inputs(machine), (steps, 1))
 
 
 class OpenLoop:

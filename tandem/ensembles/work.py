@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import Floats, Machine, ShapeSlopes, Tangent
+from sim_service.contract.machine import Floats, Machine, ShapeDerivatives, Tangent
 from sim_service.many_steps import for_many_steps
 from sim_service.registry import MachineFiles, make_machine
 from sync.errors import TandemError
@@ -78,7 +78,7 @@ class Worker:
         machine that has them."""
         if self.machine.stepping.one_at_a_time or not hasattr(self.manoeuvre, "slopes"):
             return []
-        if (shape := self.machine.of(ShapeSlopes)) is not None:
+        if (shape := self.machine.of(ShapeDerivatives)) is not None:
             by_shape = shape.names()
             return [k for k, name in enumerate(self.job.names) if name in by_shape]
         if self.machine.of(Tangent) is None:

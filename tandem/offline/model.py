@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sim_service.bounds import RAISED_WORDS
-from sim_service.contract.machine import Floats, Machine, Parameter, Quantity, nothing_given
+from sim_service.contract.machine import Floats, Machine, Parameter, Quantity, default_inputs
 from sim_service.contract.parameters import fault_of
 from sim_service.contract.scene import poses
 from sim_service.many_steps import MANY, for_many_steps
@@ -131,7 +131,7 @@ class Model:
         self._inputs = np.zeros(len(machine.inputs))
         self._work = np.zeros(machine.work_size)
         self._at = {q.name: i for i, q in enumerate(machine.inputs)}
-        self._defaults = nothing_given(machine)
+        self._defaults = default_inputs(machine)
         self.reset()
 
     # ---- what it is

@@ -21,7 +21,7 @@ from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import RESET
 from sim_service.commands import checked_commands
 from sim_service.contract.machine import STEP, Machine, Quantity
-from sim_service.contract.recorded_parameters import made_words, recorded_machine
+from sim_service.contract.recorded_parameters import recorded_machine, words_of
 from sim_service.contract.start import startable
 from sim_service.contract.step_channels import STEP_CHANNELS
 from sim_service.many_steps import for_many_steps
@@ -30,9 +30,9 @@ from sim_service.registry import (
     MachineFiles,
     check_step,
     configured,
-    given_files,
-    of_given,
+    named_for,
     recorded,
+    sim_files,
     started,
 )
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
@@ -147,11 +147,11 @@ def _sources(run: Run, options: Options) -> tuple[Config, MachineFiles]:
     was = check(Config, settings, where)
     # it contains its fragments already, whatever has become of their files; new ones override it
     config = assembled(settings, [], options.overrides, Path(), where, carries=True)
-    own, there, then = recorded(run.attachments, str(run.path)), given_files(config), given_files(was)
+    own, there, then = recorded(run.attachments, str(run.path)), sim_files(config), sim_files(was)
     others = [key for key in {**then, **there} if then.get(key) != there.get(key)]
     same = [key for key in there if key not in others]
     for key in same:
-        if not of_given(key, own.files):
+        if not named_for(key, own.files):
             raise RunError(
                 f"{run.path}: the files of its {key} {there[key]} are missing; give a configuration after it"
             )
@@ -161,10 +161,10 @@ def _sources(run: Run, options: Options) -> tuple[Config, MachineFiles]:
         except ConfigError:
             raise RunError(f"{run.path}: its {FILE} is missing or damaged; give a configuration after it") from None
         if not any(key in there for key in others):
-            return config, own.with_given(others, MachineFiles({}, {}))
+            return config, own.with_files(others, MachineFiles({}, {}))
     # read files that are asked for, and those that they name, as for a configuration; the rest is from the record
     today = configured(assembled(run.json("config.json"), [], options.overrides, Path(), where), Path())
-    return config, own.with_given(others, today) if config.sim.machine == was.sim.machine else today.with_given(
+    return config, own.with_files(others, today) if config.sim.machine == was.sim.machine else today.with_files(
         same, own
     )
 
@@ -287,7 +287,7 @@ def replay_run(
         "commands_left_out": left_out,
         "parameters": "made here" if as_then is None else "recorded",
         "parameters_differ": int(
-            np.count_nonzero(made_words(model, params).view(np.int64) != made_words(here, here_params).view(np.int64))
+            np.count_nonzero(words_of(model, params).view(np.int64) != words_of(here, here_params).view(np.int64))
         ),
         "look_ahead": predictions.figures() if predictions is not None else None,
     }

@@ -24,7 +24,7 @@ from sim_service.contract.machine import (
     Unrolled,
     Unrolling,
 )
-from sim_service.contract.recorded_parameters import made_words, with_words
+from sim_service.contract.recorded_parameters import with_words, words_of
 from sim_service.contract.scene import box, poses
 from sim_service.registry import load_machine
 from sync.compile.jit import kernel
@@ -58,7 +58,7 @@ def step_inside(state, inputs, params, tables, work, h):
 
 def wrapped(machine: Machine) -> Machine:
     word = as_word(address_of(machine.step, STEP))
-    return around(machine, Own(machine.name, step_inside, ints=[7], floats=[3.0, word], addresses=(1,), room=5))
+    return around(machine, Own(machine.name, step_inside, ints=[7], floats=[3.0, word], addresses=(1,), scratch=5))
 
 
 def driven(machine: Machine, params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -86,10 +86,10 @@ def test_a_composite_that_adds_nothing_is_the_machine_inside(name: str) -> None:
     for plain, found in zip(driven(machine, params), driven(whole, params), strict=True):
         assert plain.tobytes() == found.tobytes()
     # what a record has of it: the same words behind the one number in front, addresses and what is remade in no record
-    words = made_words(whole, params)
+    words = words_of(whole, params)
     front = words[len(params) : len(params) + len(FRONT)].tolist()
     assert front == list(FRONT) and words[: len(params)].tobytes() == params.tobytes()
-    assert words[len(params) + len(FRONT) :].tobytes() == made_words(machine, params)[len(params) :].tobytes()
+    assert words[len(params) + len(FRONT) :].tobytes() == words_of(machine, params)[len(params) :].tobytes()
     again = with_words(whole, params, words)
     assert again is not None and again[0].tables.floats.tobytes() == whole.tables.floats.tobytes()
     assert {type(each) for each in machine.capabilities} - {type(each) for each in whole.capabilities} <= {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, index, nothing_given
+from sim_service.contract.machine import Machine, default_inputs, index
 from sim_service.registry import load_machine
 from verify import CONFIGS
 
@@ -43,7 +43,7 @@ class Car:
     def __init__(self, machine: Machine, params: np.ndarray):
         self.machine, self.params = machine, params
         self.state, self.work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
-        self.inputs = nothing_given(machine)
+        self.inputs = default_inputs(machine)
         driven = ("steering_angle", "steering_speed", "throttle", "brake_pressure_bar")
         self.driven = [index(machine.inputs, name) for name in driven]
         machine.initial(self.state, params, machine.tables, self.work)

@@ -232,7 +232,7 @@ def clock(_: Path) -> Target:
 def commands(folder: Path) -> Target:
     from sim_service.command_record import LAYOUT, mode
     from sim_service.commands import CommandClient, CommandServer, NoSimulator, obey_all
-    from sim_service.contract.machine import nothing_given
+    from sim_service.contract.machine import default_inputs
     from sim_service.loop_data import MachineData
     from sim_service.registry import load_machine
     from sim_service.reshape import changeable, no_fit
@@ -263,7 +263,7 @@ def commands(folder: Path) -> Target:
     _, floats, shapes = changeable(model)
     machine = MachineData(
         state,
-        nothing_given(model),
+        default_inputs(model),
         params,
         model.tables,
         work,
@@ -574,9 +574,9 @@ def crg(folder: Path) -> Target:
 
 def _pressed(model: Any) -> np.ndarray:
     """Its inputs: of a car turning, accelerating and braking at once, with a torque beside; the rest not given."""
-    from sim_service.contract.machine import nothing_given
+    from sim_service.contract.machine import default_inputs
 
-    inputs = nothing_given(model)
+    inputs = default_inputs(model)
     given = (0.1, 0.0, 0.0, 0.3, 2.0, 50.0)[: len(inputs)]
     inputs[: len(given)] = given
     return inputs

@@ -127,10 +127,10 @@ def _judged(step: Callable[[], None], sound: Callable[[], bool]) -> tuple[int, f
 def machine_words(name: str, guard: bool) -> Subject:
     """Parameters and tables of a machine, as a record has them."""
     from sim_service.contract.machine import Tables
-    from sim_service.contract.recorded_parameters import made_words, with_words
+    from sim_service.contract.recorded_parameters import with_words, words_of
 
     config, model, params = _machine(name)
-    made, h = made_words(model, params), config.step_ns * 1e-9
+    made, h = words_of(model, params), config.step_ns * 1e-9
     given = np.array([np.nan if q.optional else 0.3 for q in model.inputs])
     first, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     model.initial(first, params, model.tables, work)

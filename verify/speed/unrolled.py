@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, nothing_given
+from sim_service.contract.machine import Machine, default_inputs
 from sim_service.look_ahead import record
 from sim_service.look_ahead.predict import Predictor
 from sim_service.many_steps import WORTH_WAITING, for_many_steps
@@ -67,7 +67,7 @@ def drive(machine: Machine, params: np.ndarray, steps: int, flush: bool) -> tupl
 def futures(predictor: Predictor, machine: Machine, params: np.ndarray) -> tuple[np.ndarray, bytes]:
     state, room = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, room)
-    inputs = nothing_given(machine)
+    inputs = default_inputs(machine)
     inputs[[q.name for q in machine.inputs].index("throttle")] = 0.4
     block, took = np.zeros(record.LAYOUT.words, np.int64), np.zeros(FUTURES)
     for k in range(FUTURES):

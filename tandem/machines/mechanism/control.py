@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.composite import Own, around, own_room_at
+from sim_service.composite import Own, around, own_scratch_at
 from sim_service.contract.machine import Machine, Parameter, Quantity, Tables, index
 from sync.compile.parts import joined, lay_out, places_in, span
 from sync.errors import ConfigError
@@ -92,7 +92,7 @@ def under_control(plant: Machine, inverse: Machine, drives: Drives) -> Machine:
         A.LAWS: np.ravel([law for _, _, law in drives.values()]), A.MASSES: _masses(inverse, begun, of),
         A.REALS: inverse.tables.floats,
     }  # fmt: skip
-    states, room_at = len(plant.states), own_room_at(plant, len(outputs))
+    states, room_at = len(plant.states), own_scratch_at(plant, len(outputs))
     spans, (*_, work_end) = lay_out(
         len(A), (2 * len(A), ints), (0, reals), (states, {A.STATE: len(begun)}),
         (room_at, {A.LAW: 3, A.WANTED: 3 * len(names), A.FED_BACK: len(names), A.GIVEN: len(inverse.inputs),
@@ -113,7 +113,7 @@ def under_control(plant: Machine, inverse: Machine, drives: Drives) -> Machine:
         ints=np.concatenate([spans, joined(ints, np.int64)]),
         floats=joined(reals, float),
         addresses=tuple(addresses[k] for k in inverse.placed.addresses),
-        room=work_end - room_at,
+        scratch=work_end - room_at,
         layout=f"computed torque {len(A)}",
         begin=begin,
         efforts=tuple(q.name for q in outputs[: len(names)]),

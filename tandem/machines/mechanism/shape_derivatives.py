@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sim_service.contract.machine import Machine, ShapeSlopes, Tables, Tangent, tables
+from sim_service.contract.machine import Machine, ShapeDerivatives, Tables, Tangent, tables
 from sync.compile.parts import joined, lay_out
 from sync.errors import ConfigError
 from tandem.machines.mechanism import tangent
@@ -137,4 +137,4 @@ def shape_derivatives(machine: Machine, one: Equation, other: Other, shared: Sha
     if not one.has_tangent or moving:
         return machine
     found = _Derivatives(machine, one, other, shared)
-    return machine.having(ShapeSlopes(found.names, found.make))
+    return machine.having(ShapeDerivatives(found.names, found.make))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from sim_service.composite import Own, around, own_room_at
+from sim_service.composite import Own, around, own_scratch_at
 from sim_service.contract.machine import Floats, Machine, Prediction, Quantity, Reshape, Tables
 from sync.compile.parts import joined, lay_out, places_in, span
 from sync.config.toml import Section, check
@@ -92,7 +92,7 @@ def _own(own: Observed, params: np.ndarray, settings: ObserverSection, where: st
         A.LAST: np.zeros(len(sensors.rows)),
     }  # fmt: skip
     work = {A.SCRATCH: memory.scratch, A.GIVEN: memory.given, A.INNOVATIONS: memory.innovations}
-    room_at = own_room_at(base, len(outputs))
+    room_at = own_scratch_at(base, len(outputs))
     spans, (_, _, state_end, work_end) = lay_out(len(A), (2 * len(A), ints), (0, reals), (0, state), (room_at, work))
 
     def begin(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
@@ -109,7 +109,7 @@ def _own(own: Observed, params: np.ndarray, settings: ObserverSection, where: st
         ints=np.concatenate([spans, joined(ints, np.int64)]),
         floats=joined(reals, float),
         addresses=places_in(spans, A.ADDRESSES),
-        room=work_end - room_at,
+        scratch=work_end - room_at,
         layout=f"observer {len(A)}",
         begin=begin,
         step_ms=settings.step_ms,  # sensors' rates and latencies are counted in steps

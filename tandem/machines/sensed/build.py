@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from sim_service.composite import Own, around, own_room_at
+from sim_service.composite import Own, around, own_scratch_at
 from sim_service.contract.machine import Machine, Quantity, Tables
 from sync.compile.parts import joined, lay_out, places_in, span
 from sync.config.toml import Section, check
@@ -70,7 +70,7 @@ def _own(own: Observed, sensors: Sensors, settings: SensedSection) -> Own:
         A.ROWS: true_rows(sensors, seed).ravel(), A.NOISE: sensors.noise, A.WALK: [b.walk for b in sensors.biases],
         A.ADDRESSES: [as_word(address_of(*one)) for one in kernels],
     }  # fmt: skip
-    n, states, room_at = len(own.coordinates), len(base.states), own_room_at(base, len(outputs))
+    n, states, room_at = len(own.coordinates), len(base.states), own_scratch_at(base, len(outputs))
     state = {
         A.COUNT: 1, A.BIAS: len(sensors.biases), A.HELD: count, A.TAKEN: count, A.ON_ITS_WAY: sum(waiting),
         A.OF: sum(waiting),
@@ -92,7 +92,7 @@ def _own(own: Observed, sensors: Sensors, settings: SensedSection) -> Own:
         ints=np.concatenate([spans, joined(ints, np.int64)]),
         floats=joined(reals, float),
         addresses=places_in(spans, A.ADDRESSES),
-        room=work_end - room_at,
+        scratch=work_end - room_at,
         layout=f"sensed {len(A)}",
         begin=begin,
         step_ms=settings.step_ms,  # rates and latencies are counted in steps

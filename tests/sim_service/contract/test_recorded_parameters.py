@@ -13,7 +13,7 @@ from rich.console import Console
 
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER
 from sim_service.contract.machine import index, tables
-from sim_service.contract.recorded_parameters import made_words, packed, recorded_machine, unpacked, with_words
+from sim_service.contract.recorded_parameters import packed, recorded_machine, unpacked, with_words, words_of
 from sync.record import RunError, open_run
 from tandem.console.present import print_report
 from tandem.multibody.natural import tables as core
@@ -73,7 +73,7 @@ def test_a_record_never_says_where_compiled_code_finds_its_tables() -> None:
     _, model, params = configuration(run, Options())
     made = run.json("parameters.json")["made"]
     words = unpacked(made["zlib"], made["words"] - (made["remade"][1] - made["remade"][0]))
-    assert words is not None and words.tobytes() == made_words(model, params).tobytes()
+    assert words is not None and words.tobytes() == words_of(model, params).tobytes()
     assert recorded_machine(model, params, made) is not None
     ints = model.tables.ints.copy()
     ints[-1] += 1
@@ -83,7 +83,7 @@ def test_a_record_never_says_where_compiled_code_finds_its_tables() -> None:
 def test_a_record_does_not_decide_how_long_a_step_takes(tmp_path: Path) -> None:
     """A step that iterates without end is compiled code: nobody could even interrupt it."""
     _, model, params = configuration(open_run(GOLDEN / "town.mcap"), Options())
-    words = made_words(model, params)
+    words = words_of(model, params)
     settings = slice(len(words) - core.SETTINGS, len(words))  # the last numbers of a mechanism
     assert words[settings][core.RHO] == 1.0
     for value in (0.0, 1e15):

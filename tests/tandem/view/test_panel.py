@@ -13,7 +13,7 @@ import pytest
 
 from sim_service import step_record
 from sim_service.contract.display import Display
-from sim_service.contract.machine import Machine, Parameter, Quantity, Shown, nothing_given
+from sim_service.contract.machine import Machine, Parameter, Quantity, Shown, default_inputs
 from sim_service.inputs.stages import HELD, RAMPED, SAFE
 from sim_service.registry import configured_machine, load_machine
 from sync.config.config import load
@@ -668,7 +668,7 @@ def driven(request: pytest.FixtureRequest) -> tuple[Machine, np.ndarray, list[Fr
             "steering_angle": 1.0 * math.sin(t),
             "steering_speed": math.cos(t),
         }
-        inputs[i] = [given.get(n, without) for n, without in zip(names, nothing_given(model), strict=True)]
+        inputs[i] = [given.get(n, without) for n, without in zip(names, default_inputs(model), strict=True)]
         model.step(state, inputs[i], live, model.tables, work, 0.005)
         record = np.zeros((), dtype)
         record["step"] = i

@@ -90,7 +90,7 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
             outputs=obstacle.OUTPUTS,
             parameters=obstacle.PARAMETERS,
             ints=[index(car.outputs, name) for name in obstacle.LOOKS],
-            room=room,
+            scratch=room,
             begin=begin,
             efforts=felt,
             solids=(box("obstacle", 0, (-length, -width, 0.0), (length, width, 0.8)),),

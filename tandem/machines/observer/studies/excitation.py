@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.contract.machine import index, nothing_given
+from sim_service.contract.machine import default_inputs, index
 from sync.config.toml import check
 from sync.errors import ConfigError
 from tandem.estimation.noise import uniform_number
@@ -23,8 +23,8 @@ class Excitation:
         self.h = study.step_ms * 1e-3
         self.held: list[tuple[int, int, Hold, int]] = []
         steps = round(study.seconds / self.h)
-        self.values = np.tile(nothing_given(machine), (steps, 1))
-        self.constant = nothing_given(machine)
+        self.values = np.tile(default_inputs(machine), (steps, 1))
+        self.constant = default_inputs(machine)
         self._fill(study.missing, "missing", where, np.nan)
         for name, value in study.begin.items():
             self.constant[self._input(name, f"begin.{name}", where)] = value

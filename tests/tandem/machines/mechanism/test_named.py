@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.contract.machine import ShapeSlopes
+from sim_service.contract.machine import ShapeDerivatives
 from sim_service.many_steps import run_steps
 from sim_service.registry import load_machine
 from sync.errors import ConfigError
@@ -75,7 +75,7 @@ def test_another_value_is_the_file_with_it(file: Path) -> None:
 
 def test_derivatives_by_what_moves_nothing_are_those_of_runs(file: Path) -> None:
     m, params = load_machine(file)
-    slopes = m.of(ShapeSlopes)
+    slopes = m.of(ShapeDerivatives)
     assert slopes is not None and slopes.names() == ("mass", "stiffness")  # the pin moves where the loop closes
     rows, logged = np.zeros((STEPS, len(m.inputs))), np.arange(len(m.outputs))
     log, exact, done = tangents(m, params, [0, 1], rows, logged, H)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sim_service.contract.machine import Machine, Reshape, index
-from sim_service.contract.recorded_parameters import made_vector, made_words, recorded_machine
+from sim_service.contract.recorded_parameters import packed_words, recorded_machine, words_of
 from sim_service.registry import FILE, MachineFiles, gather, make_machine
 from sim_service.reshape import Shaping, change_shape, changeable
 from sync.errors import ConfigError
@@ -161,8 +161,8 @@ def test_frames_show_the_same_car():
 def test_a_record_has_no_addresses():
     machine, params = car("relative")
     addresses = machine.tables.floats[list(machine.placed.addresses)]
-    assert not np.isin(addresses, made_words(machine, params)).any()
-    again, _ = recorded_machine(machine, params, made_vector(machine, params)) or (None, None)
+    assert not np.isin(addresses, words_of(machine, params)).any()
+    again, _ = recorded_machine(machine, params, packed_words(machine, params)) or (None, None)
     assert again is not None and again.tables.floats.tobytes() == machine.tables.floats.tobytes()
 
 
