@@ -1,8 +1,8 @@
 """A compiler in a process of its own at idle priority, beside a run that does not wait for it.
 
 `compile_beside` starts `python -m MODULE`, gives it `data` on standard input, and calls `each` with every line that it
-prints: what it has finished and kept. It ends with this process; what it has kept stays, the rest is for another run.
-When it ends before this process, `ended` is called with the last line it wrote on standard error, or with how it ended.
+prints: what it has compiled and stored. It ends with this process; stored code stays, the rest is for another run. When
+it ends before this process, `ended` is called with the last line it wrote on standard error, or with how it ended.
 """
 
 import atexit
@@ -46,7 +46,7 @@ def compile_beside(module: str, data: bytes, each: Callable[[str], None], ended:
         with errors:
             errors.seek(0)
             lines = [line for line in errors.read().decode(errors="replace").splitlines() if line.strip()]
-        if not leaving.is_set() and child.returncode not in (-signal.SIGINT, -signal.SIGTERM):  # everybody is to end
+        if not leaving.is_set() and child.returncode not in (-signal.SIGINT, -signal.SIGTERM):  # all are to end
             how = f"its compiler ended with {child.returncode}" if child.returncode else ""
             ended(lines[-1].removeprefix("tandem: ") if lines else how)
 
@@ -54,6 +54,6 @@ def compile_beside(module: str, data: bytes, each: Callable[[str], None], ended:
 
 
 def be_idle() -> None:
-    """Of the process that compiles: it runs where nothing else wants to."""
+    """Called by the process that compiles: it runs only while nothing else does."""
     with contextlib.suppress(AttributeError, OSError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -1,17 +1,16 @@
 """Compiling everything ahead, on all cores: `ensure` before anything starts, or `python -m sync.compile.build`.
 
-A module's kernels are compiled when it is imported, one after the other. Here worker processes import one module with
-kernels each, as soon as the modules that this runs are done; those on which the longest chain of others waits come
-first. Modules that run each other (through the file of their package) are one job. What is done is noted beside the
-compiled code: after an edit the modules that import the edited one are imported again, and of their kernels those are
-compiled that the edit has changed (sync/compile/stamps.py). A module that
-cannot be imported here (its device's software is missing) is skipped: the process that needs it reports the error.
-Code that cannot be kept (a full disk) is no use to others: `ensure` refuses with a ConfigError. A process that compiles
-for itself uses it and says so once.
-A module that says `COMPILED_WHEN_ASKED = True` is compiled, with what it imports, only where it or one that imports it
-is asked for by name, or with `--all`: what few need does not keep everybody waiting.
+Importing a module compiles its kernels, one after the other. Here worker processes import one module with kernels
+each, once the modules that its import runs are done; the longest chain of waiting modules goes first. Modules that
+import each other (through the file of their package) are one job. A note beside the compiled code says that a module
+is done. After an edit the modules that import the edited one are imported again, and only kernels that the edit has
+changed are compiled (sync/compile/stamps.py). A module that cannot be imported here (the software of its device is
+missing) is skipped: the process that needs it reports the error. If compiled code cannot be stored (a full disk),
+`ensure` raises ConfigError. A process that compiles for itself uses its code and reports once that it is not stored.
+A module with `COMPILED_WHEN_ASKED = True` is compiled, with what it imports, only if it or a module that imports it is
+named, or with `--all`: few need it, and the others do not wait for it.
 
-Standard library only: a command may ask before it imports anything.
+Standard library only: a command may call this before it imports anything.
 """
 
 import contextlib
@@ -38,13 +37,13 @@ from sync.errors import ConfigError
 _WHEN_ASKED = re.compile(r"^COMPILED_WHEN_ASKED = True\b", re.MULTILINE)
 _WORD = re.compile(r"[a-z][\w-]*")  # of a command line, before its options and files
 _EVERY_S = 5.0  # between lines of progress where there is no terminal
-_URGENT = 0.5  # of the longest chain that waits: what may be taken before it
-_DONE = "done\n"  # what a worker answers; otherwise what is wrong, a line
+_URGENT = 0.5  # share of the longest waiting chain: jobs with at least this much may be taken
+_DONE = "done\n"  # a worker's answer; any other line is an error
 Report = Callable[[int, int], None]  # kernels compiled, of how many
 
 
 def missing(*modules: str) -> list[Path]:
-    """Files with kernels among these modules and what importing them runs (or all) that are still to be compiled."""
+    """Files with kernels that are not compiled yet: of these modules and what their import runs, or of all."""
     if modules:
         files = {each for module in modules for each in code.runs(code.file_of(module))}
     else:
@@ -86,8 +85,8 @@ def ensure(name: str, *modules: str, report: Report | None = None) -> None:
 
 
 def take_shipped() -> None:
-    """Once for these sources: what a wheel brings is in the cache before a command imports anything of it. Quick where
-    nothing is shipped; a cache that is wrong is reported by who needs it."""
+    """Copy what a wheel brings into the cache, once for these sources, before a command imports any of it. Quick if
+    nothing is shipped; an invalid cache is reported by the code that needs it."""
     if shipped.FOLDER.is_dir() and not done("shipped"):
         with contextlib.suppress(ConfigError, OSError):
             own_cache()
@@ -97,7 +96,7 @@ def take_shipped() -> None:
 
 def ensure_for(*modules: str) -> None:
     """Compile what these may import, at once or later, and no more; at once if nothing of it is missing."""
-    # the fingerprint of all sources, by which it is remembered, leaves these out
+    # a marker's name has the fingerprint of folders with kernels, but nothing of these
     ours = [module for module in modules if module.startswith("tandem.")]
     name = "-".join(["for", *modules, *(code.stamp(code.file_of(module))[:12] for module in ours)])
     if not done(name):
@@ -114,7 +113,7 @@ class Progress:
     def __init__(self, silent_s: float = 0.0, of: str = "") -> None:
         command = _command()
         self._what = f"compiling{of and f' {of}'}{command and f' for `{command}`:'}"
-        # below a bar, which stands in the place of standard error, a line is shown only when it ends
+        # a progress bar replaces sys.stderr: below it a line is shown only when it is complete
         self._terminal = sys.stderr.isatty() and sys.stderr is sys.__stderr__
         self._begun = time.monotonic()
         self._next = self._begun + silent_s
@@ -156,7 +155,7 @@ def _needs(file: Path, other: Path) -> bool:
 def _urgency(before: dict[tuple[Path, ...], set[tuple[Path, ...]]]) -> dict[tuple[Path, ...], int]:
     """The size of the longest chain of modules that begins with each: a stand-in for its compile time.
 
-    Inner functions count for whoever calls them: they are compiled there."""
+    Inner functions count for their callers, where they are compiled."""
     size = {job: sum(each.stat().st_size for each in _compiled_in(job)) for job in before}
     longest = dict(size)
     for job in sorted(before, key=lambda each: -len(before[each])):  # those that others need have fewer before them
@@ -257,12 +256,12 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
 
 def _work() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C just ends it
-    answers, sys.stdout = sys.stdout, sys.stderr  # what a module prints is no answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # a module may print: that is not an answer
     gc.disable()  # a compiler makes millions of objects that are no garbage yet, and this process ends soon
     for line in sys.stdin:
         for name in line.split():
             _compile(name)
-        answers.write(f"{code.lost[-1]}\n" if code.lost else _DONE)
+        answers.write(f"{code.unstored[-1]}\n" if code.unstored else _DONE)
         answers.flush()
     os._exit(0)  # all is written; taking down an interpreter full of the compiler's objects takes a second
 
@@ -274,7 +273,7 @@ def _compile(name: str) -> None:
         return
     from sync.compile import stamps
 
-    if not code.lost:
+    if not code.unstored:
         try:
             stamps.note_compiled(code.file_of(name))
         except OSError as error:

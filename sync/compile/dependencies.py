@@ -2,10 +2,10 @@
 
 A kernel inlines kernels and constants of the modules its own module imports, directly or through others. The *stamp* of
 a file is a digest of its contents and of those of everything of ours it imports, imports inside functions included, and
-of a package's own file where a name is taken from that: while it is the same, no kernel of the file is another one.
-Which of them are others after an edit, the kernels themselves say (sync/compile/stamps.py). Contents count, places and
-dates do not. What importing a file *runs* is another question: the files of the packages it lies in as well, but
-nothing that is imported inside functions.
+of a package's own file where a name is taken from that: while it is the same, no kernel of the file has changed. Which
+kernels an edit has changed is found kernel by kernel (sync/compile/stamps.py). Only contents count, not paths or dates.
+What importing a file *runs* is a different set: it has the files of the packages it lies in as well, but nothing that
+is imported inside functions.
 
 Imports are found in the text, not by importing: this module needs nothing but the standard library and takes some ten
 milliseconds for the whole tree, so that a command may ask it first thing.
@@ -49,8 +49,8 @@ def cache_directory() -> Path:
     base = os.environ.get("TANDEM_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tandem"
     )
-    # numba names compiled code by its source alone; with bounds checked (views.py) it is other code, as it is for
-    # another processor
+    # numba names compiled code by its source alone: code with bounds checks (views.py) and code for another processor
+    # need other folders
     return Path(base) / folder_name(os.environ.get("NUMBA_BOUNDSCHECK") == "1")
 
 
@@ -64,7 +64,7 @@ def own_cache() -> None:
 
 @functools.cache
 def own_folder(folder: Path) -> None:
-    """Make a folder of the cache, or look whose it is; once, before any code is taken from it."""
+    """Make a folder of the cache, or check its owner; once, before any code is loaded from it."""
     for each in (folder.parent, folder):
         try:
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -86,21 +86,21 @@ def _cannot_store(folder: Path, error: OSError) -> str:
     )
 
 
-lost: list[str] = []  # what this process compiled and could not keep, in words
+unstored: list[str] = []  # messages about code that this process compiled and could not store
 
 
 def report_unstored(folder: Path, error: OSError) -> None:
-    """Code is used as it is and not kept: said once. Where code is compiled for others, they refuse (build.py)."""
+    """Report once that compiled code is used but not stored; where it is for others, these refuse (build.py)."""
     text = _cannot_store(folder, error)
-    if text not in lost:
-        lost.append(text)
+    if text not in unstored:
+        unstored.append(text)
         if sys.argv[1:] != [FOR_OTHERS]:
             print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def alone(lock: Path) -> Iterator[None]:
-    """One process at a time. Without room for the lock none waits: files are written whole or not at all."""
+    """One process at a time. Without space for the lock file none waits: files are written whole or not at all."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             fcntl.flock(stack.enter_context(open(lock, "w")), fcntl.LOCK_EX)
@@ -142,8 +142,8 @@ def _is_installed(root: Path) -> bool:
 
 @functools.cache
 def _files_of(root: Path, name: str, own: str = "") -> tuple[Path, ...]:
-    """A module's file behind those of its packages; those that exist below this root, or ours. Where packages are
-    installed, others' lie beside: there only ours count, and the package that imports (`own`)."""
+    """The files of a module's packages, then its own, as far as they exist below this root, or ours. In a folder of
+    installed packages only our packages count, and the package that imports (`own`)."""
     top = name.partition(".")[0]
     for base in dict.fromkeys((root, ROOT)):
         if _is_installed(base) and top not in _OURS and (top != own or base != root):
@@ -231,7 +231,7 @@ def dependencies(file: Path) -> frozenset[Path]:
 
 
 def dependencies_outside(file: Path, left_out: Callable[[Path], bool]) -> frozenset[Path]:
-    """The same, without files of a kind and what only these read."""
+    """The same, without files that are `left_out` and what only these import."""
     return _closure(file, lambda each: frozenset(other for other in _read(each) if not left_out(other)))
 
 
@@ -280,7 +280,7 @@ def kernels_in(file: Path) -> int:
 
 
 def has_inner(file: Path) -> bool:
-    """Whether it has functions that are compiled by who calls them (sync/compile/jit.py)."""
+    """Whether it has functions that are compiled within their callers (sync/compile/jit.py)."""
     return _INNER.search(_text(file)) is not None
 
 

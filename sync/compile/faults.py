@@ -29,7 +29,7 @@ _MEANINGS = (
 
 
 def sentence(error: BaseException) -> str:
-    """Of whatever an import raised: the compiler's finding, else the error itself; and where."""
+    """What an import raised, and where: the compiler's finding, or else the error itself."""
     text = str(error)
     of_compiler = type(error).__module__.startswith("numba") or "Signature mismatch" in text
     reason = f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"
@@ -48,7 +48,7 @@ def _meaning(text: str) -> str:
 
 
 def _place(error: BaseException, text: str) -> str:
-    """The last line of theirs that was on the way; the compiler's own word goes before the stack's."""
+    """The last line of user code on the way to the error; the compiler's own place goes before the stack's."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     theirs = [(file, line) for file, line in _PLACE.findall(text) if not any(each in file for each in _NOT_THEIRS)]

@@ -1,4 +1,4 @@
-"""Compiled code that a platform wheel brings (`make wheel`), and how it gets into the cache of who installs it.
+"""Compiled code that a platform wheel brings (`make wheel`), and how it gets into the user's cache.
 
     python -m sync.compile.shipped FOLDER      compile for the baseline processor, into FOLDER
 
@@ -35,7 +35,7 @@ from sync.files.private import OTHERS_WRITE, others_change
 FOLDER = code.ROOT / "sync" / "compiled"
 _LIST = "files.json"
 _ENDINGS = (".nbi", ".nbc", ".compiled")
-# what LLVM is told, and what /proc/cpuinfo then has to name
+# settings for LLVM, and the flags that /proc/cpuinfo must list
 _BASELINES = {
     "x86_64": (
         {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""},
@@ -65,7 +65,7 @@ def take(folder: Path) -> int:
     try:
         listed = _listed(folder)
         return 0 if listed is None else _copy(folder, listed)
-    except OSError:  # no room, or no right to read: compiled instead, where what is wrong with the cache is reported
+    except OSError:  # no space, or no right to read: compiled instead, and that reports what is wrong with the cache
         return 0
 
 

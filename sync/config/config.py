@@ -183,7 +183,7 @@ class Sim(Section):
     machine: str = Field(min_length=1)  # its file (*.toml), which names it; or, of one that needs no file, its name
     files: dict[str, str] = {}  # further ones it reads, by the names it gives them
     parameters: dict[str, float] = {}  # of the machine, where they differ from its file
-    # of a step that index tables drive: by these, or by straight code made of them; auto: that where steps are many
+    # of a step that index tables drive: these, or unrolled code made of them; auto: unrolled where steps are many
     code: Literal["auto", "tables", "unrolled"] = "auto"
     start: dict[str, float] = {}  # in motion: quantities of the machine; what is left out it finds itself. {}: at rest
     ring_blocks: RingSize = 4096  # steps that the ring holds, a power of two
@@ -267,8 +267,8 @@ class View(Section):
 
 
 class Warnings(Section):
-    """From when on the held future warns: any of these is enough. What they are of: sim_service/contract/stability.py.
-    A threshold of 1000 never warns."""
+    """Thresholds of the prediction with held inputs: any of them is enough to warn; 1000 never warns. What is compared
+    with them: sim_service/contract/stability.py."""
 
     loss_s: float = Field(2.0, ge=0, le=10)  # control is lost within so long; 0: never
     growth: float = Field(-0.5, ge=-1000, le=1000)  # 1/s, of deviations: reached
@@ -281,7 +281,7 @@ WayPoint = Annotated[list[Annotated[float, Field(ge=-1e6, le=1e6)]], Field(min_l
 
 
 class AheadPath(Section):
-    """A path that is followed in a third future, with a hand that aims at a place on it some time ahead."""
+    """A path that a third prediction follows, with a hand that aims at a point of it some time ahead."""
 
     points: Annotated[list[WayPoint], Field(max_length=2000)] = []  # m; straight between them; none: no such future
     closed: bool = False  # its end is joined to its beginning
@@ -416,8 +416,8 @@ def tcp(host: str, port: int) -> str:
 def runtime_directory() -> Path:
     """Where local sockets live: private to the user.
 
-    Without XDG_RUNTIME_DIR in /tmp, where another user may have taken the name: then in the user's home, from then on,
-    whatever becomes of the name in /tmp.
+    Without XDG_RUNTIME_DIR in /tmp or, if another user has taken the name there, in the user's home: from then on
+    always there, even if the name in /tmp is free again.
     """
     if base := os.environ.get("XDG_RUNTIME_DIR"):
         return _private_folder(Path(base) / "tandem")
@@ -461,7 +461,7 @@ def _private_folder(path: Path) -> Path:
 
 
 def forced_transport(kind: str) -> list[str]:
-    """Overrides for this kind, whatever the file has: what only tcp knows is left out for the others."""
+    """Overrides that force this kind, whatever the file has; settings for tcp alone are reset for the others."""
     hosts = [f'transport.{role}_host="127.0.0.1"' for role in ("daq", "sim")]
     only_tcp = [] if kind == "tcp" else ['transport.keys=""', "transport.every_port=0", *hosts]
     return [f'transport.kind="{kind}"', *only_tcp]
@@ -472,14 +472,14 @@ _OTHER_FILES = (
     ("records", "a study", "`tandem identify` takes it"),
     ("machine", "a machine", "one names it as sim.machine"),
     ("bodies", "a mechanism", "`tandem mechanism` and `tandem view` take it"),
-)  # TOML files that are given where a configuration belongs, by a key that these have
+)  # other TOML files, which may be passed by mistake: a key that only these have, what they describe, their use
 
 
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Config:
     """The configuration of a run, with its fragments.
 
-    `overrides` are `key.path=value` with a TOML value, as given to --set; they have the last word, also about which
-    fragments there are.
+    `overrides` are `key.path=value` with a TOML value, as given to --set; they go over everything, also over the list
+    of fragments.
     """
     path = Path(path)
     data = read_toml(path)
@@ -515,9 +515,9 @@ def named_files(data: dict[str, Any]) -> dict[str, str]:
 
 
 def _find_files(data: dict[str, Any], overrides: list[str], folder: Path, carried: dict[str, str]) -> None:
-    """Find the files that are named. One that --set names is searched in the working folder, then beside the
-    configuration, as all others are; if a copied configuration names a file that tandem ships, that is taken, and a run
-    says so (`shipped_instead`). Files that a record carries are not searched, unless --set names them."""
+    """Find the files that are named: beside the configuration, and before that in the working folder if --set names
+    them. A file that is in neither is taken from those that tandem ships, for copied configurations, and a run reports
+    it (`shipped_instead`). Files that a record carries are not searched, unless --set names them."""
     overridden = {tuple(key_of(override)) for override in overrides}
     for key, name in named_files(data).items():
         place = tuple(key.split("."))

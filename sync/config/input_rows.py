@@ -295,12 +295,12 @@ class VoiceCoil(_Row):
 
 
 class Fused(_Row):
-    """A position that drifts nowhere with a velocity that is quick: below the crossover the one, above it the other."""
+    """A position without drift and a quick velocity: below the crossover the first counts, above it the second."""
 
     kind: Literal["fused"]
-    position: str = Field(pattern=NAME)  # the row that drifts nowhere
+    position: str = Field(pattern=NAME)  # the row without drift
     velocity: str = Field(pattern=NAME)  # the row that is quick
-    crossover_hz: float = Field(gt=0, le=1e4)  # below it the one counts, above it the other
+    crossover_hz: float = Field(gt=0, le=1e4)  # below it the position counts, above it the velocity
 
     def numbers(self, step_s: float, period_s: float) -> list[float]:
         return [1.0 - math.exp(-2.0 * math.pi * self.crossover_hz * step_s)]
@@ -316,7 +316,7 @@ class Fused(_Row):
 class Measurement(_Row):
     """A reading of a sensor: sign per_count (counts - zero_counts), and its age in s, against the other inputs.
 
-    It is not brought anywhere when it is old: its age says how old it is, and the machine uses it at its instant.
+    It has no policy for stale values: the machine gets its age, and uses the reading at its instant.
     """
 
     kind: Literal["measurement"]

@@ -29,7 +29,7 @@ def known(group: str, own: Mapping[str, str]) -> list[str]:
 
 
 def load(group: str, own: Mapping[str, str], name: Any, where: str, has: tuple[str, ...] = ()) -> Any:
-    """What stands behind a name: a module that has these names. `where` is the setting, for the messages."""
+    """The module of a name, which must have the names in `has`. `where` is the setting, for the messages."""
     if isinstance(name, str) and name in own:
         return importlib.import_module(own[name])
     found = [point for point in entry_points(group=group) if point.name == name]

@@ -92,7 +92,7 @@ def check(
 
 
 def _meant(found: list[Any], data: Any) -> list[Any]:
-    """Findings without the types that a value might have had, as in `number or list`: of each value the deepest."""
+    """Findings whose paths have no types of a union, as in `number or list`; of each value only the deepest."""
     plain: list[tuple[bool, Any]] = []
     for error in found:
         here, path = data, []
@@ -143,7 +143,7 @@ def key_of(override: str) -> list[str]:
 def lay_over(
     data: dict[str, Any], fragment: dict[str, Any], file: str, origins: Origins, above: tuple[str, ...] = ()
 ) -> None:
-    """Tables are merged, whatever else the fragment has replaces what was there."""
+    """Merge tables; any other value of the fragment replaces the earlier one."""
     for key, value in fragment.items():
         place = (*above, key)
         if not isinstance(value, dict):

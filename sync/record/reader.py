@@ -192,8 +192,8 @@ class _Reading:
                 break
             self._progress(place / max(run.size, 1))
         if run.cut is None:
-            self._take_stock(stream)
-            if run.end is None and not run.next and self._known_index() is None:  # one of a file that went on
+            self._note_unread(stream)
+            if run.end is None and not run.next and self._known_index() is None:  # a finished file has one
                 run.cut = "the recorder was killed, or the power failed"
         if not run.start:
             raise RunError(f"{run.path}: no record of tandem: it has no {START}; {run.cut or self._instead()}")
@@ -244,8 +244,8 @@ class _Reading:
         found = described(self.run.path.name, place, why, held, topics, self._utc_offset_ns)
         self.run.damage.append(found)
 
-    def _take_stock(self, stream: BinaryIO) -> None:
-        """Note what the index has and was not read, also what a wrong kind or length made us skip."""
+    def _note_unread(self, stream: BinaryIO) -> None:
+        """Note what the index has and was not read, also what was skipped because of a wrong kind or length."""
         index = self._known_index()
         if index is None:
             return

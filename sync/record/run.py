@@ -66,8 +66,8 @@ class Topic:
 
     @cached_property
     def missing(self) -> int:
-        """Blocks that are not in the record although they passed the ring. A new ring (its positions begin again) is
-        none."""
+        """Blocks that are not in the record although they passed the ring. Where a new ring begins (its positions
+        begin again) none is missing."""
         if self.counted_missing is not None:
             return self.counted_missing
         if not self.rings:
@@ -140,14 +140,14 @@ class Run:
     cut: str | None = None  # why the record ends before its end, or what is not there in the middle
     size: int = 0
     rings: dict[str, list[Ring]] = field(default_factory=dict)  # the notes of each topic
-    run: str = ""  # tells its parts from those of other runs
+    run: str = ""  # a random name, the same in all its parts
     parts: list[Part] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)  # in the middle: what follows was read
     next: str = ""  # instead of an end: the file in which the record goes on
     begun_ns: int | None = None  # of the run, where its first part is not there
     deleted: Deleted | None = None
     unsynced: list[str] = field(default_factory=list)  # what may be missing because a sync failed, a sentence each
-    invalid: list[str] = field(default_factory=list)  # numbers and dates of its start and end that are none
+    invalid: list[str] = field(default_factory=list)  # numbers and dates of its start and end, a sentence each
 
     @property
     def losses(self) -> list[str]:

@@ -6,13 +6,13 @@ from sync.record.run import Run
 
 
 def recorded_machine_name(run: Run) -> str:
-    """Nothing where the record has none, or something that is no name."""
+    """ "" if the record has none, or something that is no name."""
     name = run.json("parameters.json").get("model")
     return name if isinstance(name, str) else ""
 
 
 def recorded_parameters(run: Run) -> dict[str, Any]:
-    """As they are described, by name; none where the record has something else there."""
+    """As they are described, by name; empty if the record has something else there."""
     named = run.json("parameters.json").get("parameters")
     return named if isinstance(named, dict) else {}
 

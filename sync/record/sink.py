@@ -4,8 +4,8 @@ Bytes are queued and written by a thread of its own, in order, and brought to th
 the disk is full or gone they are kept, and tried again: what was queued is lost only if the process ends first. How
 much waits has a bound; the writer checks `has_space` before it makes more, and counts what it had to drop.
 
-Behind what is written may stand a tail, such as an index: the next write goes over it. It is written in one call with
-the bytes before it, only the last of several is written, and a disk that has no room for it holds nothing up.
+A tail, such as an index, may follow what is written; the next write overwrites it. It is written in one call with the
+bytes before it, only the last of several is written, and a disk without space for it delays nothing.
 
 The name of the file is brought to the disk with its first bytes: what was synced can be found after a power cut. A sync
 that fails is never forgotten. The kernel reports it once and may drop what it could not write; a later sync succeeds
@@ -61,7 +61,7 @@ class Sink:
         self._queue: deque[bytes] = deque()
         self._tail: Callable[[], bytes] = bytes  # of the last in the queue
         self.size = 0  # of the file, its tail included
-        self.truncated: str | None = None  # by somebody else: what is written behind that leaves a hole
+        self.truncated: str | None = None  # by another program: what is written behind that leaves a hole
         self._news = threading.Condition()
         self._ending = self._closing = False
         self._named = False  # its entry in the folder is on the disk
@@ -95,7 +95,7 @@ class Sink:
         return self.write_with_tail(data, bytes)
 
     def write_with_tail(self, data: bytes, tail: Callable[[], bytes]) -> int:
-        """`tail` makes what stands behind it until more is written; asked by the thread that writes."""
+        """`tail` returns what follows until more is written; the thread that writes calls it."""
         with self._news:
             self._queue.append(bytes(data))
             self._tail = tail
@@ -107,7 +107,7 @@ class Sink:
         return self.accepted
 
     def flush(self) -> None:
-        """Nothing to do: whatever was given is written as soon as it can be."""
+        """Nothing to do: bytes are written as soon as they can be."""
 
     def end(self) -> None:
         """Nothing more comes: write what is left, however long the disk needs, then sync and close. Does not wait."""
@@ -176,7 +176,7 @@ class Sink:
         self._named = True
 
     def _check_for_truncation(self) -> None:
-        """Before each write: behind it the file is as long as ever."""
+        """Before each write, after which the file is as long as before."""
         with contextlib.suppress(OSError):
             found = os.fstat(self._fd).st_size
             if found < self.size and self.truncated is None:

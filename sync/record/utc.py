@@ -34,7 +34,7 @@ def utc_offset(start: dict[str, str]) -> int:
 
 def derived(start: dict[str, str]) -> dict[str, str]:
     """The key for facts that go into another record: as stated, or from the date and the instant of the start, which
-    records of before have; nothing if neither is there."""
+    older records have; empty if neither is there."""
     if utc_offset(start):
         return {KEY: start[KEY]}
     try:
