@@ -426,7 +426,7 @@ class Bench:
         if torque is None:
             self.system.reals[places] = 0.0
         elif self.mechanism.dimension == 2:
-            e = body.drawn_basis[:, 0]
+            e = body.reference_basis[:, 0]
             self.system.reals[places] = torque / float(e @ e)
         elif len(body.basis) == 3:
             self.system.reals[places] = torque

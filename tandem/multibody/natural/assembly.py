@@ -41,7 +41,7 @@ def mask(ints, reals, r):
 
 
 @inner
-def look(ints, reals, state, work, q, qd):
+def evaluate_kinematics(ints, reals, state, work, q, qd):
     """Forms, their rates and Phi at q, qd."""
     inputs = part(ints, state, P.INPUT)
     evaluate_forms(ints, reals, work, q, inputs)

@@ -69,12 +69,12 @@ from tandem.multibody.natural.unrolled import (
     add_mass_times,
     add_transposed,
     assemble,
+    evaluate_positions,
     evaluate_rates,
     factorise,
     forces,
     jacobian,
     kinetic_energy,
-    look_within,
     solve,
     times_jacobian,
     velocities,
@@ -233,7 +233,7 @@ def predict(ints, reals, state, h, beta, gamma, am, af):
 
 
 @inner
-def look_at_slips(ints, reals, state, work, qd, share):
+def evaluate_slips(ints, reals, state, work, qd, share):
     """Slip speeds times a share of the step as far as they would go: in the place of Phi, with the same Jacobian."""
     if len(part(ints, ints, P.ROW_PTR)) > len(part(ints, work, P.R)) + 1:
         evaluate_rates(ints, reals, work, qd, part(ints, state, P.INPUT))
@@ -291,8 +291,8 @@ def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
     damp = 1.0
     done, again = False, True
     while True:  # looked at in one place, for the code of that is long
-        look_within(ints, reals, state, work, q, qd)
-        look_at_slips(ints, reals, state, work, qd, beta * h / gamma)
+        evaluate_positions(ints, reals, state, work, q, qd)
+        evaluate_slips(ints, reals, state, work, qd, beta * h / gamma)
         if iterations >= 0:
             done = size <= setting[TOLERANCE] and largest_scaled(phi, scale) <= setting[TOLERANCE_PHI]
             if iterations > 0 and last > 0.0:

@@ -26,8 +26,8 @@ class Body:
     nodes: tuple[Linear, ...]
     origin: Linear
     basis: tuple[Linear, ...]
-    drawn_origin: np.ndarray
-    drawn_basis: np.ndarray  # columns as drawn
+    reference_origin: np.ndarray
+    reference_basis: np.ndarray  # columns as drawn
     mass: float
     centre: Linear
     inertia: np.ndarray  # about the centre of mass, as drawn
@@ -37,29 +37,29 @@ class Body:
     @property
     def metric(self) -> np.ndarray:
         """Reciprocal metric of the basis: e^k = sum_j metric[k, j] e_j."""
-        inverse = components_of(self.drawn_basis)
+        inverse = components_of(self.reference_basis)
         return product(inverse, inverse.T)
 
     def components(self, vector: ArrayLike) -> np.ndarray:
         """Components in the basis of a vector as drawn."""
         v = np.asarray(vector, float)
-        c = least_squares(self.drawn_basis, v)
+        c = least_squares(self.reference_basis, v)
         size = norm(v)
-        if norm(product(self.drawn_basis, c) - v) > FITS * (1.0 + size):
+        if norm(product(self.reference_basis, c) - v) > FITS * (1.0 + size):
             raise MechanismError(f"body {self.name}: {v.tolist()} is outside the span of its nodes")
-        for k, e in enumerate(self.drawn_basis.T):
+        for k, e in enumerate(self.reference_basis.T):
             if abs(c[k]) * norm(e) < ROUNDING * size:  # it would be a term in every equation, and means nothing
                 c[k] = 0.0
         return c
 
-    def carries(self, form: Linear, drawn: np.ndarray) -> bool:
+    def carries(self, form: Linear, reference: np.ndarray) -> bool:
         """Whether a vector form, `drawn` as drawn, is one of those fixed in the body."""
-        if len(self.basis) < len(drawn):
+        if len(self.basis) < len(reference):
             return False
         ours = {i for e in self.basis for i in e.terms}
         if any(i not in ours and np.abs(c).max() >= SAME_FORM for i, c in form.terms.items()):
             return False  # it moves where none of ours does; nearly all pairs of a long chain are separated here
-        off = form - combination(self.components(drawn), self.basis)
+        off = form - combination(self.components(reference), self.basis)
         return float(max([np.abs(off.const).max(), *(np.abs(c).max() for c in off.terms.values())])) < SAME_FORM
 
     def along(self, vector: ArrayLike) -> Linear:
@@ -81,7 +81,7 @@ class Body:
 
     def at(self, point: ArrayLike) -> Linear:
         """The point that is fixed in the body and is at `point` as drawn."""
-        out = self.origin + self.along(np.asarray(point, float) - self.drawn_origin)
+        out = self.origin + self.along(np.asarray(point, float) - self.reference_origin)
         out.shares = {self.name: (out.terms, np.eye(out.dim))}
         return out
 

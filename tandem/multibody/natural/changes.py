@@ -76,7 +76,7 @@ def kinds(m: Equations, joint: Joint) -> tuple[str, ...]:
     if _is_shared(joint):
         return ("revolute", "weld")
     if m.dimension == 2:
-        return {"revolute": ("revolute", "weld"), "prismatic": ("prismatic", "weld")}.get(_made(joint), ())
+        return {"revolute": ("revolute", "weld"), "prismatic": ("prismatic", "weld")}.get(_original_kind(joint), ())
     return _KINDS if joint.axis is not None else ()
 
 
@@ -85,7 +85,7 @@ def coordinates(m: Equations, joint: Joint) -> tuple[str, ...]:
     if _is_shared(joint):
         return (TURN,)
     if m.dimension == 2:
-        return (SLIDE,) if _made(joint) == "prismatic" else (TURN,)
+        return (SLIDE,) if _original_kind(joint) == "prismatic" else (TURN,)
     return (TURN, SLIDE) if joint.axis is not None else ()
 
 
@@ -93,7 +93,7 @@ def _is_shared(joint: Joint) -> bool:
     return joint.name.startswith("hinge of ")
 
 
-def _made(joint: Joint) -> str:
+def _original_kind(joint: Joint) -> str:
     """In the plane a welded joint was a prismatic one if it has an axis."""
     return joint.kind if joint.kind != "weld" else "revolute" if joint.axis is None else "prismatic"
 
@@ -219,10 +219,10 @@ def coordinate(m: Mechanism, state: State, joint: Joint, which: str) -> tuple[No
 
 def prescribe(m: Mechanism, state: State, name: str, target: Linear) -> Input:
     """`target` follows an input from outside from now on; it begins where it is."""
-    made = m.inputs.get(name) or m.input(name)
-    m.constrain(name, target - made.form)
+    signal = m.inputs.get(name) or m.input(name)
+    m.constrain(name, target - signal.form)
     m.drives[name] = getattr(target, "name", name)
-    return made
+    return signal
 
 
 def turn_of(m: Mechanism, state: State, body: Body, axis: int) -> tuple[Node, dict[str, tuple[float, float]]]:
@@ -238,11 +238,11 @@ def turn_of(m: Mechanism, state: State, body: Body, axis: int) -> tuple[Node, di
             )
         now = np.array([state.value(e) for e in body.basis]).T
         n, w1, w2 = frame(np.eye(3)[axis])
-        drawn = [np.asarray(body.drawn_basis @ np.linalg.solve(now, w)) for w in (n, w1)]
-        v, n1, n2 = body.along(drawn[1]), Linear(w1), Linear(w2)
+        reference = [np.asarray(body.reference_basis @ np.linalg.solve(now, w)) for w in (n, w1)]
+        v, n1, n2 = body.along(reference[1]), Linear(w1), Linear(w2)
         _drop(m, [f"{name}.tilt1", f"{name}.tilt2"])
         for k, across in enumerate((w1, w2), 1):
-            m.constrain(f"{name}.tilt{k}", body.along(drawn[0]) @ Linear(across))
+            m.constrain(f"{name}.tilt{k}", body.along(reference[0]) @ Linear(across))
     _drop(m, [f"{name}.angle"])
     scalar = m.nodes.get(name) or m.scalar(name)
     m.constrain_angle(f"{name}.angle", v @ n1, v @ n2, scalar)
@@ -284,8 +284,8 @@ def recompile(
     for name, (value, rate) in (values or {}).items():
         column = system.column(name)
         new.q[column], new.qd[column] = value, rate
-    for name, given in (inputs or {}).items():
-        new.vector[system.input(name)] = given
+    for name, input_value in (inputs or {}).items():
+        new.vector[system.input(name)] = input_value
     places = {c.name: k for k, c in enumerate(old.constraints)}
     for k, c in enumerate(system.constraints):
         if c.name in places:

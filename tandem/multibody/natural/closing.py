@@ -5,7 +5,7 @@ after a pass is divided by the penalty.
 """
 
 from sync.compile.jit import inner
-from tandem.multibody.natural.assembly import assemble, largest, look
+from tandem.multibody.natural.assembly import assemble, evaluate_kinematics, largest
 from tandem.multibody.natural.augmented import project_accelerations, project_velocities
 from tandem.multibody.natural.cholesky import factorise, solve
 from tandem.multibody.natural.constraints import add_transposed, jacobian
@@ -23,7 +23,7 @@ def close(ints, reals, state, work):
     rhs, y = part(ints, work, P.RHS), part(ints, work, P.RESIDUAL)
     last = 1e300
     for _ in range(PASSES):
-        look(ints, reals, state, work, q, qd)
+        evaluate_kinematics(ints, reals, state, work, q, qd)
         jacobian(ints, reals, work)
         assemble(ints, reals, work, 0.0, 0.0)
         factorise(ints, work)
@@ -44,9 +44,9 @@ def close(ints, reals, state, work):
 
 
 @inner
-def look_at_ports(ints, reals, state, work):
+def evaluate_ports(ints, reals, state, work):
     """Ports and their rates at a state, where forces and outputs find them."""
-    look(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
+    evaluate_kinematics(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
     form, v, vd = part(ints, ints, P.PORT_FORM), part(ints, work, P.V), part(ints, work, P.VD)
     x, xd = part(ints, work, P.X), part(ints, work, P.XD)
     for i in range(len(form)):

@@ -13,7 +13,7 @@ Inputs set from outside are held over the stages of a step. Element states advan
 from numba import int64
 
 from sync.compile.jit import inner, kernel
-from tandem.multibody.natural.assembly import assemble, kinetic_energy, largest, look, mask, set_inputs
+from tandem.multibody.natural.assembly import assemble, evaluate_kinematics, kinetic_energy, largest, mask, set_inputs
 from tandem.multibody.natural.augmented import STEP, conclude, project_velocities
 from tandem.multibody.natural.cholesky import factorise, solve
 from tandem.multibody.natural.constraints import add_transposed, jacobian, velocities
@@ -46,7 +46,7 @@ BAUMGARTE, LINEAR_IMPLICIT, PROJECTION = int(Scheme.BAUMGARTE), int(Scheme.LINEA
 def accelerate_at(ints, reals, state, work, hook, t, rate, damping):
     """qdd and lam of the q, qd in the state."""
     set_inputs(ints, reals, state, t)
-    look(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
+    evaluate_kinematics(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
     forces(ints, reals, state, work, hook, t, 0.0)
     jacobian(ints, reals, work)
     solve_accelerations(ints, reals, state, work, rate, damping)
@@ -59,7 +59,7 @@ def project(ints, reals, state, work):
     option = part(ints, ints, P.OPTION)
     q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
     phi, rhs = part(ints, work, P.PHI), part(ints, work, P.RHS)
-    look(ints, reals, state, work, q, qd)
+    evaluate_kinematics(ints, reals, state, work, q, qd)
     jacobian(ints, reals, work)
     assemble(ints, reals, work, 0.0, 0.0)
     factorise(ints, work)
@@ -73,7 +73,7 @@ def project(ints, reals, state, work):
         solve(ints, work, rhs)
         for i in range(len(q)):
             q[i] += rhs[i]
-        look(ints, reals, state, work, q, qd)
+        evaluate_kinematics(ints, reals, state, work, q, qd)
         iterations += 1
     jacobian(ints, reals, work)
     project_velocities(ints, reals, state, work, qd, int64(option[PASSES]), setting[TOLERANCE_VELOCITY])
@@ -136,7 +136,7 @@ def linear_euler(ints, reals, state, work, hook, h):
     n, m = len(q), len(lam)
 
     # f - h K u at the old position
-    look(ints, reals, state, work, q, qd)
+    evaluate_kinematics(ints, reals, state, work, q, qd)
     forces(ints, reals, state, work, hook, time[0], 0.0)
     add_stiffness(ints, work, -h)
     generalised_forces(ints, reals, work)
@@ -147,7 +147,7 @@ def linear_euler(ints, reals, state, work, hook, h):
     for i in range(n):
         old[i] = qd[i]
         q[i] += h * qd[i]
-    look(ints, reals, state, work, q, qd)
+    evaluate_kinematics(ints, reals, state, work, q, qd)
     jacobian(ints, reals, work)
     assemble(ints, reals, work, 0.0, h)
     factorise(ints, work)
@@ -165,7 +165,7 @@ def linear_euler(ints, reals, state, work, hook, h):
         for i in range(n):
             qd[i] += rhs[i]
             rhs[i] = 0.0
-        look(ints, reals, state, work, q, qd)
+        evaluate_kinematics(ints, reals, state, work, q, qd)
         velocities(ints, reals, work, r)
         mask(ints, reals, r)
         error = 0.0
@@ -197,7 +197,7 @@ def compared_step(ints, reals, state, work, hook, h):
     out[ITERATIONS], out[FACTORISATIONS] = iterations, factorisations
     out[CAPPED], out[CONTRACTION] = 0.0, 0.0
     q, qd, r = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, work, P.RESIDUAL)
-    look(ints, reals, state, work, q, qd)
+    evaluate_kinematics(ints, reals, state, work, q, qd)
     jacobian(ints, reals, work)
     velocities(ints, reals, work, r)
     mask(ints, reals, r)

@@ -288,7 +288,7 @@ def _sizes(
         P.RESIDUAL: k, P.SECOND: k, P.DIRECTION: k, P.JAC: jac, P.JAC_FACTOR: jac, P.TRIG: 2 * angles, P.FORCE: n,
         P.X: ports, P.XD: ports, P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states,
         P.FACTOR: pattern.size, P.UPDATE: pattern.widest_update, P.SOLVE: n, P.RHS: n, P.Q0: n,
-        P.QD0: n, P.STAGE: 2 * n, P.GIVEN: sum(len(e.given) for e in elements), P.SAVED: 3 * state_size,
+        P.QD0: n, P.STAGE: 2 * n, P.LIVE: sum(len(e.live) for e in elements), P.SAVED: 3 * state_size,
     }  # fmt: skip
 
 

@@ -89,8 +89,8 @@ def scene_of(system: "System") -> tuple[Scene, LinearFrames]:
     frames = LinearFrames()
     bars: list[Bar] = []
     solids: list[Solid] = []
-    drawn = [into @ mechanism.where(n) for n in mechanism.nodes.values() if n.kind == "point"]
-    spread = np.ptp(np.array(drawn), axis=0).max() if len(drawn) > 1 else 0.0
+    positions = [into @ mechanism.where(n) for n in mechanism.nodes.values() if n.kind == "point"]
+    spread = np.ptp(np.array(positions), axis=0).max() if len(positions) > 1 else 0.0
     size = float(spread) or 1.0
     for body in mechanism.bodies.values():
         points = [node for node in body.nodes if node.kind == "point"]

@@ -304,9 +304,9 @@ def evaluate_into(ints, reals, work, hook, t, h, states, inputs, K, C):
     if a < len(x):
         own, n = view(params, p0, len(params)), len(x)
         k, c = view(K, b0, len(K)), view(C, b0, len(C))
-        given = part(ints, work, P.GIVEN)
+        live = part(ints, work, P.LIVE)
         before, following = view(states, own_states, len(states)), view(after, own_states, len(after))
-        hook(t, h, view(x, a, n), view(xd, a, n), inputs, given, own, before, following, view(force, a, n), k, c)
+        hook(t, h, view(x, a, n), view(xd, a, n), inputs, live, own, before, following, view(force, a, n), k, c)
 
 
 @inner

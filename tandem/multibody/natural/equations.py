@@ -91,7 +91,7 @@ class Element:
     states: int = 0
     data: np.ndarray = field(default_factory=lambda: np.zeros(0))  # numbers without names, after the parameters
     potential: Any = None  # (x, params) -> energy, where there is one
-    given: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what the hook is given for a step, as it begins
+    live: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what the hook reads besides, constant for a step
 
     @property
     def numbers(self) -> np.ndarray:
@@ -248,8 +248,8 @@ class Equations:
         """An input: set at every step, or following a law of time (see `motions`)."""
         if name in self.inputs:
             raise MechanismError(f"input {name}: there is one already")
-        given = numbers(f"input {name}: law", law, len(law)).tolist() if len(law) else []
-        padded = (*given, 0.0, 0.0, 0.0, 0.0)[:4]
+        coefficients = numbers(f"input {name}: law", law, len(law)).tolist() if len(law) else []
+        padded = (*coefficients, 0.0, 0.0, 0.0, 0.0)[:4]
         self.inputs[name] = Input(name, len(self.inputs), kind, padded, self)
         return self.inputs[name]
 
@@ -330,10 +330,10 @@ class Equations:
             if column in self.rotors:
                 raise MechanismError(NO_SPIN.format(what))
 
-    def own_input(self, what: str, given: Any) -> None:
+    def own_input(self, what: str, signal: Any) -> None:
         """An input must be one of this mechanism."""
-        if not isinstance(given, Input) or given.owner is not self:
-            raise MechanismError(f"{what}: {given!r} is no input of this mechanism; make one with input()")
+        if not isinstance(signal, Input) or signal.owner is not self:
+            raise MechanismError(f"{what}: {signal!r} is no input of this mechanism; make one with input()")
 
 
 def simplified(equation: Quadratic) -> Quadratic:

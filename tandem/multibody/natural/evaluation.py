@@ -10,7 +10,7 @@ from numba import float64, int64, void
 
 from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import inner, kernel
-from tandem.multibody.natural.assembly import add_mass_times, assemble, look, mask, set_inputs
+from tandem.multibody.natural.assembly import add_mass_times, assemble, evaluate_kinematics, mask, set_inputs
 from tandem.multibody.natural.augmented import applied_power
 from tandem.multibody.natural.cholesky import factorise, solve
 from tandem.multibody.natural.constraints import (
@@ -20,7 +20,7 @@ from tandem.multibody.natural.constraints import (
     velocities,
     velocity_terms,
 )  # fmt: skip
-from tandem.multibody.natural.tables import ACCELERATE, HOOK, INTS, LOOK, REALS, SOLVE, TANGENT, P
+from tandem.multibody.natural.tables import ACCELERATE, HOOK, INTS, KINEMATICS, REALS, SOLVE, TANGENT, P
 from tandem.multibody.natural.unrolled import forces
 from tandem.multibody.natural.views import part
 
@@ -80,7 +80,7 @@ def examine(ints, reals, state, work, hook, what, ck, cc):
         return
     time = part(ints, state, P.TIME)
     set_inputs(ints, reals, state, time[0])
-    look(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
+    evaluate_kinematics(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
     forces(ints, reals, state, work, hook, time[0], 0.0)
     jacobian(ints, reals, work)
     if what == ACCELERATE:
@@ -99,7 +99,7 @@ def examine(ints, reals, state, work, hook, what, ck, cc):
 
 def evaluate(ints: np.ndarray, reals: np.ndarray, state: np.ndarray, work: np.ndarray, hook: Any) -> None:
     """Inputs, V, Phi, Jacobian, forces with their K and C, dPhi/dt (in RESIDUAL) and its velocity terms (in SECOND)."""
-    examine(ints, reals, state, work, hook, LOOK, 0.0, 0.0)
+    examine(ints, reals, state, work, hook, KINEMATICS, 0.0, 0.0)
 
 
 def tangent(

@@ -4,11 +4,11 @@ A force that only a model knows (a contact, a motor) is a `model_force`: it name
 and the nopython function given to `compile(hook=...)` computes all of them in one call:
 
     @kernel(FORCE)
-    def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C): ...
+    def hook(t, h, x, xd, inputs, live, params, states, after, f, K, C): ...
 
 x, xd are the ports of all model forces in the order they were added, f the force on each; K = -df/dx and C = -df/dxd
 are square blocks, one per model force, row by row, and come zeroed (leave them so where they do not matter: they only
-speed the iteration). `inputs` holds value, rate and second derivative of every input; `given` what else holds for one
+speed the iteration). `inputs` holds value, rate and second derivative of every input; `live` what else holds for one
 step, in the work vector, where a caller may change it before every step. `params` are constant. `states` are those at
 the start of the step, `after` those at its end, which the hook computes for the step h it is given; h = 0 asks for the
 force as things are. The hook may be called several times a step and must not remember anything.
@@ -87,8 +87,8 @@ def spring(
     m.own(f"spring {name}", linear(a), linear(b), dimension=m.dimension)
     d = linear(b) - linear(a)
     free = norm(m.where(d)) if length is None else length
-    given = {"stiffness": stiffness, "damping": damping, "length": free, "preload": preload}
-    params = _checked(f"spring {name}", SPRING, given)
+    values = {"stiffness": stiffness, "damping": damping, "length": free, "preload": preload}
+    params = _checked(f"spring {name}", SPRING, values)
 
     def potential(x: np.ndarray, p: np.ndarray) -> float:
         s = float(np.linalg.norm(x)) - p[2]
@@ -109,8 +109,8 @@ def torsion(
 ) -> None:
     """A spring and damper on a scalar: an angle, a distance."""
     m.own(f"torsion {name}", angle, dimension=1)
-    given = {"stiffness": stiffness, "damping": damping, "rest": rest, "cubic": cubic}
-    params = _checked(f"torsion {name}", TORSION, given)
+    values = {"stiffness": stiffness, "damping": damping, "rest": rest, "cubic": cubic}
+    params = _checked(f"torsion {name}", TORSION, values)
     m.no_spin(f"torsion {name}", angle)
 
     def potential(x: np.ndarray, p: np.ndarray) -> float:
@@ -220,9 +220,9 @@ def contact(
     n = direction(f"contact {name}: normal", normal, m.dimension)
     n = n / norm(n)
     offset = dot(n, numbers(f"contact {name}: through", through, m.dimension))
-    given = {"stiffness": stiffness, "damping": damping, "friction": friction, "speed": speed}
+    values = {"stiffness": stiffness, "damping": damping, "friction": friction, "speed": speed}
     params = {
-        **_checked(f"contact {name}", CONTACT, given),
+        **_checked(f"contact {name}", CONTACT, values),
         "offset": offset,
         **{f"normal_{axis}": float(v) for axis, v in zip("xyz", n, strict=False)},
     }
@@ -247,8 +247,8 @@ def drag(
     speed (N s/m), and coefficient times area times density / 2 times its square."""
     point = on if isinstance(on, Linear) else m.own_body(f"drag {name}", on).at(m.where(on.centre))
     m.own(f"drag {name}", point, dimension=m.dimension)
-    given = {"linear": linear, "coefficient": coefficient, "area": area, "density": density}
-    params = _checked(f"drag {name}", DRAG, given)
+    values = {"linear": linear, "coefficient": coefficient, "area": area, "density": density}
+    params = _checked(f"drag {name}", DRAG, values)
     square = [key for key in ("coefficient", "area", "density") if params[key] == 0.0]
     if 0 < len(square) < 3 or (square and params["linear"] == 0.0):
         raise MechanismError(
@@ -283,9 +283,9 @@ def rotor(m: Equations, name: str, carrier: Body, axis: ArrayLike, spin: Linear,
     _add(m, name, ROTOR, ports, params)
     for column in spin.terms:
         m.rotors[column] = carrier, along
-    for given in m.spin_torques:
-        if given[1] in spin.terms:
-            _react(m, *given)
+    for spin_torque in m.spin_torques:
+        if spin_torque[1] in spin.terms:
+            _react(m, *spin_torque)
 
 
 def _react(m: Equations, name: str, column: int, value: float, scale: Input | None) -> None:
@@ -296,7 +296,7 @@ def _react(m: Equations, name: str, column: int, value: float, scale: Input | No
 
 def reaction(m: Equations, name: str, value: float) -> dict[str, float]:
     """Parameters of the reaction of a torque on a spin that becomes `value`; of any other force, none."""
-    if f"{name}{REACTION}" not in m.elements or name not in (given[0] for given in m.spin_torques):
+    if f"{name}{REACTION}" not in m.elements or name not in (spin_torque[0] for spin_torque in m.spin_torques):
         return {}
     ((column, factor),) = m.elements[name].ports[0].terms.items()
     carrier, axis = m.rotors[column]
@@ -320,11 +320,11 @@ def model_force(
     """
     flat = tuple(c for port in ports for c in port)
     checked = {key: number(f"force {name}: {key}", value, Range()) for key, value in (params or {}).items()}
-    _add(m, name, MODEL, flat, checked, states=states, data=data, given=given)
+    _add(m, name, MODEL, flat, checked, states=states, data=data, live=given)
 
 
-def _checked(what: str, kind: int, given: Mapping[str, float]) -> dict[str, float]:
-    return {key: number(f"{what}: {key}", value, RANGES[kind][key]) for key, value in given.items()}
+def _checked(what: str, kind: int, values: Mapping[str, float]) -> dict[str, float]:
+    return {key: number(f"{what}: {key}", value, RANGES[kind][key]) for key, value in values.items()}
 
 
 def _metric(body: Body) -> dict[str, float]:
@@ -342,7 +342,7 @@ def _add(
     states: int = 0,
     potential: Any = None,
     data: np.ndarray | None = None,
-    given: np.ndarray | None = None,
+    live: np.ndarray | None = None,
 ) -> None:
     if name in m.elements:
         raise MechanismError(f"force {name}: there is one already")
@@ -351,5 +351,5 @@ def _add(
         m.own_input(f"force {name}: scale", scale)
     source = -1 if scale is None else scale.index
     numbers = np.zeros(0) if data is None else np.asarray(data, float)
-    begin = np.zeros(0) if given is None else np.asarray(given, float)
+    begin = np.zeros(0) if live is None else np.asarray(live, float)
     m.elements[name] = Element(name, kind, ports, params, source, states, numbers, potential, begin)

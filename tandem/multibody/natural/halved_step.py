@@ -7,7 +7,7 @@ accelerations after the first half and at the end.
 """
 
 from sync.compile.jit import inner, kernel
-from tandem.multibody.natural.assembly import look
+from tandem.multibody.natural.assembly import evaluate_kinematics
 from tandem.multibody.natural.augmented import STEP, applied_power
 from tandem.multibody.natural.constraints import jacobian
 from tandem.multibody.natural.evaluation import solve_accelerations
@@ -23,7 +23,7 @@ def solve_again(ints, reals, state, work, hook):
     qd = part(ints, state, P.QD)
     if len(part(ints, ints, P.PORT_FORM)) == 0 or len(part(ints, state, P.ALPHA)) > 0:
         return
-    look(ints, reals, state, work, part(ints, state, P.Q), qd)
+    evaluate_kinematics(ints, reals, state, work, part(ints, state, P.Q), qd)
     forces(ints, reals, state, work, hook, part(ints, state, P.TIME)[0], 0.0)
     jacobian(ints, reals, work)
     solve_accelerations(ints, reals, state, work, 0.0, 0.0)

@@ -12,7 +12,7 @@ A machine takes these into its own step; as a step of their own they are in halv
 
 from sync.compile.array_copy import copy
 from sync.compile.jit import inner
-from tandem.multibody.natural.assembly import inputs_half_way, largest, largest_scaled, look
+from tandem.multibody.natural.assembly import evaluate_kinematics, inputs_half_way, largest, largest_scaled
 from tandem.multibody.natural.augmented import step
 from tandem.multibody.natural.constraints import velocities
 from tandem.multibody.natural.tables import (
@@ -39,25 +39,25 @@ def extrapolate(fine, whole):
 
 
 @inner
-def middle_given(given, before, at):
-    """What the hook is given at the middle of a step that began with `before`, which takes that of the end."""
+def set_middle(live, before, at):
+    """The hook's `live` at the middle of a step that began with `before`, which takes that of the end."""
     for i in range(len(before)):
-        end = given[at + i]
-        given[at + i] = 0.5 * (before[i] + end)
+        end = live[at + i]
+        live[at + i] = 0.5 * (before[i] + end)
         before[i] = end
 
 
 @inner
-def end_given(given, before, at):
+def set_end(live, before, at):
     for i in range(len(before)):
-        given[at + i] = before[i]
+        live[at + i] = before[i]
 
 
 @inner
 def whole_and_half(ints, reals, state, work, hook, h, begin, before, at):
     """The whole step, which is saved, and the first half; returns what their diagnostics add up to."""
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
-    saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
+    saved, live = part(ints, work, P.SAVED), part(ints, work, P.LIVE)
     first, whole = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
     copy(first, state)
     step(ints, reals, state, work, hook, h)
@@ -66,7 +66,7 @@ def whole_and_half(ints, reals, state, work, hook, h, begin, before, at):
     copy(whole, state)
     copy(state, first)
     inputs_half_way(ints, state, begin, h)
-    middle_given(given, before, at)
+    set_middle(live, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
     iterations += out[ITERATIONS]
     factored += out[FACTORISATIONS]
@@ -78,10 +78,10 @@ def whole_and_half(ints, reals, state, work, hook, h, begin, before, at):
 def other_half(ints, reals, state, work, hook, h, before, at, sums):
     """The second half, and the extrapolation of both; returns whether it was made."""
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
-    saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
+    saved, live = part(ints, work, P.SAVED), part(ints, work, P.LIVE)
     first, whole = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
     copy(part(ints, state, P.INPUT), part(ints, first, P.INPUT))
-    end_given(given, before, at)
+    set_end(live, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
     iterations, factored, contraction, attempts, residual, capped = sums
     iterations += out[ITERATIONS]
@@ -97,7 +97,7 @@ def other_half(ints, reals, state, work, hook, h, before, at, sums):
         extrapolate(part(ints, state, P.QDD), part(ints, whole, P.QDD))
         extrapolate(part(ints, state, P.LAM), part(ints, whole, P.LAM))
         extrapolate(part(ints, state, P.ALPHA), part(ints, whole, P.ALPHA))
-        look(ints, reals, state, work, q, qd)
+        evaluate_kinematics(ints, reals, state, work, q, qd)
         out[PHI_ERROR] = largest(part(ints, work, P.PHI))
         velocities(ints, reals, work, part(ints, work, P.RESIDUAL))
         out[PHID_ERROR] = largest(part(ints, work, P.RESIDUAL))
@@ -110,7 +110,7 @@ def other_half(ints, reals, state, work, hook, h, before, at, sums):
 def halve(ints, reals, state, work, hook, h, begin, before, at):
     """Advance `state` by h. STEP_ERROR is the error of the two halves before it is taken away.
 
-    `begin` are the inputs at the beginning of the step, or nothing (`inputs_half_way`). What the hook is given from
+    `begin` are the inputs at the beginning of the step, or nothing (`inputs_half_way`). The hook's `live` from
     `at` on was `before` then: half way it is between the two.
     """
     sums = whole_and_half(ints, reals, state, work, hook, h, begin, before, at)
@@ -121,14 +121,14 @@ def halve(ints, reals, state, work, hook, h, begin, before, at):
 def estimate(ints, reals, state, work, hook, h, begin, before, at):
     """The step of augmented.py, three times as dear; STEP_ERROR is its error by two halves that are thrown away."""
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
-    saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
+    saved, live = part(ints, work, P.SAVED), part(ints, work, P.LIVE)
     first, fine = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
     copy(first, state)
     inputs_half_way(ints, state, begin, h)
-    middle_given(given, before, at)
+    set_middle(live, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
     copy(part(ints, state, P.INPUT), part(ints, first, P.INPUT))
-    end_given(given, before, at)
+    set_end(live, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
     copy(fine, state)
     copy(state, first)

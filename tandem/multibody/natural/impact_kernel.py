@@ -25,7 +25,7 @@ from sync.compile.array_copy import copy
 from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import inner, kernel
 from tandem.multibody.contact.complementarity import solve_impulses
-from tandem.multibody.natural.assembly import assemble, kinetic_energy, largest, look, mask, set_inputs
+from tandem.multibody.natural.assembly import assemble, evaluate_kinematics, kinetic_energy, largest, mask, set_inputs
 from tandem.multibody.natural.augmented import STEP, applied_power
 from tandem.multibody.natural.cholesky import factorise, solve
 from tandem.multibody.natural.comparison import accelerate_at, project
@@ -73,7 +73,7 @@ from tandem.multibody.natural.impact_tables import (
 from tandem.multibody.natural.tables import CAPPED, HOOK, INTS, REALS, STEP_ERROR, P
 from tandem.multibody.natural.views import part, view
 
-LOOKS = 60  # of the search along a step
+SEARCH_STEPS = 60  # of the search along a step
 NEWTONS = 4  # steps of corrected length
 CAP, ENOUGH, BUDGET = 200, 1e-13, 20_000_000
 GEOMETRY = 10  # of a contact: gap, normal from the second to the first, place on either surface
@@ -214,9 +214,9 @@ def add_speed_form(ptr, col, coef, which, A, B, found, d, out):
 
 
 @inner
-def gaps(shapes, q, contacts, figures, A, B, found, out):
+def gaps(forms, q, contacts, figures, A, B, found, out):
     """Of all contacts."""
-    ptr, col, coef, const = shapes
+    ptr, col, coef, const = forms
     for c in range(len(out)):
         geometry(
             ptr, col, coef, const, q, view(contacts, CONTACT_INTS * c, CONTACT_INTS * (c + 1)),
@@ -226,17 +226,18 @@ def gaps(shapes, q, contacts, figures, A, B, found, out):
 
 
 @kernel(types.void(INTS, INTS, REALS, REALS, REALS, INTS, REALS, REALS, REALS), error_model="numpy")
-def gaps_at(ptr, col, coef, const, q, contacts, figures, room, out):
+def gaps_at(ptr, col, coef, const, q, contacts, figures, scratch, out):
     """For Python."""
     gaps(
-        (ptr, col, coef, const), q, contacts, figures, view(room, 0, 12), view(room, 12, 24), view(room, 24, 34), out
+        (ptr, col, coef, const), q, contacts, figures, view(scratch, 0, 12), view(scratch, 12, 24),
+        view(scratch, 24, 34), out,
     )  # fmt: skip
 
 
 @inner
-def approach(shapes, q, qd, contacts, figures, c, A, B, found, g):
+def approach(forms, q, qd, contacts, figures, c, A, B, found, g):
     """How fast the gap of a contact grows; g becomes its gradient."""
-    ptr, col, coef, const = shapes
+    ptr, col, coef, const = forms
     which = view(contacts, CONTACT_INTS * c, CONTACT_INTS * (c + 1))
     geometry(
         ptr, col, coef, const, q, which, view(figures, CONTACT_REALS * c, CONTACT_REALS * (c + 1)), A, B, found
@@ -294,37 +295,37 @@ def across(n, t):
 
 # long: one impact, in the order of its equations
 @inner
-def impulses(ints, reals, state, work, hook, shapes, contacts, figures, touch, lively, log, counts, room, speeds):
+def impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, lively, log, counts, scratch, speeds):
     """Velocities after the impact of all contacts within `touch` that do not part.
 
     With restitution where it is `lively`. Returns whether one of these was. Gaps that are negative are closed by the
     least motion, in the metric of the mass.
     """
-    ptr, col, coef, const = shapes
+    ptr, col, coef, const = forms
     q, qd, phi = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, work, P.PHI)
     n, total = len(q), len(contacts) // CONTACT_INTS
     k = 3 * MOST_TOGETHER
-    A, B, found, t = view(room, 0, 12), view(room, 12, 24), view(room, 24, 34), view(room, 34, 40)
-    r = view(room, 40, 40 + len(phi))
+    A, B, found, t = view(scratch, 0, 12), view(scratch, 12, 24), view(scratch, 24, 34), view(scratch, 34, 40)
+    r = view(scratch, 40, 40 + len(phi))
     at = 40 + len(phi)
-    grads, ys = view(room, at, at + k * n), view(room, at + k * n, at + 2 * k * n)
+    grads, ys = view(scratch, at, at + k * n), view(scratch, at + k * n, at + 2 * k * n)
     at += 2 * k * n
     G, b, lam = (
-        view(room, at, at + k * k),
-        view(room, at + k * k, at + k * k + k),
-        view(room, at + k * k + k, at + k * k + 2 * k),
+        view(scratch, at, at + k * k),
+        view(scratch, at + k * k, at + k * k + k),
+        view(scratch, at + k * k + k, at + k * k + 2 * k),
     )
     at += k * k + 2 * k
-    inner_room = view(room, at, at + k * (k + 2))
+    solver_scratch = view(scratch, at, at + k * (k + 2))
     at += k * (k + 2)
     mine, mu, soft = (
-        view(room, at, at + MOST_TOGETHER),
-        view(room, at + MOST_TOGETHER, at + 2 * MOST_TOGETHER),
-        view(room, at + 2 * MOST_TOGETHER, at + 3 * MOST_TOGETHER),
+        view(scratch, at, at + MOST_TOGETHER),
+        view(scratch, at + MOST_TOGETHER, at + 2 * MOST_TOGETHER),
+        view(scratch, at + 2 * MOST_TOGETHER, at + 3 * MOST_TOGETHER),
     )
 
     set_inputs(ints, reals, state, part(ints, state, P.TIME)[0])
-    look(ints, reals, state, work, q, qd)
+    evaluate_kinematics(ints, reals, state, work, q, qd)
     jacobian(ints, reals, work)
     assemble(ints, reals, work, 0.0, 0.0)
     factorise(ints, work)
@@ -337,7 +338,7 @@ def impulses(ints, reals, state, work, hook, shapes, contacts, figures, touch, l
         own = view(figures, CONTACT_REALS * c, CONTACT_REALS * (c + 1))
         row = 3 * count
         g = view(grads, row * n, (row + 1) * n)
-        speed = approach(shapes, q, qd, contacts, figures, c, A, B, found, g)
+        speed = approach(forms, q, qd, contacts, figures, c, A, B, found, g)
         if found[0] > touch or (speed >= 0.0 and found[0] >= 0.0):
             continue
         deepest = min(deepest, found[0])
@@ -373,7 +374,7 @@ def impulses(ints, reals, state, work, hook, shapes, contacts, figures, touch, l
         else:
             speeds[c] = b[3 * c]
     before = kinetic_energy(ints, reals, qd)
-    solve_impulses(G, b, mu, soft, count, lam, CAP, ENOUGH, BUDGET, inner_room)
+    solve_impulses(G, b, mu, soft, count, lam, CAP, ENOUGH, BUDGET, solver_scratch)
     for i in range(size):
         for j in range(n):
             qd[j] += lam[i] * ys[i * n + j]
@@ -391,7 +392,7 @@ def impulses(ints, reals, state, work, hook, shapes, contacts, figures, touch, l
             after = 0.0
             for j in range(n):
                 after += grads[3 * c * n + j] * qd[j]
-            approach(shapes, q, qd, contacts, figures, e, A, B, found, view(ys, 0, n))
+            approach(forms, q, qd, contacts, figures, e, A, B, found, view(ys, 0, n))
             row[E_TIME], row[E_CONTACT], row[E_TOGETHER] = part(ints, state, P.TIME)[0], mine[c], count
             row[E_BEFORE], row[E_AFTER] = speeds[c], after
             row[E_NORMAL], row[E_ACROSS_1], row[E_ACROSS_2] = lam[3 * c], lam[3 * c + 1], lam[3 * c + 2]
@@ -410,7 +411,7 @@ def impulses(ints, reals, state, work, hook, shapes, contacts, figures, touch, l
             geometry(ptr, col, coef, const, q, which, own, A, B, found)
             b[3 * c], b[3 * c + 1], b[3 * c + 2] = found[0], 0.0, 0.0
             mu[c] = lam[3 * c] = lam[3 * c + 1] = lam[3 * c + 2] = 0.0
-        solve_impulses(G, b, mu, soft, count, lam, CAP, ENOUGH, BUDGET, inner_room)
+        solve_impulses(G, b, mu, soft, count, lam, CAP, ENOUGH, BUDGET, solver_scratch)
         constant = part(ints, reals, P.CONSTANT_FORCE)
         for c in range(count):
             for j in range(n):
@@ -456,39 +457,37 @@ def least_of_cubic(g0, s0, g1, s1, h):
 
 # long: the search needs all that the step has
 @inner
-def impact_step(advance, ints, reals, state, work, hook, h, shapes, contacts, figures, touch, log, counts, room):
+def impact_step(advance, ints, reals, state, work, hook, h, forms, contacts, figures, touch, log, counts, scratch):
     """A step of any scheme, with the impacts in it."""
-    ptr, col, coef, const = shapes
+    ptr, col, coef, const = forms
     total, n, size = len(contacts) // CONTACT_INTS, len(part(ints, state, P.Q)), len(state)
-    first, at = view(room, 0, size), size
-    q1, qd1 = view(room, at, at + n), view(room, at + n, at + 2 * n)
+    first, at = view(scratch, 0, size), size
+    q1, qd1 = view(scratch, at, at + n), view(scratch, at + n, at + 2 * n)
     at += 2 * n
-    g0, g1 = view(room, at, at + total), view(room, at + total, at + 2 * total)
-    lively = view(room, at + 2 * total, at + 3 * total)
+    g0, g1 = view(scratch, at, at + total), view(scratch, at + total, at + 2 * total)
+    lively = view(scratch, at + 2 * total, at + 3 * total)
     at += 3 * total
-    speeds = view(room, at, at + MOST_TOGETHER)
+    speeds = view(scratch, at, at + MOST_TOGETHER)
     at += MOST_TOGETHER
-    rest = view(room, at, len(room))
+    rest = view(scratch, at, len(scratch))
     A, B, found, form = view(rest, 0, 12), view(rest, 12, 24), view(rest, 24, 34), view(rest, 34, 34 + n)
     q, qd, time = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.TIME)
-    left, made = h, 0
-    while made < MOST_IN_A_STEP:
-        gaps(shapes, q, contacts, figures, A, B, found, g0)
+    left, impacts = h, 0
+    while impacts < MOST_IN_A_STEP:
+        gaps(forms, q, contacts, figures, A, B, found, g0)
         struck = False
         for c in range(total):
             lively[c] = 1.0
-            if made == 0 and g0[c] <= touch:  # begins with a stroke
-                speed = approach(shapes, q, qd, contacts, figures, c, A, B, found, form)
+            if impacts == 0 and g0[c] <= touch:  # begins with a stroke
+                speed = approach(forms, q, qd, contacts, figures, c, A, B, found, form)
                 struck = struck or speed < -figures[CONTACT_REALS * c + SLOW]
         if struck:
-            impulses(
-                ints, reals, state, work, hook, shapes, contacts, figures, touch, lively, log, counts, rest, speeds
-            )
-            gaps(shapes, q, contacts, figures, A, B, found, g0)
+            impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, lively, log, counts, rest, speeds)
+            gaps(forms, q, contacts, figures, A, B, found, g0)
         copy(first, state)
         t0 = time[0]
         advance(ints, reals, state, work, hook, left)
-        gaps(shapes, q, contacts, figures, A, B, found, g1)
+        gaps(forms, q, contacts, figures, A, B, found, g1)
         for i in range(n):
             q1[i], qd1[i] = q[i], qd[i]
         # the first impact of the step
@@ -496,7 +495,7 @@ def impact_step(advance, ints, reals, state, work, hook, h, shapes, contacts, fi
         for c in range(total):
             low, high = 0.0, 1.0
             begin = part(ints, first, P.Q)
-            s0 = approach(shapes, begin, part(ints, first, P.QD), contacts, figures, c, A, B, found, form)
+            s0 = approach(forms, begin, part(ints, first, P.QD), contacts, figures, c, A, B, found, form)
             slow = figures[CONTACT_REALS * c + SLOW]
             if g0[c] <= touch and s0 <= slow:
                 lively[c] = 0.0  # it rests there
@@ -506,7 +505,7 @@ def impact_step(advance, ints, reals, state, work, hook, h, shapes, contacts, fi
                         continue
                     low = 0.5  # it leaves, and is back within the step
             else:
-                s1 = approach(shapes, q1, qd1, contacts, figures, c, A, B, found, form)
+                s1 = approach(forms, q1, qd1, contacts, figures, c, A, B, found, form)
                 high = least_of_cubic(g0[c], s0, g1[c], s1, left)
                 if high < 0.0 or g0[c] <= touch:
                     continue
@@ -537,7 +536,7 @@ def impact_step(advance, ints, reals, state, work, hook, h, shapes, contacts, fi
             if f_high > 0.0:
                 continue
             side, s = 0, high
-            for _ in range(LOOKS):
+            for _ in range(SEARCH_STEPS):
                 s = (low * f_high - high * f_low) / (f_high - f_low) if f_high != f_low else 0.5 * (low + high)
                 if low >= earliest:
                     break
@@ -570,14 +569,14 @@ def impact_step(advance, ints, reals, state, work, hook, h, shapes, contacts, fi
         for _ in range(NEWTONS):
             copy(state, first)
             advance(ints, reals, state, work, hook, share)
-            speed = approach(shapes, q, qd, contacts, figures, hit, A, B, found, form)
+            speed = approach(forms, q, qd, contacts, figures, hit, A, B, found, form)
             if abs(found[0]) <= 0.01 * touch or speed >= 0.0:
                 break
             share = min(max(share - found[0] / speed, 1e-12 * h), left)
         if abs(found[0]) > 10.0 * touch:
             counts[C_MISSED] += 1.0
-        impulses(ints, reals, state, work, hook, shapes, contacts, figures, touch, lively, log, counts, rest, speeds)
-        made += 1
+        impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, lively, log, counts, rest, speeds)
+        impacts += 1
         left -= share
         if left <= 1e-9 * h:
             left = 0.0
@@ -586,12 +585,12 @@ def impact_step(advance, ints, reals, state, work, hook, h, shapes, contacts, fi
         for c in range(total):
             lively[c] = 0.0
         advance(ints, reals, state, work, hook, left)
-    gaps(shapes, q, contacts, figures, A, B, found, g1)
+    gaps(forms, q, contacts, figures, A, B, found, g1)
     near = False
     for c in range(total):
         near = near or g1[c] <= touch
     if near:
-        impulses(ints, reals, state, work, hook, shapes, contacts, figures, touch, lively, log, counts, rest, speeds)
+        impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, lively, log, counts, rest, speeds)
 
 
 # long: a run's loop, as run_steps
@@ -603,14 +602,14 @@ def impact_step(advance, ints, reals, state, work, hook, h, shapes, contacts, fi
 )  # fmt: skip
 def run_impacts(
     advance, ints, reals, state, work, hook, h, steps, every, states, diagnostics, totals, ptr, col, coef, const,
-    contacts, figures, touch, log, counts, room,
+    contacts, figures, touch, log, counts, scratch,
 ):  # fmt: skip
     """As `run_steps`, with impacts."""
     out = part(ints, work, P.DIAGNOSTIC)
-    shapes = (ptr, col, coef, const)
+    forms = (ptr, col, coef, const)
     stored = 0
     for s in range(steps):
-        impact_step(advance, ints, reals, state, work, hook, h, shapes, contacts, figures, touch, log, counts, room)
+        impact_step(advance, ints, reals, state, work, hook, h, forms, contacts, figures, touch, log, counts, scratch)
         totals[0] += out[CAPPED]
         totals[1] += out[STEP_ERROR]
         totals[2] = max(totals[2], out[STEP_ERROR])

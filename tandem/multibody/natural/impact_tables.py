@@ -18,7 +18,7 @@ MOST_TOGETHER = 12  # contacts that touch at once
 MOST_IN_A_STEP = 12  # impacts; then what touches is taken to rest
 
 
-def room_size(n: int, m: int, state: int, contacts: int) -> int:
+def scratch_size(n: int, m: int, state: int, contacts: int) -> int:
     """Of the scratch of a run."""
     k = 3 * MOST_TOGETHER
     return state + 2 * n + 3 * contacts + MOST_TOGETHER + 40 + m + 2 * k * n + 2 * k * k + 4 * k + 3 * MOST_TOGETHER

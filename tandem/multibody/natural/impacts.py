@@ -73,13 +73,13 @@ def _frame(m: Equations, on: Body | Linear | None, at: ArrayLike, first: np.ndar
     return at_of(m, on, at), *(along_of(m, on, axis) for axis in (first, *across))
 
 
-def _add(m: Equations, made: Surface) -> Surface:
-    if made.name in m.surfaces:
-        raise MechanismError(f"surface {made.name}: there is one already")
-    if any(form.inputs for form in made.frame):
-        raise MechanismError(f"surface {made.name}: is on what an input moves; put it on a body that a drive moves")
-    m.surfaces[made.name] = made
-    return made
+def _add(m: Equations, surface: Surface) -> Surface:
+    if surface.name in m.surfaces:
+        raise MechanismError(f"surface {surface.name}: there is one already")
+    if any(form.inputs for form in surface.frame):
+        raise MechanismError(f"surface {surface.name}: is on what an input moves; put it on a body that a drive moves")
+    m.surfaces[surface.name] = surface
+    return surface
 
 
 def sphere(m: Equations, name: str, on: Body | Linear | None, at: ArrayLike, radius: float) -> Surface:
@@ -108,8 +108,8 @@ def box(m: Equations, name: str, on: Body | None, at: ArrayLike, size: ArrayLike
     """Along the axes of the world as drawn."""
     half = 0.5 * numbers(f"surface {name}: size", size, m.dimension, POSITIVE_LENGTH)
     axes = np.eye(m.dimension)
-    made = (at_of(m, on, at), *(along_of(m, on, axis) for axis in axes))
-    return _add(m, Surface(name, "box", made, (*half.tolist(), *([0.0] * (3 - m.dimension))), on=on))
+    frame = (at_of(m, on, at), *(along_of(m, on, axis) for axis in axes))
+    return _add(m, Surface(name, "box", frame, (*half.tolist(), *([0.0] * (3 - m.dimension))), on=on))
 
 
 def plane(m: Equations, name: str, on: Body | None, through: ArrayLike, normal: ArrayLike) -> Surface:
@@ -229,13 +229,13 @@ class Meeting:
                 contacts += [kind, order[id(first)], order[id(second)]]
                 figures += [*offset, first.radius, *second.size, second.radius, one.restitution, one.friction, one.slow]
                 self.names.append(one.name)
-        shapes = _forms(surfaces, m.dimension)
+        forms = _forms(surfaces, m.dimension)
         touch = TOUCH * (m.span or 1.0)
         self.log, self.counts = np.zeros(k.EVENT * MOST_LOGGED), np.zeros(k.COUNTS)
-        room = np.zeros(k.room_size(system.n, system.m, system.state_size, len(self.names)))
+        scratch = np.zeros(k.scratch_size(system.n, system.m, system.state_size, len(self.names)))
         # what run_impacts takes behind the arguments of run_steps
         self.tables = (
-            *shapes, np.array(contacts, np.int32), np.array(figures), touch, self.log, self.counts, room,
+            *forms, np.array(contacts, np.int32), np.array(figures), touch, self.log, self.counts, scratch,
         )  # fmt: skip
 
     def overlap(self, q: np.ndarray) -> tuple[str, float]:

@@ -39,7 +39,7 @@ def revolute(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, ax
         u = b.along(n)
         _turn(m, f"{name}.tilt1", name, u, along_of(m, a, n1))
         _turn(m, f"{name}.tilt2", name, u, along_of(m, a, n2))
-    m.joints[name] = Joint(name, "revolute", a, b, np.asarray(at, float), _drawn(axis))
+    m.joints[name] = Joint(name, "revolute", a, b, np.asarray(at, float), _unit_or_none(axis))
 
 
 def universal(
@@ -68,7 +68,7 @@ def cylindrical(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike,
     for k, across in enumerate((n1, n2), 1):
         _turn(m, f"{name}.tilt{k}", name, u, along_of(m, a, across))
         _push(m, f"{name}.off{k}", name, arm @ along_of(m, a, across), along_of(m, a, across))
-    m.joints[name] = Joint(name, "cylindrical", a, b, np.asarray(at, float), _drawn(axis))
+    m.joints[name] = Joint(name, "cylindrical", a, b, np.asarray(at, float), _unit_or_none(axis))
 
 
 def prismatic(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
@@ -83,7 +83,7 @@ def prismatic(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, a
         cylindrical(m, name, a, b, at, axis)
         _, n1, n2 = frame(axis)
         _turn(m, f"{name}.turn", name, b.along(n1), along_of(m, a, n2))
-    m.joints[name] = Joint(name, "prismatic", a, b, np.asarray(at, float), _drawn(axis))
+    m.joints[name] = Joint(name, "prismatic", a, b, np.asarray(at, float), _unit_or_none(axis))
 
 
 def weld(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike) -> None:
@@ -108,10 +108,10 @@ def rod(
     """A constant distance (as drawn, if not given), or one that is a scalar coordinate."""
     m.own(f"rod {name}", linear(a), linear(b), dimension=m.dimension)
     d = linear(b) - linear(a)
-    drawn = norm(m.where(d))
+    distance = norm(m.where(d))
     if isinstance(length, Linear):
         m.own(f"rod {name}: length", length, dimension=1)
-        size = abs(float(m.where(length)[0])) or drawn
+        size = abs(float(m.where(length)[0])) or distance
         if size == 0.0:
             raise MechanismError(
                 f"rod {name}: is of length 0 as drawn; draw its points apart, or give the scalar of its length a value"
@@ -120,7 +120,7 @@ def rod(
         m.constrain(name, (0.5 / size) * (square(d) - square(length)))
         m.loads[name] = Load(name, (1.0 / size) * d, axial=True)
         return
-    size = drawn if length is None else length
+    size = distance if length is None else length
     if size == 0.0:
         raise MechanismError(f"rod {name}: length = 0: must be positive; a spherical joint is a rod of length 0")
     size = number(f"rod {name}: length", size, POSITIVE_LENGTH)
@@ -269,13 +269,13 @@ def drive(m: Equations, name: str, coordinate: Linear, motion: Motion | Input | 
     m.no_spin(f"drive {name}", coordinate)
     if isinstance(motion, Input):
         m.own_input(f"drive {name}", motion)
-        made = motion
+        signal = motion
     else:
         law = external(float(m.where(coordinate)[0])) if motion is None else motion
-        made = m.input(name, law.kind, law.law)
-    m.constrain(name, coordinate - made.form)
+        signal = m.input(name, law.kind, law.law)
+    m.constrain(name, coordinate - signal.form)
     m.drives[name] = getattr(coordinate, "name", name)
-    return made
+    return signal
 
 
 def frame(axis: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -300,7 +300,7 @@ def _turn(m: Equations, name: str, joint: str, u: Linear, n: Linear, product: fl
     m.loads[name] = Load(joint, u, n)
 
 
-def _drawn(axis: ArrayLike | None) -> np.ndarray | None:
+def _unit_or_none(axis: ArrayLike | None) -> np.ndarray | None:
     return None if axis is None else _unit(axis)
 
 

@@ -49,9 +49,9 @@ class Mechanism(Equations):
         """
         if name in self.bodies:
             raise MechanismError(f"body {name}: there is one already")
-        made = make_body(self, name, nodes, mass, centre, inertia)
-        self.bodies[name] = made
-        return made
+        body = make_body(self, name, nodes, mass, centre, inertia)
+        self.bodies[name] = body
+        return body
 
     def bar(self, name: str, a: Linear, b: Linear, mass: float) -> Body:
         """A slender uniform bar between two points."""

@@ -39,10 +39,10 @@ def _pins(state: State, names: Mapping[str, Any]) -> tuple[list[int], np.ndarray
     return columns, np.array(values)
 
 
-def assemble(state: State, /, **given: Any) -> State:
+def assemble(state: State, /, **pinned: Any) -> State:
     """The position problem: close the mechanism with the given nodes at the given values; others move least."""
     s = state.system
-    columns, values = _pins(state, given)
+    columns, values = _pins(state, pinned)
     pick = np.eye(s.n)[columns]
     for _ in range(MOST):
         phi = np.concatenate([state.phi()[: s.held], state.q[columns] - values])
@@ -61,19 +61,19 @@ def assemble(state: State, /, **given: Any) -> State:
     raise AssemblyError(f"the mechanism does not close: {name} is off by {phi[worst]:.3g}")
 
 
-def velocities(state: State, /, **given: Any) -> State:
+def velocities(state: State, /, **pinned: Any) -> State:
     """The velocity problem: velocities that fulfil the constraints with the given nodes at the given rates.
 
     Without given rates: the least change of the velocities there are.
     """
-    columns, values = _pins(state, given)
+    columns, values = _pins(state, pinned)
     pick = np.eye(state.system.n)[columns]
     for _ in range(3):
         residual = np.concatenate([state.phid(), state.qd[columns] - values])
         state.qd += np.linalg.lstsq(np.vstack([state.jacobian(), pick]), -residual, rcond=1e-11)[0]
     residual = np.concatenate([state.phid(), state.qd[columns] - values])
     if len(residual) and float(np.abs(residual).max()) > 1e-9 * (1.0 + float(np.abs(state.qd).max())):
-        raise AssemblyError(f"no velocities with {', '.join(given) or 'these inputs'} as given fulfil the constraints")
+        raise AssemblyError(f"no velocities with {', '.join(pinned) or 'these inputs'} as given fulfil the constraints")
     return state
 
 
@@ -86,9 +86,9 @@ def accelerations(state: State) -> State:
     return state
 
 
-def start(state: State, rates: Mapping[str, Any] | None = None, **given: Any) -> State:
-    """A consistent beginning of a run: position with `given` nodes, velocity with `rates`, accelerations."""
-    accelerations(velocities(assemble(state, **given), **(rates or {})))
+def start(state: State, rates: Mapping[str, Any] | None = None, **pinned: Any) -> State:
+    """A consistent beginning of a run: position with `pinned` nodes, velocity with `rates`, accelerations."""
+    accelerations(velocities(assemble(state, **pinned), **(rates or {})))
     if locked(state):
         s = state.system
         warnings.warn(

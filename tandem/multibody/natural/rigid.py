@@ -83,13 +83,13 @@ def make_body(
 
 def _basis(m: Equations, name: str, candidates: Sequence[Linear]) -> tuple[int, ...]:
     """The best spread set of directions: as many as there are, at most the dimension (one in the plane)."""
-    drawn = [m.where(c) for c in candidates]
-    if not drawn or any(norm(d) == 0.0 for d in drawn):
+    reference = [m.where(c) for c in candidates]
+    if not reference or any(norm(d) == 0.0 for d in reference):
         raise MechanismError(f"body {name}: needs a direction: another point, apart from the first, or a vector")
-    for candidate, d in zip(candidates, drawn, strict=True):
+    for candidate, d in zip(candidates, reference, strict=True):
         if candidate.kind != "vector":
             m.apart(f"body {name}", norm(d))
-    unit = [d / norm(d) for d in drawn]
+    unit = [d / norm(d) for d in reference]
     for count in (1,) if m.dimension == 2 else (3, 2, 1):
         best: tuple[int, ...] = ()
         spread = FLAT

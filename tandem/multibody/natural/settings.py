@@ -70,8 +70,8 @@ def check_dissipation(scheme: float, rho: float, xi: float) -> None:
     if rho < 1.0 and xi > 0.0:
         raise MechanismError(f"rho = {rho} and xi = {xi}: choose one dissipation; rho is of second order")
     if (rho < 1.0 or xi > 0.0) and scheme != Scheme.I3AL:
-        given = f"rho = {rho}" if rho < 1.0 else f"xi = {xi}"
-        raise MechanismError(f"{given}: dissipation is of scheme I3AL, not of {Scheme(int(scheme)).name}; leave it out")
+        value = f"rho = {rho}" if rho < 1.0 else f"xi = {xi}"
+        raise MechanismError(f"{value}: dissipation is of scheme I3AL, not of {Scheme(int(scheme)).name}; leave it out")
 
 
 # for a step with a deadline: what the surroundings and the sensors leave uncertain is far above these

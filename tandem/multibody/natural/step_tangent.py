@@ -12,7 +12,7 @@ are multiplied by what a projection changes, 1e-6 of a velocity.
 
 from sync.compile.jit import inner
 from tandem.multibody.natural import constraints, elements
-from tandem.multibody.natural.assembly import add_mass_times, look, mask
+from tandem.multibody.natural.assembly import add_mass_times, evaluate_kinematics, mask
 from tandem.multibody.natural.augmented import predict, rule
 from tandem.multibody.natural.cholesky import solve_by
 from tandem.multibody.natural.tables import P
@@ -125,7 +125,7 @@ def follow_step(ints, reals, state, work, factor, target, hook, h):
     put_values(q, at)
     put_values(lam, part(ints, target, P.LAM))
     for _ in range(MOST):
-        look(ints, reals, state, work, q, qd)
+        evaluate_kinematics(ints, reals, state, work, q, qd)
         forces(ints, reals, state, work, hook, h)
         constraints.jacobian(ints, reals, work)
         if correct(ints, reals, state, work, factor, beta, gamma, share, h):
@@ -134,7 +134,7 @@ def follow_step(ints, reals, state, work, factor, target, hook, h):
     put_values(q, at)
     put_values(qd, part(ints, target, P.QD))
     put_values(qdd, part(ints, target, P.QDD))
-    look(ints, reals, state, work, q, qd)
+    evaluate_kinematics(ints, reals, state, work, q, qd)
     constraints.jacobian(ints, reals, work)
     r, jac = part(ints, work, P.RESIDUAL), part(ints, work, P.JAC)
     inputs, rhs = part(ints, state, P.INPUT), part(ints, work, P.RHS)

@@ -444,22 +444,22 @@ def with_words(machine: Machine, first: int, words: Words) -> Machine:
     floats, size = numbers.copy(), len(NAMES)
     words.follow(floats[-size:])
     places = range(len(floats) - size, len(floats))
-    made = replace(machine, tables=Tables(ints, read_only(floats))).having(
+    unrolled = replace(machine, tables=Tables(ints, read_only(floats))).having(
         replace(machine.placed, addresses=(*machine.placed.addresses, *places)), Unrolled(size, words.follow)
     )
     reshape = machine.of(Reshape)
     if reshape is None:
-        return made
+        return unrolled
     make = reshape.make
 
     def other(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        numbers, drawn = make(params)
+        numbers, reference = make(params)
         same = structure(base.ints[first:], numbers) == words.structure
         if not same:
             _note("a shape whose plain coefficients are others")
-        return np.concatenate([numbers, [SERVES if same else 0.0], words.values]), drawn
+        return np.concatenate([numbers, [SERVES if same else 0.0], words.values]), reference
 
-    return made.having(replace(reshape, make=other))
+    return unrolled.having(replace(reshape, make=other))
 
 
 def main() -> int:

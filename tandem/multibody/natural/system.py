@@ -25,7 +25,7 @@ from tandem.multibody.natural.tables import FORCE, P
 
 
 @kernel(FORCE)
-def no_force(t, h, x, xd, inputs, given, params, states, after, f, K, C):
+def no_force(t, h, x, xd, inputs, live, params, states, after, f, K, C):
     """The hook of a system without model forces."""
 
 
@@ -100,9 +100,9 @@ class System:
         return array[self.span(which)]
 
     def work(self) -> np.ndarray:
-        """Scratch for steps; one per thread. What the hook is given in it is as it was compiled."""
+        """Scratch for steps; one per thread. The hook's `live` in it is as it was compiled."""
         work = np.zeros(self.work_size)
-        self.part(P.GIVEN, work)[:] = np.concatenate([np.zeros(0), *(e.given for e in self.elements)])
+        self.part(P.LIVE, work)[:] = np.concatenate([np.zeros(0), *(e.live for e in self.elements)])
         return work
 
     def components(self, name: str, value: Any) -> np.ndarray:
@@ -270,7 +270,7 @@ class State:
     def second(self, form: Linear) -> np.ndarray:
         return form.rate(self.qdd, self.inputs[:, 2])
 
-    def given(self, values: Mapping[str, Any], rates: bool = False) -> None:
+    def set_values(self, values: Mapping[str, Any], rates: bool = False) -> None:
         """Set coordinates (or their rates) of nodes by name, without closing the mechanism."""
         target = self.qd if rates else self.q
         for name, value in values.items():

@@ -128,7 +128,7 @@ class P(IntEnum):
     Q0 = auto()
     QD0 = auto()
     STAGE = auto()
-    GIVEN = auto()  # what the hook is given for a step, see forces.py
+    LIVE = auto()  # what the hook reads besides, constant for a step: see forces.py
     SAVED = auto()  # three states: before the step, and two of halving.py
 
 
@@ -159,11 +159,11 @@ DIAGNOSTICS = (
 # three entries per input: value, rate, second derivative
 VALUE, RATE, SECOND = range(3)
 # what is asked of a state (evaluation.py)
-LOOK, TANGENT, ACCELERATE, SOLVE = range(4)
+KINEMATICS, TANGENT, ACCELERATE, SOLVE = range(4)
 
 INTS = INDICES
 REALS = VECTOR
-# force hook: t, h, x, xd, inputs, given, params, states, next states, -> forces, K blocks, C blocks (see forces.py)
+# force hook: t, h, x, xd, inputs, live, params, states, next states, -> forces, K blocks, C blocks (see forces.py)
 FORCE = types.void(float64, float64, REALS, REALS, REALS, REALS, CONSTANTS, REALS, REALS, REALS, REALS, REALS)
 HOOK = types.FunctionType(FORCE)
 

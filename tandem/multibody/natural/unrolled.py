@@ -86,7 +86,7 @@ def jacobian(ints, reals, work):
 
 
 @inner
-def look_within(ints, reals, state, work, q, qd):
+def evaluate_positions(ints, reals, state, work, q, qd):
     """Forms and Phi at q within a step, where rates matter only to forces."""
     word, inputs = code(ints, reals, _POSITIONS), part(ints, state, P.INPUT)
     if is_set(word):

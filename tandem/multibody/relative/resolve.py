@@ -95,9 +95,9 @@ def find_parts(m: Equations) -> Parts:
     parts, names = [], list(m.bodies)
     found: dict[tuple[object, ...], Shared] = {}
     for index, body in enumerate(m.bodies.values()):
-        part = Part(body.name, body, in_space(body.drawn_origin))
+        part = Part(body.name, body, in_space(body.reference_origin))
         if m.dimension == 3 and len(body.basis) == 1:
-            axis = body.drawn_basis[:, 0]
+            axis = body.reference_basis[:, 0]
             part.line = axis / norm(axis)
         part.mass, part.centre = body.mass, in_space(m.where(body.centre))
         part.inertia = np.diag([0.0, 0.0, float(body.inertia)]) if m.dimension == 2 else np.asarray(body.inertia, float)
@@ -298,9 +298,9 @@ class Resolver:
         if chosen:
             beta[chosen] = product(inverse, right)
         S, L = in_space(moved), np.zeros((3, 3))
-        L += np.outer(S, in_space(body.drawn_origin) - p.at)
+        L += np.outer(S, in_space(body.reference_origin) - p.at)
         for k in range(len(body.basis)):
-            L += np.outer(in_space(beta[k * d : (k + 1) * d]), in_space(body.drawn_basis[:, k]))
+            L += np.outer(in_space(beta[k * d : (k + 1) * d]), in_space(body.reference_basis[:, k]))
         return S, L
 
     def products(self, quadratic: Quadratic) -> Products:

@@ -212,7 +212,7 @@ def assemble(
     stops = _stops(p, front, rear)
     try:
         car = build(p, front, rear)
-        for_a_step = np.concatenate([values, np.zeros(slots.GIVEN - len(values))])
+        for_a_step = np.concatenate([values, np.zeros(slots.LIVE - len(values))])
         numbers = _numbers(car, *stops, tyres, road, body_points(front, rear))
         forces.add_forces(car, numbers, for_a_step, file.powertrain is not None)
         with warnings.catch_warnings():
@@ -346,7 +346,7 @@ def _numbers(
     cg = where(car.centre)
     out[slots.STOPS : slots.STOPS + 4] = stops
     out[slots.STOP_SHARES : slots.STOP_SHARES + 4] = shares
-    out[slots.CENTRE : slots.CENTRE + 3] = car.chassis.components(cg - car.chassis.drawn_origin)
+    out[slots.CENTRE : slots.CENTRE + 3] = car.chassis.components(cg - car.chassis.reference_origin)
     out[slots.DRAWN : slots.DRAWN + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
     out[slots.RACK_SIGN] = car.rack_sign
     out[slots.FRAMES : slots.BODY] = forces.frames(car)

@@ -41,7 +41,7 @@ from tandem.machines.car.powertrain.layout import D
 from tandem.multibody.finite import finite
 from tandem.multibody.natural import tables as core
 from tandem.multibody.natural.augmented import step as advance
-from tandem.multibody.natural.closing import look_at_ports
+from tandem.multibody.natural.closing import evaluate_ports
 from tandem.multibody.natural.halving import estimate, extrapolate, halve
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.natural.views import part, view
@@ -60,7 +60,7 @@ ROOM = 9  # behind the work of the core: a better rack, the hand wheel and a bet
 # the memory of a car behind the state of the core
 YAW, LINE_BAR, COUNT, STEP_ERROR = range(4)  # LINE_BAR: pressure behind the lag of the brakes
 LAST = 4  # COUNT: steps since the last estimate, STEP_ERROR: that estimate; LAST: torque, ratio and pressures before
-STEERING = LAST + slots.GIVEN - slots.DRIVE
+STEERING = LAST + slots.LIVE - slots.DRIVE
 SHIFT = STEERING + len(steering.MEMORY)
 ABS = SHIFT + len(driveline_parameters.MEMORY)
 MEMORY = ABS + 4 * len(brake_parameters.MEMORY)
@@ -73,7 +73,7 @@ _ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = (
     len(driveline_parameters.PARAMETERS),
 )
 _BRAKE_STATES, _BRAKE_SPEED = len(brake_parameters.STATES), int(brake_parameters.S.wheel_speed)
-_RATIO_OF_POWERTRAIN = slots.GIVEN + int(D.ratio)
+_RATIO_OF_POWERTRAIN = slots.LIVE + int(D.ratio)
 _GEAR_HELD = int(driveline_parameters.P.gear_held)
 _THROTTLE = index(INPUTS, "throttle")
 _BRAKE = index(INPUTS, "brake_pressure_bar")
@@ -180,7 +180,7 @@ def spinning(left, w):
 
 
 @inner
-def stand(places, ints, car, params, given, before, h):
+def stand(places, ints, car, params, live, before, h):
     """Wheels that their brakes hold turn with their carriers, and not at all against them."""
     left, qd, qdd = part(ints, car, Part.ELEMENT), part(ints, car, Part.QD), part(ints, car, Part.QDD)
     p = params[BRAKES : BRAKES + _BRAKE_SIZE]
@@ -188,7 +188,7 @@ def stand(places, ints, car, params, given, before, h):
     for w in range(4):
         of, at, k = left[slots.LEFT + PER_WHEEL * w :], slots.BRAKES + _BRAKE_STATES * w, places[SPIN + w]
         carrier = of[V.wheel_speed] - left[at + _BRAKE_SPEED]
-        limit = brakes.friction_limit(p, w < 2, given[slots.PRESSURE + w])
+        limit = brakes.friction_limit(p, w < 2, live[slots.PRESSURE + w])
         speed, torque = qd[k] - carrier, of[V.brake_torque]
         if brakes.hold(p, limit, left, at, h, before[w], speed, qdd[k], torque, inertia):
             of[V.wheel_speed] = qd[k] = carrier
@@ -196,10 +196,10 @@ def stand(places, ints, car, params, given, before, h):
 
 
 @inner
-def remember_given(ints, own, last):
-    given = part(ints, own, Part.GIVEN)
+def remember_drive(ints, own, last):
+    live = part(ints, own, Part.LIVE)
     for i in range(len(last)):
-        last[i] = given[slots.DRIVE + i]
+        last[i] = live[slots.DRIVE + i]
 
 
 @inner
@@ -234,7 +234,7 @@ def advance_core(ints, reals, car, own, params, memory, previous, h):
         memory[STEP_ERROR] = part(ints, own, Part.DIAGNOSTIC)[core.STEP_ERROR]
     else:
         advance(ints, reals, car, own, forces.hook, h)
-        remember_given(ints, own, last)
+        remember_drive(ints, own, last)
 
 
 @inner
@@ -274,7 +274,7 @@ def advance_in_parts(ints, reals, car, params, memory, previous, own, place, par
         parts *= 4
         go_back(car, memory, previous)
     if parts > 1:
-        remember_given(ints, own, memory[LAST:STEERING])
+        remember_drive(ints, own, memory[LAST:STEERING])
     out[core.ITERATIONS], out[core.CAPPED], out[core.ENERGY_RESIDUAL] = iterations, capped, residual
     return parts
 
@@ -352,14 +352,14 @@ def stop_dead(places, ints, reals, state, car, memory, previous, own, h):
     rack[1] = rack[2] = column[steering.HAND_RATE] = column[steering.HAND_SECOND] = 0.0
     report = part(ints, own, Part.DIAGNOSTIC)
     report[core.KINETIC] = report[core.ENERGY_RESIDUAL] = 0.0
-    look_at_ports(ints, reals, car, own)
+    evaluate_ports(ints, reals, car, own)
 
 
 @inner
-def decide(ints, car, memory, inputs, params, given, h):
-    """What holds for a whole step, to `given`: parameters, pedal, gear and pressures. Returns the driver's torque."""
+def decide(ints, car, memory, inputs, params, live, h):
+    """What holds for a whole step, to `live`: parameters, pedal, gear and pressures. Returns the driver's torque."""
     for i in range(_PARAMETERS):
-        given[i] = params[i]
+        live[i] = params[i]
     torque = params[P.hand_torque]
     if isnan(inputs[_HAND_TORQUE]):
         inputs[_HAND_TORQUE] = torque if params[P.steering_mode] >= 0.5 else 0.0
@@ -368,12 +368,12 @@ def decide(ints, car, memory, inputs, params, given, h):
     left = part(ints, car, Part.ELEMENT)
     rear = 0.5 * (left[slots.LEFT + 2 * PER_WHEEL] + left[slots.LEFT + 3 * PER_WHEEL])
     p = params[DRIVELINE : DRIVELINE + _DRIVELINE_SIZE]
-    given[slots.RATIO] = driveline.shift(p, memory[SHIFT:], inputs[_THROTTLE], rear, h)
-    if len(given) > slots.GIVEN:
-        given[slots.RATIO] = given[_RATIO_OF_POWERTRAIN]
+    live[slots.RATIO] = driveline.shift(p, memory[SHIFT:], inputs[_THROTTLE], rear, h)
+    if len(live) > slots.LIVE:
+        live[slots.RATIO] = live[_RATIO_OF_POWERTRAIN]
     if isnan(inputs[_DRIVE]):
         inputs[_DRIVE] = drive_torque(inputs[_THROTTLE], rear, driveline.gear_ratio(p, p[_GEAR_HELD]))
-    given[slots.THROTTLE], given[slots.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
+    live[slots.THROTTLE], live[slots.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
     pressure = max(inputs[_BRAKE], 0.0)
     if params[P.brake_lag] > 0.0:
         pressure = memory[LINE_BAR] + (pressure - memory[LINE_BAR]) * (1.0 - exp(-h / params[P.brake_lag]))
@@ -383,19 +383,19 @@ def decide(ints, car, memory, inputs, params, given, h):
         of = left[slots.LEFT + PER_WHEEL * w :]
         rolling = of[V.wheel_speed] * of[V.rolling_radius]
         at = ABS + _ABS_SIZE * w
-        given[slots.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
+        live[slots.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
     return torque
 
 
 @inner
-def begin_step(ints, car, memory, inputs, params, numbers, given, h):
-    """What holds for a whole step, to `given`. Returns the driver's torque, and whether the speed is prescribed."""
+def begin_step(ints, car, memory, inputs, params, numbers, live, h):
+    """What holds for a whole step, to `live`. Returns the driver's torque, and whether the speed is prescribed."""
     at_speed = not isnan(inputs[prescribed.SPEED])
     if not isnan(inputs[prescribed.ANGLE]) and params[P.steering_mode] < 0.5:
         prescribed.steer(ints, car, memory[STEERING:SHIFT], inputs, params, numbers[slots.RACK_SIGN], h)
-    torque = decide(ints, car, memory, inputs, params, given, h)
+    torque = decide(ints, car, memory, inputs, params, live, h)
     if at_speed:
-        prescribed.drive(ints, car, memory[LAST:STEERING], inputs, params, numbers, given, h)
+        prescribed.drive(ints, car, memory[LAST:STEERING], inputs, params, numbers, live, h)
     return torque, at_speed
 
 
@@ -426,12 +426,12 @@ def make_step(state, inputs, params, tables, work, middle, h):
     own = work[_OUTPUTS:]
     numbers = view(reals, places[NUMBERS], len(reals))
 
-    given = part(ints, own, Part.GIVEN)
-    torque, at_speed = begin_step(ints, car, memory, inputs, params, numbers, given, h)
+    live = part(ints, own, Part.LIVE)
+    torque, at_speed = begin_step(ints, car, memory, inputs, params, numbers, live, h)
     before = wheels_before(part(ints, car, Part.ELEMENT))
     parts = move(places, ints, reals, car, numbers, params, inputs, torque, memory, previous, own, h)
     copy(middle, state)
-    stand(places, ints, car, params, given, before, h)
+    stand(places, ints, car, params, live, before, h)
     report = part(ints, own, Part.DIAGNOSTIC)
     burst = report[core.CAPPED] > 0.0 and report[core.ENERGY_RESIDUAL] > MOST_GAIN
     lost = burst or not finite(state) or not report[core.KINETIC] < MOST_KINETIC
@@ -459,7 +459,7 @@ def show(state, params, tables, work):
     ints, own = view(places, HEAD, len(places)), work[_OUTPUTS:]
     car, memory = state[: places[SIZE]], state[places[SIZE] :]
     numbers = view(reals, places[NUMBERS], len(reals))
-    look_at_ports(ints, reals, car, own)
+    evaluate_ports(ints, reals, car, own)
     write_outputs(places, ints, car, params, numbers, memory, 0.0, own, work)
 
 

@@ -1,6 +1,6 @@
 """All forces on the buggy but gravity and the gyroscopic torque of its wheels: one nopython hook of the multibody core.
 
-Ports, in the order of `PORTS` below (see tandem/multibody/natural/forces.py for what a hook is given):
+Ports, in the order of `PORTS` below (see tandem/multibody/natural/forces.py for the arguments of a hook):
 
     each wheel   its centre (3) and spin | the basis of its knuckle (9), through which moments act
     each spring  from its lower end to its upper one (3)
@@ -50,8 +50,8 @@ from tandem.machines.car.buggy.slots import (
     ENGINE,
     FRAME,
     FRAMES,
-    GIVEN,
     LEFT,
+    LIVE,
     PER_WHEEL,
     POWER,
     POWERTRAIN,
@@ -109,7 +109,7 @@ def contact_arm(reach, an, a, n):
 
 # long: one wheel from contact to forces, in the order a reader follows it
 @inner
-def wheel(w, h, x, xd, given, params, states, after, f, K, C):
+def wheel(w, h, x, xd, live, params, states, after, f, K, C):
     """Contact, tyre and brake of one wheel; energy in its spring and the power it gives."""
     at = WHEEL_PORTS * w
     frame = FRAMES + FRAME * w
@@ -120,7 +120,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     # the axle, how it turns, and the turning of the knuckle about it
     a, b = law.axle_of(params, w, x), law.axle_of(params, w, xd)
     side = 1.0 if w % 2 == 0 else -1.0
-    toe = given[P.front_toe_in] if w < 2 else given[P.rear_toe_in]
+    toe = live[P.front_toe_in] if w < 2 else live[P.rear_toe_in]
     if toe != 0.0:
         ct, st = cos(toe), -side * sin(toe)
         a = ct * a[0] - st * a[1], st * a[0] + ct * a[1], a[2]
@@ -171,7 +171,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     along, across = dot(v, t), dot(v, s)
     closing = -dot(v, n)
     turns = dot(omega, n)
-    trail = given[P.caster_trail] if w < 2 else 0.0
+    trail = live[P.caster_trail] if w < 2 else 0.0
     if trail != 0.0:
         across -= trail * turns
 
@@ -200,8 +200,8 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
         nearer = c * (cosine * c + stands * an * an) / upright
         beyond, radius = beyond * nearer, radius * nearer
     out = view(after, TYRE_OUT, STATES)
-    mu *= given[P.grip]
-    turning = given[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0
+    mu *= live[P.grip]
+    turning = live[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0
     at_tyre = TYRE_STATES * w
     tyre(p, states, after, at_tyre, h, load, along, across, spin, radius, felt, mu, side, turning, turns, out)
     Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
@@ -227,9 +227,9 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
         h_ = h_[0] + more_moment[0], h_[1] + more_moment[1], h_[2] + more_moment[2]
 
     # brake, against the knuckle
-    b = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
-    limit = brakes.friction_limit(b, w < 2, given[PRESSURE + w])
-    inertia = given[P.wheel_spin_inertia]
+    b = view(live, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
+    limit = brakes.friction_limit(b, w < 2, live[PRESSURE + w])
+    inertia = live[P.wheel_spin_inertia]
     braking, damp_spin = brakes.brake(b, limit, states, after, BRAKES + BRAKE_STATES * w, h, spin - own, inertia)
     back = dot(h_, a) + braking
     f[at], f[at + 1], f[at + 2], f[at + 3] = g[0], g[1], g[2], back
@@ -271,14 +271,14 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
 
 
 @inner
-def spring(w, x, xd, given, params, after, f, K, C):
+def spring(w, x, xd, live, params, after, f, K, C):
     """Spring, damper and stops of one wheel; energy in the stops and the power they give."""
     at, block, left = SPRING + 3 * w, _SPRING_BLOCK + 9 * w, LEFT + PER_WHEEL * w
     front = w < 2
     length, u, speed = law.spring_line(three(x, at), three(xd, at))
-    push = law.spring_push(front, given, params, length, speed)
-    rate, damp = law.rate_and_damping(front, given, speed)
-    low, pressed, high, extended = law.stops(front, given, params, length)
+    push = law.spring_push(front, live, params, length, speed)
+    rate, damp = law.rate_and_damping(front, live, speed)
+    low, pressed, high, extended = law.stops(front, live, params, length)
     apart, stop = law.bumper(low, pressed)
     together, stop_too = law.bumper(high, extended)
     if extended > 0.0:
@@ -296,17 +296,17 @@ def spring(w, x, xd, given, params, after, f, K, C):
 
 
 @inner
-def rear_axle(h, xd, given, states, after, f, C):
+def rear_axle(h, xd, live, states, after, f, C):
     """The driveline turns the rear wheels and holds on to the chassis."""
-    p = view(given, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + DRIVELINE_SIZE)
+    p = view(live, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + DRIVELINE_SIZE)
     speed = 0.5 * (xd[AXLE] + xd[AXLE + 1])
-    torque, damp = driveline.driveline(p, given[THROTTLE], given[DRIVE], given[RATIO], states, after, ENGINE, h, speed)
+    torque, damp = driveline.driveline(p, live[THROTTLE], live[DRIVE], live[RATIO], states, after, ENGINE, h, speed)
     f[AXLE] += 0.5 * torque
     f[AXLE + 1] += 0.5 * torque
     for i in range(4):
         C[_AXLE_BLOCK + i] = 0.25 * damp
     apart = xd[AXLE] - xd[AXLE + 1]
-    lock = law.coupling(given, DIFFERENTIAL, torque, speed, apart)
+    lock = law.coupling(live, DIFFERENTIAL, torque, speed, apart)
     if lock > 0.0:
         between = lock * apart
         f[AXLE] -= between
@@ -318,17 +318,17 @@ def rear_axle(h, xd, given, states, after, f, C):
 
 
 @inner
-def all_axles(h, xd, given, states, after, f, C):
+def all_axles(h, xd, live, states, after, f, C):
     """As `rear_axle`, of a car with a powertrain: torque on all wheels, and a differential in both axles."""
     w = xd[AXLES], xd[AXLES + 1], xd[AXLES + 2], xd[AXLES + 3]
     front, rear = implicit.axles(
-        given, GIVEN, given[DRIVE], given[RATIO], h, w, states, after, POWERTRAIN, f, C, AXLES, _AXLES_BLOCK
+        live, LIVE, live[DRIVE], live[RATIO], h, w, states, after, POWERTRAIN, f, C, AXLES, _AXLES_BLOCK
     )  # fmt: skip
     after[ENGINE], after[ENGINE + 1], after[AXLE_TORQUE] = states[ENGINE], states[ENGINE + 1], rear
     for axle in range(2):
-        at = GIVEN + layout.OF_FRONT_AXLE if axle == 0 else DIFFERENTIAL
+        at = LIVE + layout.OF_FRONT_AXLE if axle == 0 else DIFFERENTIAL
         left, right = xd[AXLES + 2 * axle], xd[AXLES + 2 * axle + 1]
-        lock = law.coupling(given, at, front if axle == 0 else rear, 0.5 * (left + right), left - right)
+        lock = law.coupling(live, at, front if axle == 0 else rear, 0.5 * (left + right), left - right)
         if lock > 0.0:
             ahead, behind = (1.0, 0.0) if axle == 0 else (0.0, 1.0)
             share = ahead, -ahead, behind, -behind
@@ -337,10 +337,10 @@ def all_axles(h, xd, given, states, after, f, C):
 
 
 @inner
-def chassis(xd, x, given, params, after, f, torque):
+def chassis(xd, x, live, params, after, f, torque):
     """Drag at the centre of gravity; the reaction to the drive."""
     e1 = three(x, CHASSIS + 6)
-    g, pitch, after[DRAG] = law.air(given, three(xd, CHASSIS), three(x, CHASSIS + 3), three(x, CHASSIS + 9))
+    g, pitch, after[DRAG] = law.air(live, three(xd, CHASSIS), three(x, CHASSIS + 3), three(x, CHASSIS + 9))
     f[CHASSIS], f[CHASSIS + 1], f[CHASSIS + 2] = g
     torque -= pitch
     turn_chassis(x, params, f, (-torque * e1[0], -torque * e1[1], -torque * e1[2]))
@@ -477,15 +477,15 @@ def body(x, xd, params, after, f, K, C):
 
 
 @inner
-def push(x, given, params, f):
+def push(x, live, params, f):
     """A hand on the car: a force on the chassis or on a wheel, a torque on the chassis."""
-    body = index_within(given[P.push_body] + 0.5, 0, 4)
+    body = index_within(live[P.push_body] + 0.5, 0, 4)
     at = CHASSIS if body == 0 else WHEEL_PORTS * (body - 1)
-    f[at] += given[P.push_x]
-    f[at + 1] += given[P.push_y]
-    f[at + 2] += given[P.push_z]
+    f[at] += live[P.push_x]
+    f[at + 1] += live[P.push_y]
+    f[at + 2] += live[P.push_z]
     e0, e1, e2 = three(x, CHASSIS + 3), three(x, CHASSIS + 6), three(x, CHASSIS + 9)
-    turn_chassis(x, params, f, law.rotated_by(given[P.push_roll], given[P.push_pitch], given[P.push_yaw], e0, e1, e2))
+    turn_chassis(x, params, f, law.rotated_by(live[P.push_roll], live[P.push_pitch], live[P.push_yaw], e0, e1, e2))
 
 
 @inner
@@ -530,44 +530,44 @@ def roll_centre(axle, higher, x, params, after, f):
 
 
 @kernel(FORCE, error_model="numpy")
-def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
+def hook(t, h, x, xd, inputs, live, params, states, after, f, K, C):
     stored = gives = 0.0
     for w in range(4):
-        in_tyre, by_tyre = wheel(w, h, x, xd, given, params, states, after, f, K, C)
-        in_stop, by_stop = spring(w, x, xd, given, params, after, f, K, C)
+        in_tyre, by_tyre = wheel(w, h, x, xd, live, params, states, after, f, K, C)
+        in_stop, by_stop = spring(w, x, xd, live, params, after, f, K, C)
         stored, gives = stored + in_tyre + in_stop, gives + by_tyre + by_stop
-    if len(given) > GIVEN:
-        torque = all_axles(h, xd, given, states, after, f, C)
+    if len(live) > LIVE:
+        torque = all_axles(h, xd, live, states, after, f, C)
     else:
-        torque = rear_axle(h, xd, given, states, after, f, C)
-    chassis(xd, x, given, params, after, f, torque)
+        torque = rear_axle(h, xd, live, states, after, f, C)
+    chassis(xd, x, live, params, after, f, torque)
     in_body, by_body = body(x, xd, params, after, f, K, C)
     after[ENERGY], after[POWER] = stored + in_body, gives + by_body
-    push(x, given, params, f)
-    if given[P.front_anti_roll] > 0.0:
-        anti_roll(0, given[P.front_anti_roll], x, params, f, K)
-    if given[P.rear_anti_roll] > 0.0:
-        anti_roll(1, given[P.rear_anti_roll], x, params, f, K)
-    if given[P.front_roll_centre] != 0.0:
-        roll_centre(0, given[P.front_roll_centre], x, params, after, f)
-    if given[P.rear_roll_centre] != 0.0:
-        roll_centre(1, given[P.rear_roll_centre], x, params, after, f)
+    push(x, live, params, f)
+    if live[P.front_anti_roll] > 0.0:
+        anti_roll(0, live[P.front_anti_roll], x, params, f, K)
+    if live[P.rear_anti_roll] > 0.0:
+        anti_roll(1, live[P.rear_anti_roll], x, params, f, K)
+    if live[P.front_roll_centre] != 0.0:
+        roll_centre(0, live[P.front_roll_centre], x, params, after, f)
+    if live[P.rear_roll_centre] != 0.0:
+        roll_centre(1, live[P.rear_roll_centre], x, params, after, f)
 
 
 inner_hook = inner(hook.py_func)  # for other kinds of numbers: tangent.py
 
 
-def add_forces(car: Car, numbers: np.ndarray, given: np.ndarray, powered: bool = False) -> None:
-    """Give the mechanism its forces: `numbers` are the hook's constants, `given` what it is given for a step; with a
-    powertrain, what that is given behind it."""
+def add_forces(car: Car, numbers: np.ndarray, live: np.ndarray, powered: bool = False) -> None:
+    """Give the mechanism its forces: `numbers` are the hook's constants, `live` what else it reads in a step; with a
+    powertrain, that of the powertrain behind it."""
     states = STATES
     if powered:
-        given, states = np.concatenate([given, np.zeros(layout.GIVEN)]), STATES + len(layout.LEFT)
+        live, states = np.concatenate([live, np.zeros(layout.LIVE)]), STATES + len(layout.LEFT)
     m = car.mechanism
     for k, corner in enumerate(car.corners):
         ports = [corner.centre, corner.spin]
         if k == 0:  # all the hook's states and numbers are those of its first force
-            m.model_force(f"{corner.name} contact", ports, states=states, data=numbers, given=given)
+            m.model_force(f"{corner.name} contact", ports, states=states, data=numbers, given=live)
         else:
             m.model_force(f"{corner.name} contact", ports)
         m.model_force(f"{corner.name} moments", corner.knuckle.basis)

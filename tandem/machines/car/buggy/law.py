@@ -118,18 +118,18 @@ def spring_line(x, v):
 
 
 @inner
-def damper(front, given, speed):
+def damper(front, live, speed):
     """Force of a damper per speed but for its rounding, and what rounds it: mean + half speed / root."""
-    bump = given[P.front_damper_bump] if front else given[P.rear_damper_bump]
-    rebound = given[P.front_damper_rebound] if front else given[P.rear_damper_rebound]
+    bump = live[P.front_damper_bump] if front else live[P.rear_damper_bump]
+    rebound = live[P.front_damper_rebound] if front else live[P.rear_damper_rebound]
     return 0.5 * (rebound + bump), 0.5 * (rebound - bump), sqrt(speed * speed + _ROUND * _ROUND)
 
 
 @inner
-def rate_and_damping(front, given, speed):
+def rate_and_damping(front, live, speed):
     """Rate of a spring, and what its damper's force grows by with speed."""
-    rate = given[P.front_spring_rate] if front else given[P.rear_spring_rate]
-    mean, half, root = damper(front, given, speed)
+    rate = live[P.front_spring_rate] if front else live[P.rear_spring_rate]
+    mean, half, root = damper(front, live, speed)
     return rate, mean + half * speed / root * (1.0 + (_ROUND / root) ** 2)
 
 
@@ -148,21 +148,21 @@ def bumper_energy(rate, depth):
 
 
 @inner
-def stops(front, given, params, length):
+def stops(front, live, params, length):
     """Rates of both stops of a spring, and how deep each is pressed."""
     axle = 0 if front else 2
     low, high = params[STOP_SHARES + axle], params[STOP_SHARES + axle + 1]
     pressed, extended = max(params[STOPS + axle] - length, 0.0), max(length - params[STOPS + axle + 1], 0.0)
-    return given[P.stop_rate] * low, pressed, given[P.stop_rate] * high, extended
+    return live[P.stop_rate] * low, pressed, live[P.stop_rate] * high, extended
 
 
 @inner
-def spring_push(front, given, params, length, speed):
+def spring_push(front, live, params, length, speed):
     """Force of a spring, its damper and its stops, that pushes its ends apart."""
-    rate = given[P.front_spring_rate] if front else given[P.rear_spring_rate]
-    free = given[P.front_spring_length] if front else given[P.rear_spring_length]
-    mean, half, root = damper(front, given, speed)
-    low, pressed, high, extended = stops(front, given, params, length)
+    rate = live[P.front_spring_rate] if front else live[P.rear_spring_rate]
+    free = live[P.front_spring_length] if front else live[P.rear_spring_length]
+    mean, half, root = damper(front, live, speed)
+    low, pressed, high, extended = stops(front, live, params, length)
     apart, _ = bumper(low, pressed)
     together, _ = bumper(high, extended)
     return rate * (free - length) - (mean + half * speed / root) * speed + apart - together
@@ -172,29 +172,29 @@ def spring_push(front, given, params, length, speed):
 
 
 @inner
-def coupling(given, at, torque, speed, apart):
+def coupling(live, at, torque, speed, apart):
     """What holds the wheels of an axle together, N m s: a viscous coupling, and plates that are pressed by springs and
     by the torque they carry. `at`: where its lock, preload and both biases are given."""
     drives = min(max((speed if torque >= 0.0 else -speed) / _DRIVES, -1.0), 1.0)
-    drive, coast = given[at + 2], given[at + 3]
+    drive, coast = live[at + 2], live[at + 3]
     bias = 0.5 * (drive + coast) + 0.5 * drives * (drive - coast)
-    friction = given[at + 1] + 0.5 * bias * abs(torque)
-    return given[at] + friction / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
+    friction = live[at + 1] + 0.5 * bias * abs(torque)
+    return live[at] + friction / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
 
 
 @inner
-def air(given, v, ahead, up):
+def air(live, v, ahead, up):
     """Force on a chassis with this velocity and these axes; moment about the one to its left; power taken."""
     speed = sqrt(dot(v, v))
-    drag = 0.5 * given[P.air_density] * given[P.drag_area] * speed
+    drag = 0.5 * live[P.air_density] * live[P.drag_area] * speed
     g, moment = (-drag * v[0], -drag * v[1], -drag * v[2]), 0.0 * speed
-    if given[P.lift_area] != 0.0 or given[P.air_pitch_volume] != 0.0:
+    if live[P.lift_area] != 0.0 or live[P.air_pitch_volume] != 0.0:
         # of the air that comes from ahead
         against = dot(v, ahead)
-        pressure = 0.5 * given[P.air_density] * against * against
-        lift = pressure * given[P.lift_area]
+        pressure = 0.5 * live[P.air_density] * against * against
+        lift = pressure * live[P.lift_area]
         g = g[0] + lift * up[0], g[1] + lift * up[1], g[2] + lift * up[2]
-        moment = pressure * given[P.air_pitch_volume]
+        moment = pressure * live[P.air_pitch_volume]
     return g, moment, drag * speed
 
 

@@ -204,7 +204,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     step(state, inputs, params, tables, work, h)
     at[_KNOWN] = 0.0
     at[_OTHER_OUTPUTS], at[_OTHER_OUTPUTS + 1] = work[W.steering_torque], work[W.axle_torque]
-    pressures = part(ints, view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT]), relative.C.GIVEN)
+    pressures = part(ints, view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT]), relative.C.LIVE)
     for k in range(4):
         at[_OTHER_OUTPUTS + 2 + k] = pressures[slots.PRESSURE + k]
     if work[W.capped] > 0.0:

@@ -165,13 +165,13 @@ def in_point_of(turn, g, a0, a1, a2):
 
 
 @inner
-def columns_of(room, n, given, at, errors):
-    """G as rates, to three columns of `given` from number `at` on."""
+def columns_of(room, n, rates, at, errors):
+    """G as rates, to three columns of `rates` from number `at` on."""
     for axis in range(COLUMNS):
         for i in range(errors):
-            given[(at + axis) * errors + i] = 0.0
+            rates[(at + axis) * errors + i] = 0.0
         for i in range(n):
-            given[(at + axis) * errors + n + i] = room[LANES * (n + i) + axis]
+            rates[(at + axis) * errors + n + i] = room[LANES * (n + i) + axis]
 
 
 @inner

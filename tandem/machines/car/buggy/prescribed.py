@@ -21,7 +21,7 @@ from tandem.machines.car.buggy.brake_parameters import STATES as BRAKE_STATES
 from tandem.machines.car.buggy.brake_parameters import S as B
 from tandem.machines.car.buggy.description import INPUTS, WHEEL, P, V
 from tandem.machines.car.buggy.steering import RACK, travel_per_angle
-from tandem.multibody.natural.closing import look_at_ports
+from tandem.multibody.natural.closing import evaluate_ports
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.natural.views import part
 
@@ -95,7 +95,7 @@ def steer(ints, car, column, inputs, params, sign, h):
 
 
 @inner
-def drive(ints, car, last, inputs, params, numbers, given, h):
+def drive(ints, car, last, inputs, params, numbers, live, h):
     """Torque and pressures of a step, from those of the `last` one and from what that missed by."""
     q, qd, qdd = part(ints, car, Part.Q), part(ints, car, Part.QD), part(ints, car, Part.QDD)
     left = part(ints, car, Part.ELEMENT)
@@ -123,10 +123,10 @@ def drive(ints, car, last, inputs, params, numbers, given, h):
     if torque < 0.0 and per_bar > 0.0:
         pressure, torque = -torque / per_bar, 0.0
     inputs[_DRIVE], inputs[_BRAKE] = torque, pressure
-    given[P.gear_mode] = 0.0  # the torque, whatever the engine would do
-    given[slots.DRIVE] = torque
+    live[P.gear_mode] = 0.0  # the torque, whatever the engine would do
+    live[slots.DRIVE] = torque
     for w in range(4):
-        given[slots.PRESSURE + w] = pressure
+        live[slots.PRESSURE + w] = pressure
 
 
 @inner
@@ -156,5 +156,5 @@ def correct(places, ints, reals, car, own, inputs, params, numbers, h):
     left = part(ints, car, Part.ELEMENT)
     if abs(dv) > 0.05:
         left[slots.ENERGY] = slots.UNKNOWN  # its balance would find this energy
-    look_at_ports(ints, reals, car, own)
+    evaluate_ports(ints, reals, car, own)
     return total_mass(params) * dv / h

@@ -265,7 +265,7 @@ def _tables(
         Own.NONE: 1,
         C.PORTS: ports, C.RATES: ports, C.FORCE: ports, C.STIFF: square, C.DAMP: square, C.PACKED: packed,
         C.PACKED_RATES: packed, C.BY_PORT: ports * u, C.PORT_DRIFT: ports, C.RATE_DRIFT: ports,
-        C.ELEMENT: slots.STATES, C.AFTER: slots.STATES, C.GIVEN: slots.GIVEN, C.BEGUN: relative.BEGUN_SIZE,
+        C.ELEMENT: slots.STATES, C.AFTER: slots.STATES, C.LIVE: slots.LIVE, C.BEGUN: relative.BEGUN_SIZE,
         C.BY_FORCE: 2 * u * u, C.BY_TIME: u, C.DUALS: relative_forces.SCRATCH, C.MOVED_Y: 2 * u + relative.ADDED,
         C.NORMAL: u * u, C.SIDE: u,
     }  # fmt: skip

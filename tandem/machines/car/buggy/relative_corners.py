@@ -58,7 +58,7 @@ def _function(name: str, law: Law, inputs: Sequence[str], outputs: dict[str, lis
 
 
 _SIZES = {
-    "x": 90, "xd": 90, "given": slots.GIVEN, "states": slots.STATES, "e": slots.ADDED,
+    "x": 90, "xd": 90, "live": slots.LIVE, "states": slots.STATES, "e": slots.ADDED,
 }  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def forces(numbers: np.ndarray) -> Function:
     for w in range(4):
         bool(
             law.follow(relative_forces.corner_forces)(
-                w, a["x"], a["xd"], a["given"], params, a["states"], a["e"], f, edot
+                w, a["x"], a["xd"], a["live"], params, a["states"], a["e"], f, edot
             )
         )
     of_f, of_edot = f.written(), edot.written()
@@ -110,7 +110,7 @@ class CornerDerivatives:
         law.follow(relative_forces.corner_rows)(w, a["x"], params, P, R, drift, rate_drift, Z)
         bool(
             law.follow(relative_forces.corner)(
-                w, a["x"], a["xd"], a["given"], a["pressure_rates"], params, a["states"], a["e"], f, edot, Z,
+                w, a["x"], a["xd"], a["live"], a["pressure_rates"], params, a["states"], a["e"], f, edot, Z,
                 made.blocks.columns[2 * w], n, N, derivatives, J, by_time, edot_t,
             )
         )  # fmt: skip

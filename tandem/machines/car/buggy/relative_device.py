@@ -59,13 +59,13 @@ def rates(ints, reals, work, t, y, ydot):
     xdot, a = view(ydot, 0, n), view(ydot, n, 2 * n)
     move(ints, reals, work, MOTION, xdot, a)
     ports, port_rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
-    given, e, edot, fits = part(ints, work, C.GIVEN), view(y, 2 * n, N), view(ydot, 2 * n, N), number_in_memory(0.0)
+    live, e, edot, fits = part(ints, work, C.LIVE), view(y, 2 * n, N), view(ydot, 2 * n, N), number_in_memory(0.0)
     for i in range(CORNER_PORTS, len(f)):
         f[i] = 0.0
-    call(_CORNER_FORCES, (ports, port_rates, given, part(ints, work, C.ELEMENT), e, f, edot, fits))
+    call(_CORNER_FORCES, (ports, port_rates, live, part(ints, work, C.ELEMENT), e, f, edot, fits))
     if not fits[0] > 0.5:
         part(ints, work, C.BEGUN)[_UNFIT] = 1.0
-    forces_of_rest(ports, port_rates, given, part(ints, reals, C.NUMBERS), e, f, edot)
+    forces_of_rest(ports, port_rates, live, part(ints, reals, C.NUMBERS), e, f, edot)
     move(ints, reals, work, GO_ON, xdot, a)
 
 
@@ -109,10 +109,10 @@ def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     for i in range(CORNER_PORTS, len(f)):
         f[i] = 0.0
     go_on(ints, work, t)
-    given = part(ints, work, C.GIVEN)
+    live = part(ints, work, C.LIVE)
     changing = view(begun, CHANGING, 2 * CHANGING)
     arrays_of = (
-        ports, port_rates, given, part(ints, work, C.ELEMENT), e, view(changing, 2, 6), packed, packed_rates,
+        ports, port_rates, live, part(ints, work, C.ELEMENT), e, view(changing, 2, 6), packed, packed_rates,
         port_drift, rate_drift,
     )  # fmt: skip
     fit = corner_derivatives(_FRONT_LEFT, 0, arrays_of, f, edot, more, edot_t)
@@ -124,7 +124,7 @@ def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     table = part(ints, ints, Own.BLOCKS)
     of = corner_columns(table)
     rest(
-        ports, port_rates, given, changing, part(ints, reals, C.NUMBERS), e, f, edot, part(ints, work, C.DUALS), packed,
+        ports, port_rates, live, changing, part(ints, reals, C.NUMBERS), e, f, edot, part(ints, work, C.DUALS), packed,
         packed_rates, (table[of[2] + 7], table[of[3] + 7]),
         (table[of[0] + 6], table[of[1] + 6], table[of[2] + 6], table[of[3] + 6]), n, N, by_force, J, by_time, edot_t,
     )  # fmt: skip

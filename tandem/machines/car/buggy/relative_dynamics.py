@@ -105,7 +105,7 @@ class C(IntEnum):
     RATE_DRIFT = auto()
     ELEMENT = auto()
     AFTER = auto()
-    GIVEN = auto()
+    LIVE = auto()
     BEGUN = auto()  # what goes linearly through the step: at its beginning, then its rate; instant; whether unfit
     BY_FORCE = auto()  # generalised forces by coordinates and velocities, by time
     BY_TIME = auto()
@@ -115,25 +115,25 @@ class C(IntEnum):
     SIDE = auto()
 
 
-CHANGING = slots.GIVEN - slots.DRIVE
+CHANGING = slots.LIVE - slots.DRIVE
 BEGUN_SIZE = 2 * CHANGING + 2
 _INSTANT, _UNFIT = 2 * CHANGING, 2 * CHANGING + 1
 
 
 @inner
 def go_on(ints, work, t):
-    """What the forces are given at an instant of the step: some of it goes linearly."""
-    given, begun = part(ints, work, C.GIVEN), part(ints, work, C.BEGUN)
+    """`live` at an instant of the step: some of it goes linearly."""
+    live, begun = part(ints, work, C.LIVE), part(ints, work, C.BEGUN)
     since = t - begun[_INSTANT]
     for i in range(CHANGING):
-        given[slots.DRIVE + i] = begun[i] + since * begun[CHANGING + i]
+        live[slots.DRIVE + i] = begun[i] + since * begun[CHANGING + i]
 
 
 @inner
 def apply_hook(hook, ints, reals, work, t, y, ports, rates, f, sdot):
     """Forces at ports that move so, and the rates of the added states; whether the law holds there."""
     n = len(part(ints, ints, Own.INDEPENDENT))
-    element, after, given = part(ints, work, C.ELEMENT), part(ints, work, C.AFTER), part(ints, work, C.GIVEN)
+    element, after, live = part(ints, work, C.ELEMENT), part(ints, work, C.AFTER), part(ints, work, C.LIVE)
     go_on(ints, work, t)
     K, D = part(ints, work, C.STIFF), part(ints, work, C.DAMP)
     numbers = part(ints, reals, C.NUMBERS)
@@ -145,7 +145,7 @@ def apply_hook(hook, ints, reals, work, t, y, ports, rates, f, sdot):
         f[i] = 0.0
     for i in range(len(K)):
         K[i] = D[i] = 0.0
-    hook(t, 0.0, ports, rates, part(ints, work, Own.AT_INPUT), given, numbers, element, after, f, K, D)
+    hook(t, 0.0, ports, rates, part(ints, work, Own.AT_INPUT), live, numbers, element, after, f, K, D)
     unfit = after[slots.BODY_LOAD] > 0.0
     for w in range(4):
         at = TYRE_STATES * w
@@ -154,10 +154,10 @@ def apply_hook(hook, ints, reals, work, t, y, ports, rates, f, sdot):
             sdot[2 * w + i] = -after[at + S.VSX + i] - after[at + S.RX + i] * e
             unfit = unfit or abs(after[at + S.EX + i] - e) > 1e-9 * abs(e)
         unfit = unfit or not after[slots.LEFT + _PER_WHEEL * w + V.load] > 0.0
-    p = view(given, _DRIVELINE, _DRIVELINE + _DRIVELINE_SIZE)
+    p = view(live, _DRIVELINE, _DRIVELINE + _DRIVELINE_SIZE)
     sdot[4 * TYRE] = 0.0
     if p[_GEAR_MODE] >= 0.5:
-        throttle = min(max(given[slots.THROTTLE], 0.0), 1.0)
+        throttle = min(max(live[slots.THROTTLE], 0.0), 1.0)
         T, _ = driveline.engine(p, throttle, max(speed, 0.0))
         Tp, _, _, _, _, _ = driveline.converter(p, max(speed, 0.0), after[slots.ENGINE + _TURBINE])
         sdot[4 * TYRE] = (T - Tp) / p[_ENGINE_INERTIA]
@@ -187,7 +187,7 @@ def car_rates(ints, reals, work, t, y, ydot):
     xdot, a = view(ydot, 0, n), view(ydot, n, 2 * n)
     move(ints, reals, work, MOTION, xdot, a)
     if not forces(
-        part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.GIVEN), part(ints, reals, C.NUMBERS),
+        part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.LIVE), part(ints, reals, C.NUMBERS),
         part(ints, work, C.ELEMENT), view(y, 2 * n, N), part(ints, work, C.FORCE), view(ydot, 2 * n, N),
     ):  # fmt: skip
         part(ints, work, C.BEGUN)[_UNFIT] = 1.0
@@ -248,7 +248,7 @@ def car_rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     table = part(ints, ints, Own.BLOCKS)
     of = corner_columns(table)
     if not forces_and_derivatives(
-        ports, rates, part(ints, work, C.GIVEN), view(begun, CHANGING, 2 * CHANGING), part(ints, reals, C.NUMBERS),
+        ports, rates, part(ints, work, C.LIVE), view(begun, CHANGING, 2 * CHANGING), part(ints, reals, C.NUMBERS),
         part(ints, work, C.ELEMENT), e, f, edot, table, of, packed, packed_rates, port_drift, rate_drift,
         part(ints, work, C.DUALS), n, N, by_force, J, by_time, edot_t,
     ):  # fmt: skip
@@ -309,7 +309,7 @@ def fit(n, P_, wanted, there, A, b):
 
 
 @inner
-def look_at_ports(ints, reals, tree, work):
+def evaluate_ports(ints, reals, tree, work):
     """Ports, their rates and derivatives of a state of the tree, its loops closed."""
     system.begin(ints, tree, work, part(ints, tree, Own.TIME)[0])
     system.place(ints, reals, work, part(ints, tree, Own.TIME)[0], part(ints, work, Own.Y), True)
@@ -346,7 +346,7 @@ def follow_natural(ints, reals, tree, work, time, rack, ports, rates):
         inputs[i] = rack[i]
     last = 1e300
     for _ in range(MOST_FITS):
-        look_at_ports(ints, reals, tree, work)
+        evaluate_ports(ints, reals, tree, work)
         fit(n, part(ints, work, C.BY_PORT), ports, part(ints, work, C.PORTS), A, b)
         copy(x, at_x)
         size = 0.0
@@ -357,7 +357,7 @@ def follow_natural(ints, reals, tree, work, time, rack, ports, rates):
         if not size > FITTED or not size < last:
             break
         last = size
-    look_at_ports(ints, reals, tree, work)
+    evaluate_ports(ints, reals, tree, work)
     copy(x, at_x)
     turn_references(ints, x, ref)
     fit(n, part(ints, work, C.BY_PORT), rates, part(ints, work, C.RATES), A, b)
@@ -388,7 +388,7 @@ def write_natural(ints, reals, tree, work, places, of_natural, car, own):
 
 
 @inner
-def fit_for(params, numbers, left, given):
+def fit_for(params, numbers, left, live):
     """Whether the Rosenbrock method is fit for the step, by what is known before it."""
     if params[P.steering_mode] >= 0.5 or params[P.column_stiffness] > 0.0:
         return False
@@ -408,7 +408,7 @@ def fit_for(params, numbers, left, given):
         along, rolling = abs(left[at + V.speed]), abs(left[at + V.wheel_speed] * left[at + V.rolling_radius])
         if along < SLOWEST or rolling < ROLLS * along:
             return False
-        limit = brakes.friction_limit(p, w < 2, given[slots.PRESSURE + w])
+        limit = brakes.friction_limit(p, w < 2, live[slots.PRESSURE + w])
         if p[DAMPING] * abs(left[slots.BRAKES + BRAKE_STATES * w + WHEEL_SPEED]) < 1.5 * limit:
             return False
     return True
@@ -418,7 +418,7 @@ def fit_for(params, numbers, left, given):
 def begin_step(ints, tree, work, left, memory, t, h):
     """What the forces of a step from t on begin with: the states of tyres and engine, what goes linearly through it."""
     system.begin(ints, tree, work, t + h)
-    y, begun, given = part(ints, work, Own.Y), part(ints, work, C.BEGUN), part(ints, work, C.GIVEN)
+    y, begun, live = part(ints, work, Own.Y), part(ints, work, C.BEGUN), part(ints, work, C.LIVE)
     n = len(part(ints, ints, Own.INDEPENDENT))
     copy(part(ints, work, C.ELEMENT), left)
     for w in range(4):
@@ -426,7 +426,7 @@ def begin_step(ints, tree, work, left, memory, t, h):
     y[2 * n + 4 * TYRE] = left[slots.ENGINE]
     for i in range(CHANGING):
         begun[i] = memory[LAST + i]
-        begun[CHANGING + i] = (given[slots.DRIVE + i] - memory[LAST + i]) / h
+        begun[CHANGING + i] = (live[slots.DRIVE + i] - memory[LAST + i]) / h
     begun[_INSTANT], begun[_UNFIT] = t, 0.0
 
 
@@ -478,13 +478,13 @@ def rosenbrock_step(method, rates, both, hook, state, inputs, params, tables, wo
     car, memory = view(natural, 0, places[SIZE]), view(natural, places[SIZE], len(natural))
     numbers = part(ints, reals, C.NUMBERS)
 
-    given, left = part(ints, room, C.GIVEN), part(of_natural, car, Part.ELEMENT)
+    live, left = part(ints, room, C.LIVE), part(of_natural, car, Part.ELEMENT)
     if not (isnan(inputs[SPEED]) and isnan(inputs[ANGLE])):
         return False
-    torque = dynamics.decide(of_natural, car, memory, inputs, params, given, h)
+    torque = dynamics.decide(of_natural, car, memory, inputs, params, live, h)
     place, sign, column = places[RACK_INPUT], numbers[slots.RACK_SIGN], view(memory, STEERING, SHIFT)
     rack = view(car, place, place + 3)
-    if not fit_for(params, numbers, left, given):
+    if not fit_for(params, numbers, left, live):
         return False
     by_angle(inputs, params, sign, column[RACK], rack, h)
     copy(part(ints, tree, Own.INPUT), rack)
@@ -492,7 +492,7 @@ def rosenbrock_step(method, rates, both, hook, state, inputs, params, tables, wo
         return False
     hand_with_rack(params, sign, column, rack)
     for i in range(CHANGING):
-        memory[LAST + i] = given[slots.DRIVE + i]
+        memory[LAST + i] = live[slots.DRIVE + i]
     copy(left, part(ints, room, C.AFTER))
     part(of_natural, car, Part.TIME)[0] += h
     part(ints, tree, C.FLAG)[ON_TREE] = 1.0
@@ -532,8 +532,8 @@ def step(state, inputs, params, tables, work, h):
     flag = part(ints, tree, C.FLAG)
     if flag[ON_TREE] > 0.0:  # multipliers, and the power from which the balance of energy goes on
         flag[ON_TREE] = 0.0
-        before = part(of_natural, own, Part.GIVEN)
-        copy(before, part(ints, room, C.GIVEN))
+        before = part(of_natural, own, Part.LIVE)
+        copy(before, part(ints, room, C.LIVE))
         for i in range(CHANGING):
             before[slots.DRIVE + i] = memory[LAST + i]
         examine = examine_at(address[EXAMINE_AT])

@@ -141,10 +141,10 @@ def loads(n, t, s, d, beyond, a, load, Fx, Fy, Mx, My, Mz):
 
 
 @inner
-def braking(w, given, states, relative_speed):
+def braking(w, live, states, relative_speed):
     """Torque of a brake that slides, how it grows with its limit, and whether it slides."""
-    p = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
-    limit = brakes.friction_limit(p, w < 2, given[PRESSURE + w])
+    p = view(live, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
+    limit = brakes.friction_limit(p, w < 2, live[PRESSURE + w])
     k, most = p[_STIFFNESS], limit
     pull = min(max(k * states[BRAKES + BRAKE_STATES * w + _WIND_UP], -most), most) + p[_DAMPING] * relative_speed
     sign = -copysign(1.0, pull)
@@ -152,37 +152,37 @@ def braking(w, given, states, relative_speed):
 
 
 @inner
-def push_of(front, given, params, x, v):
+def push_of(front, live, params, x, v):
     """Force of a spring, its damper and its stops, along x from its lower end."""
     length, u, speed = law.spring_line(x, v)
-    push = law.spring_push(front, given, params, length, speed)
+    push = law.spring_push(front, live, params, length, speed)
     return push * u[0], push * u[1], push * u[2]
 
 
 @inner
-def axle_torques(given, drive, ratio, left, right, engine):
+def axle_torques(live, drive, ratio, left, right, engine):
     """Torque on the rear axle, and between its wheels; rate of the engine's speed."""
-    p = view(given, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + DRIVELINE_SIZE)
+    p = view(live, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + DRIVELINE_SIZE)
     speed = 0.5 * (left + right)
     torque, rate = drive + 0.0 * speed, 0.0 * engine
     if p[_GEAR_MODE] >= 0.5:
         t = min(max(ratio * speed, -driveline.LIMIT), driveline.LIMIT)
         pump = min(max(engine, 0.0), driveline.LIMIT)
-        throttle = min(max(given[THROTTLE], 0.0), 1.0)
+        throttle = min(max(live[THROTTLE], 0.0), 1.0)
         made, made_x = driveline.engine(p, throttle, value_of(pump))
         Tp, Tt, _, _, _, _ = driveline.converter(p, pump, t)
         out, _ = driveline.gears(p, Tt, 0.0, t)
         torque = ratio * out
         rate = (made + made_x * (pump - value_of(pump)) - Tp) / p[_INERTIA]
     apart = left - right
-    return torque, law.coupling(given, law.DIFFERENTIAL, torque, speed, apart) * apart, rate
+    return torque, law.coupling(live, law.DIFFERENTIAL, torque, speed, apart) * apart, rate
 
 
 @inner
-def on_chassis(given, v, e0, e1, e2, torque):
+def on_chassis(live, v, e0, e1, e2, torque):
     """Force of the air at the centre of gravity; moment of air, drive and hand."""
-    g, pitch, _ = law.air(given, v, e0, e2)
-    return g, law.rotated_by(given[P.push_roll], given[P.push_pitch] + pitch - torque, given[P.push_yaw], e0, e1, e2)
+    g, pitch, _ = law.air(live, v, e0, e2)
+    return g, law.rotated_by(live[P.push_roll], live[P.push_pitch] + pitch - torque, live[P.push_yaw], e0, e1, e2)
 
 
 # ---- forces alone ----------------------------------------------------------------------------------------------------
@@ -200,13 +200,13 @@ def angular(basis, metric, rates):
 
 
 @inner
-def write_corner(w, x, xd, given, params, states, f, g, h, turning, a, push):
+def write_corner(w, x, xd, live, params, states, f, g, h, turning, a, push):
     """Forces of a corner to its ports, with the brake's; how the brake's torque grows with its limit; whether it slides
     and the moment on the knuckle."""
     at, frame = WHEEL_PORTS * w, FRAMES + FRAME * w
     basis, metric = view(x, at + 4, at + 13), view(params, frame, frame + 9)
     own = law.turning_about(a, basis, metric, view(xd, at + 4, at + 13))
-    brake, by_limit, slides = braking(w, given, states, xd[at + 3] - own)
+    brake, by_limit, slides = braking(w, live, states, xd[at + 3] - own)
     back = turning + brake
     m = h[0] - back * a[0], h[1] - back * a[1], h[2] - back * a[2]
     f[at], f[at + 1], f[at + 2], f[at + 3] = g[0], g[1], g[2], back
@@ -217,20 +217,20 @@ def write_corner(w, x, xd, given, params, states, f, g, h, turning, a, push):
 
 
 @inner
-def write_rest(x, given, params, f, torque, between, g, m):
+def write_rest(x, live, params, f, torque, between, g, m):
     """Forces of axle, chassis and hand to their ports."""
     f[AXLE], f[AXLE + 1] = 0.5 * torque - between, 0.5 * torque + between
     f[CHASSIS], f[CHASSIS + 1], f[CHASSIS + 2] = g
     turn_chassis(x, params, f, m)
-    body = index_within(given[P.push_body] + 0.5, 0, 4)
+    body = index_within(live[P.push_body] + 0.5, 0, 4)
     at = CHASSIS if body == 0 else WHEEL_PORTS * (body - 1)
-    f[at] += given[P.push_x]
-    f[at + 1] += given[P.push_y]
-    f[at + 2] += given[P.push_z]
+    f[at] += live[P.push_x]
+    f[at + 1] += live[P.push_y]
+    f[at + 2] += live[P.push_z]
 
 
 @inner
-def corner_forces(w, x, xd, given, params, states, e, f, edot):
+def corner_forces(w, x, xd, live, params, states, e, f, edot):
     """Forces of a corner to its ports, rates of its deflections; whether the law here holds."""
     at, tyre_at = WHEEL_PORTS * w, TYRES + TYRE * (w // 2)
     p, road = view(params, tyre_at, tyre_at + TYRE), view(params, ROAD, len(params))
@@ -240,39 +240,39 @@ def corner_forces(w, x, xd, given, params, states, e, f, edot):
     if not (stands and deflection > 0.0 and load > 0.0):
         return False
     Fx, Fy, Mx, My, Mz, ex, ey, holds = at_instant(
-        p, load, ahead, across, xd[at + 3] * radius, camber, mu * given[P.grip], 1.0 - 2.0 * (w % 2), e[2 * w],
+        p, load, ahead, across, xd[at + 3] * radius, camber, mu * live[P.grip], 1.0 - 2.0 * (w % 2), e[2 * w],
         e[2 * w + 1],
     )  # fmt: skip
     edot[2 * w], edot[2 * w + 1] = ex, ey
     g, h, turning = loads(n, t, s, d, radius - reach, a, load, Fx, Fy, Mx, My, Mz)
-    push = push_of(w < 2, given, params, three(x, SPRING + 3 * w), three(xd, SPRING + 3 * w))
-    _, slides, _ = write_corner(w, x, xd, given, params, states, f, g, h, turning, a, push)
+    push = push_of(w < 2, live, params, three(x, SPRING + 3 * w), three(xd, SPRING + 3 * w))
+    _, slides, _ = write_corner(w, x, xd, live, params, states, f, g, h, turning, a, push)
     return holds and slides
 
 
 @inner
-def forces(x, xd, given, params, states, e, f, edot):
+def forces(x, xd, live, params, states, e, f, edot):
     """Forces f at ports x that move with rates xd, rates of the states e (deflections, speed of the engine); whether
     the law here holds."""
     fits = True
     for i in range(len(f)):
         f[i] = 0.0
     for w in range(4):
-        fine = corner_forces(w, x, xd, given, params, states, e, f, edot)
+        fine = corner_forces(w, x, xd, live, params, states, e, f, edot)
         fits = fits and fine
-    forces_of_rest(x, xd, given, params, e, f, edot)
+    forces_of_rest(x, xd, live, params, e, f, edot)
     return fits
 
 
 @inner
-def forces_of_rest(x, xd, given, params, e, f, edot):
+def forces_of_rest(x, xd, live, params, e, f, edot):
     """Of axle, chassis, hand and bars."""
-    torque, between, edot[8] = axle_torques(given, given[DRIVE], given[RATIO], xd[AXLE], xd[AXLE + 1], e[8])
+    torque, between, edot[8] = axle_torques(live, live[DRIVE], live[RATIO], xd[AXLE], xd[AXLE + 1], e[8])
     e0, e1, e2 = three(x, CHASSIS + 3), three(x, CHASSIS + 6), three(x, CHASSIS + 9)
-    g, m = on_chassis(given, three(xd, CHASSIS), e0, e1, e2, torque)
-    write_rest(x, given, params, f, torque, between, g, m)
+    g, m = on_chassis(live, three(xd, CHASSIS), e0, e1, e2, torque)
+    write_rest(x, live, params, f, torque, between, g, m)
     for k in range(2):
-        rate = given[P.front_anti_roll] if k == 0 else given[P.rear_anti_roll]
+        rate = live[P.front_anti_roll] if k == 0 else live[P.rear_anti_roll]
         if rate > 0.0:
             d = law.between_ends(x, k)
             pull, m = law.couple(rate * dot(e2, d), e2, d)
@@ -372,7 +372,7 @@ def add_rotated(m, Z, rows, out, at):
 
 # long: one corner in the order of forces.py, for floats and for numbers with derivatives
 @inner
-def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, columns, n, N, S, J, drift, edot_t):
+def corner(w, x, xd, live, pressure_rates, params, states, e, f, edot, Z, columns, n, N, S, J, drift, edot_t):
     """Forces of a corner, and their derivatives to S (of generalised forces), J and what changes with time."""
     road, at = view(params, ROAD, len(params)), WHEEL_PORTS * w
     tyre_at = TYRES + TYRE * (w // 2)
@@ -405,7 +405,7 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
     # the tyre by what it depends on, and on to the directions
     by_tyre = at_instant(
         p, along(load, 0), along(ahead, 1), along(across, 2), along(rolling, 3), along(value_of(camber_), 4),
-        mu * along(given[P.grip], 7), 1.0 - 2.0 * (w % 2), along(e[2 * w], 5), along(e[2 * w + 1], 6),
+        mu * along(live[P.grip], 7), 1.0 - 2.0 * (w % 2), along(e[2 * w], 5), along(e[2 * w + 1], 6),
     )  # fmt: skip
     Fx, Fy, Mx, My, Mz, ex, ey, holds = by_tyre
     x8 = (load_, ahead_, across_, rolling_, camber_, 0.0, 0.0, 0.0)
@@ -418,10 +418,10 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
         nn, t, s, d, radius - reach, a, loadw, chain(Fx, w8), chain(Fy, w8), chain(Mx, w8), chain(My, w8), chain(Mz, w8)
     )
     sp, sv = numbers(x, SPRING + 3 * w, Z, _S), numbers(xd, SPRING + 3 * w, Z, _R)
-    push_ = push_of(w < 2, given, params, sp, sv)
+    push_ = push_of(w < 2, live, params, sp, sv)
     g, h = (value_of(g_[0]), value_of(g_[1]), value_of(g_[2])), (value_of(h_[0]), value_of(h_[1]), value_of(h_[2]))
     push = value_of(push_[0]), value_of(push_[1]), value_of(push_[2])
-    by_limit, slides, m = write_corner(w, x, xd, given, params, states, f, g, h, value_of(turning_), a, push)
+    by_limit, slides, m = write_corner(w, x, xd, live, params, states, f, g, h, value_of(turning_), a, push)
     brake = f[at + 3] - value_of(turning_)
     edot[2 * w], edot[2 * w + 1] = value_of(ex), value_of(ey)
 
@@ -434,10 +434,9 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
     add_force(push_, Z, _S, 3, _LAST, Z, _QX)
     add_derivatives(turning_, 1.0, Z, _QX + LANES * _LAST)
     add_rotated(m, Z, _O, Z, _QX)
-    p = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
+    p = view(live, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
     grows = by_limit * (
-        brakes.friction_limit(p, w < 2, given[PRESSURE + w] + 1.0)
-        - brakes.friction_limit(p, w < 2, given[PRESSURE + w])
+        brakes.friction_limit(p, w < 2, live[PRESSURE + w] + 1.0) - brakes.friction_limit(p, w < 2, live[PRESSURE + w])
     )
     grows *= pressure_rates[w]
     Z[_QX + LANES * _LAST + _LAST] += grows
@@ -451,7 +450,7 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
     for i in range(3):
         Z[_S + LANES * i + _LAST] = 0.0
     fixed = three(x, SPRING + 3 * w)
-    add_force(push_of(w < 2, given, params, fixed, numbers(xd, SPRING + 3 * w, Z, _S)), Z, _S, 3, _LAST, Z, _QW)
+    add_force(push_of(w < 2, live, params, fixed, numbers(xd, SPRING + 3 * w, Z, _S)), Z, _S, 3, _LAST, Z, _QW)
     add_derivatives(turningw, 1.0, Z, _QW + LANES * _LAST)
 
     for i in range(LANES):
@@ -523,11 +522,11 @@ def by_grip(by_factor, a, ex, ey, Z, at):
 
 # long: the numbers of a corner one by one: with derivatives there are no arrays of them
 @inner
-def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N, S, J, drift, edot_t):
+def rest(x, xd, live, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N, S, J, drift, edot_t):
     """Axle, chassis, hand and bars: as `corner`."""
     # axle: directions are both spins, the engine's speed, time
     torque_, between_, rate_ = axle_torques(
-        given, given[DRIVE] + changing[0] * along(0.0, 3), given[RATIO] + changing[1] * along(0.0, 3),
+        live, live[DRIVE] + changing[0] * along(0.0, 3), live[RATIO] + changing[1] * along(0.0, 3),
         along(xd[AXLE], 0), along(xd[AXLE + 1], 1), along(e[8], 2),
     )  # fmt: skip
     torque, edot[8] = value_of(torque_), value_of(rate_)
@@ -556,11 +555,11 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
     e0, e1, e2 = three(x, CHASSIS + 3), three(x, CHASSIS + 6), three(x, CHASSIS + 9)
     d0, d1 = numbers(x, CHASSIS + 3, P_, first + 24), numbers(x, CHASSIS + 6, P_, first + 48)
     d2 = numbers(x, CHASSIS + 9, P_, first + 72)
-    g_, m_ = on_chassis(given, numbers(xd, CHASSIS, R_, first), d0, d1, d2, torque)
-    gw, mw = on_chassis(given, numbers(xd, CHASSIS, P_, first), e0, e1, e2, torque)
+    g_, m_ = on_chassis(live, numbers(xd, CHASSIS, R_, first), d0, d1, d2, torque)
+    gw, mw = on_chassis(live, numbers(xd, CHASSIS, P_, first), e0, e1, e2, torque)
     g = value_of(g_[0]), value_of(g_[1]), value_of(g_[2])
     m = value_of(m_[0]), value_of(m_[1]), value_of(m_[2])
-    write_rest(x, given, params, f, torque, value_of(between_), g, m)
+    write_rest(x, live, params, f, torque, value_of(between_), g, m)
     clear(Z, _QX, BY_GRIP)
     add_force(g_, P_, first, 0, 6, Z, _QX)
     add_force(m_, Z, _O, 3, 6, Z, _QX)
@@ -579,7 +578,7 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
 
     # bars: directions are the chassis' six and the own ones of both corners
     for k in range(2):
-        rate = given[P.front_anti_roll] if k == 0 else given[P.rear_anti_roll]
+        rate = live[P.front_anti_roll] if k == 0 else live[P.rear_anti_roll]
         if rate > 0.0:
             at = _OF_BAR + 48 * k
             for i in range(3 * LANES):
@@ -603,7 +602,7 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
 # long: the numbers of a corner one by one: with derivatives there are no arrays of them
 @inner
 def forces_and_derivatives(
-    x, xd, given, changing, params, states, e, f, edot, table, of, P_, R_, port_drift, rate_drift, Z, n, N, S, J, drift,
+    x, xd, live, changing, params, states, e, f, edot, table, of, P_, R_, port_drift, rate_drift, Z, n, N, S, J, drift,
     edot_t,
 ):  # fmt: skip
     """As `forces`; to S and `drift` are added the derivatives of generalised forces with those of the ports held,
@@ -617,12 +616,12 @@ def forces_and_derivatives(
         corner_rows(w, x, params, P_, R_, port_drift, rate_drift, Z)
         columns = view(table, of[w], len(table))
         fine = corner(
-            w, x, xd, given, view(changing, 2, 6), params, states, e, f, edot, Z, columns, n, N, S, J, drift,
+            w, x, xd, live, view(changing, 2, 6), params, states, e, f, edot, Z, columns, n, N, S, J, drift,
             edot_t,
         )  # fmt: skip
         fits = fits and fine
     rest(
-        x, xd, given, changing, params, e, f, edot, Z, P_, R_, (table[of[2] + 7], table[of[3] + 7]),
+        x, xd, live, changing, params, e, f, edot, Z, P_, R_, (table[of[2] + 7], table[of[3] + 7]),
         (table[of[0] + 6], table[of[1] + 6], table[of[2] + 6], table[of[3] + 6]), n, N, S, J, drift, edot_t,
     )  # fmt: skip
     return fits

@@ -16,7 +16,7 @@ from tandem.machines.car.buggy.relative_dynamics import (
     follow,
 )
 from tandem.machines.car.buggy.reshape import fit_car
-from tandem.multibody.natural.closing import look_at_ports
+from tandem.multibody.natural.closing import evaluate_ports
 from tandem.multibody.natural.views import view
 
 COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/compile/build.py
@@ -32,5 +32,5 @@ def fit(state, moved, params, tables, work):
     of_step, room = view(work, 0, head[WORK_AT]), view(work, head[WORK_AT], head[SCRATCH_AT])
     fit_car(natural, moved, of_car, of_step)
     car, own = view(natural, 0, places[NATURAL_SIZE]), view(of_step, _OUTPUTS, len(of_step))
-    look_at_ports(of_natural, of_car.floats, car, own)
+    evaluate_ports(of_natural, of_car.floats, car, own)
     follow(of_natural, ints, reals, places, car, tree, room, own)

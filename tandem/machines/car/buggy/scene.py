@@ -99,7 +99,7 @@ _COCKPIT = {  # axes of the vehicle file
 
 def _own(car: Car, at: np.ndarray) -> np.ndarray:
     """A point in the axes of the vehicle file, in those of the chassis (as drawn they are parallel)."""
-    return np.asarray(at + car.origin - car.chassis.drawn_origin)
+    return np.asarray(at + car.origin - car.chassis.reference_origin)
 
 
 def _front(car: Car, system: System, name: str, at: Points, frames: LinearFrames) -> list[Bar]:

@@ -17,12 +17,12 @@ BRAKE_PARAMETERS = int(P[brake_parameters.PARAMETERS[0].name])
 DRIVELINE_PARAMETERS = int(P[driveline_parameters.PARAMETERS[0].name])
 BRAKE_SIZE, DRIVELINE_SIZE = len(brake_parameters.PARAMETERS), len(driveline_parameters.PARAMETERS)
 
-# what the hook is given for a step: the parameters, and behind them
+# the hook's `live`, constant for a step: the parameters, and behind them
 THROTTLE = len(PARAMETERS)
 DRIVE = THROTTLE + 1  # torque on the rear axle, where it is given from outside
 RATIO = THROTTLE + 2  # of the gearbox, as it is engaged
 PRESSURE = THROTTLE + 3  # bar, of each brake
-GIVEN = THROTTLE + 7
+LIVE = THROTTLE + 7
 
 # its constants: what was made of the parameters, then the front and the rear tyre, then the road
 STOPS = 0  # spring lengths where the stops begin: front pressed, extended; rear
@@ -50,7 +50,7 @@ TYRE_OUT = BODY_LOAD + 1  # by the tyre that was asked last; the first two place
 ENERGY, POWER = TYRE_OUT, TYRE_OUT + 1  # of contact and stops: J in them, or UNKNOWN; W that they give
 UNKNOWN = -1.0
 STATES = TYRE_OUT + OUTPUTS
-POWERTRAIN = STATES  # behind them, of a car with a powertrain: what that leaves; and behind GIVEN what it is given
+POWERTRAIN = STATES  # behind them, of a car with a powertrain: what that leaves; and behind LIVE what it reads
 
 # states of a car in relative coordinates beside coordinates and velocities: deflections of the tyres, engine's speed
 ADDED = 4 * 2 + 1

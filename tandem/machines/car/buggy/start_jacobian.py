@@ -26,7 +26,7 @@ _PER_WHEEL = len(WHEEL)
 
 
 @inner
-def rolls(params, left, given):
+def rolls(params, left, live):
     """Whether every wheel stands on the road and its brake does not hold it, and nothing else touches the road."""
     if params[P.steering_mode] >= 0.5 or params[P.column_stiffness] > 0.0 or left[slots.BODY_LOAD] > 0.0:
         return False
@@ -35,7 +35,7 @@ def rolls(params, left, given):
         if not left[slots.LEFT + _PER_WHEEL * w + V.load] > 0.0:
             return False
         speed = abs(left[slots.BRAKES + relative.BRAKE_STATES * w + relative.WHEEL_SPEED])
-        if p[relative.DAMPING] * speed < 1.5 * brakes.friction_limit(p, w < 2, given[slots.PRESSURE + w]):
+        if p[relative.DAMPING] * speed < 1.5 * brakes.friction_limit(p, w < 2, live[slots.PRESSURE + w]):
             return False
     return True
 
@@ -52,8 +52,8 @@ def jacobian_at_start(before, inputs, params, tables, work, h):
     room = view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT])
     scratch = view(work, head[relative.SCRATCH_AT], len(work) - len(before))
     layout = view(head, head[relative.LAYOUT_AT], head[relative.NATURAL_AT])
-    left, given = part(of_natural, car, Part.ELEMENT), part(ints, room, relative.C.GIVEN)
-    if not rolls(params, left, given):
+    left, live = part(of_natural, car, Part.ELEMENT), part(ints, room, relative.C.LIVE)
+    if not rolls(params, left, live):
         return False
     place, sign = places[relative.RACK_AT], part(ints, reals, relative.C.NUMBERS)[slots.RACK_SIGN]
     rack = view(car, place, place + 3)

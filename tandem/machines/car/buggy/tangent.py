@@ -91,7 +91,7 @@ def tangent(state, by_state, inputs, by_inputs, params, by_params, tables, work,
     both_work = with_derivatives(work, by_work)
     both_own, car, memory = view(both_work, _OUTPUTS, len(work)), view(both, 0, size), view(both, size, n)
     torque, at_speed = dynamics.begin_step(
-        ints, car, memory, both_inputs, both_params, numbers, part(ints, both_own, Part.GIVEN), h
+        ints, car, memory, both_inputs, both_params, numbers, part(ints, both_own, Part.LIVE), h
     )
     before = dynamics.wheels_before(part(ints, car, Part.ELEMENT))
     rack, column = view(car, place, place + 3), view(memory, dynamics.STEERING, dynamics.SHIFT)
@@ -108,9 +108,9 @@ def tangent(state, by_state, inputs, by_inputs, params, by_params, tables, work,
                 middle[place + i] = state[place + i]
             advance(ints, reals, target, own, forces.hook, dt)
         follow_step(ints, reals, car, both_own, own, target, forces.inner_hook, dt)
-    dynamics.remember_given(ints, both_own, view(memory, dynamics.LAST, dynamics.STEERING))
+    dynamics.remember_drive(ints, both_own, view(memory, dynamics.LAST, dynamics.STEERING))
     steering.hand_with_rack(both_params, numbers[slots.RACK_SIGN], column, rack)
-    dynamics.stand(places, ints, car, both_params, part(ints, both_own, Part.GIVEN), before, h)
+    dynamics.stand(places, ints, car, both_params, part(ints, both_own, Part.LIVE), before, h)
     dynamics.end_step(
         places, ints, reals, car, memory, both_inputs, both_params, numbers, both_own, both_work, torque, at_speed, h
     )

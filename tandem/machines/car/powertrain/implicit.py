@@ -23,8 +23,8 @@ from sync.compile.jit import inner, kernel
 from tandem.machines.car.buggy import driveline
 from tandem.machines.car.powertrain.law import BAND, RPM, motor_torque, place_in
 from tandem.machines.car.powertrain.layout import (
-    GIVEN,
     LEFT_BEHIND,
+    LIVE,
     MOST_POINTS,
     OF_FRONT_AXLE,
     OF_MAP,
@@ -149,13 +149,13 @@ def put(f, C, at, block, share, torque, slope):
 
 # long: plain numbers: a kernel takes no object
 @inner
-def axles(given, own, outside, ratio, h, w, states, after, to, f, C, at, block):
-    """Torques on all wheels by their speeds `w`. What the powertrain is given is at `own`, what it leaves at `to`.
+def axles(live, own, outside, ratio, h, w, states, after, to, f, C, at, block):
+    """Torques on all wheels by their speeds `w`. What the powertrain reads is at `own`, what it leaves at `to`.
 
     Returns those on the front and on the rear axle; `outside` is what is put on the rear axle in their place, `ratio`
     that of gear and final drive.
     """
-    g = view(given, own, own + GIVEN)
+    g = view(live, own, own + LIVE)
     for i in range(LEFT_BEHIND):
         after[to + i] = 0.0
     after[to + L.engine_speed], after[to + L.rate] = states[to + L.engine_speed], states[to + L.rate]

@@ -63,7 +63,7 @@ NUMBERS = (
     "motor_ratio", "motor_front", "motor_efficiency", "regeneration_pedal", "booster_knee", "booster_rest", "lag_s",
 )  # fmt: skip
 
-# What the buggy's step is given beside its own, behind that (buggy/slots.py): what is decided once a step, numbers and
+# What the buggy's step reads beside its own, behind that (buggy/slots.py): what is decided once a step, numbers and
 # parameters as above, the front differential; then the speeds of the map, and torque at the pressed and the released
 # pedal, in places for the longest map there may be.
 DECIDED = (
@@ -96,4 +96,4 @@ OF_NUMBERS = len(DECIDED)
 OF_PARAMETERS = OF_NUMBERS + len(NUMBERS)
 OF_FRONT_AXLE = OF_PARAMETERS + P.abs
 OF_MAP = OF_FRONT_AXLE + len(FRONT_AXLE)
-GIVEN = OF_MAP + 3 * MOST_POINTS
+LIVE = OF_MAP + 3 * MOST_POINTS

@@ -16,8 +16,8 @@ from tandem.machines.car.buggy import brake_parameters
 from tandem.machines.car.powertrain.layout import (
     ABS_STATES,
     FRONT_AXLE,
-    GIVEN,
     INPUTS,
+    LIVE,
     OUTPUTS,
     PARAMETERS,
     STATES,
@@ -95,7 +95,7 @@ def powered_buggy(car: Machine, spec: Powertrain, left_at: int) -> Machine:
             ints=spans,
             floats=joined(reals, float),
             scratch=len(car.inputs),
-            layout=f"powertrain {len(A)} {len(N)} {GIVEN}",
+            layout=f"powertrain {len(A)} {len(N)} {LIVE}",
             begin=with_engine,
         ),
     )

@@ -66,37 +66,37 @@ def engine_and_gears(numbers, rpm_grid, pedal_grid, torque, own, params, pedal, 
     rpm = RPM * p
     governed = ramp(0.5 + (numbers[N.idle_rpm] - rpm) / (2.0 * BAND))
     cut = ramp((rpm - numbers[N.limit_rpm]) / BAND)
-    asked = params[P.torque_factor] * map_torque(rpm_grid, pedal_grid, torque, pedal * (1.0 - cut), rpm)
+    requested = params[P.torque_factor] * map_torque(rpm_grid, pedal_grid, torque, pedal * (1.0 - cut), rpm)
     T = params[P.torque_factor] * map_torque(rpm_grid, pedal_grid, torque, engaged * pedal * (1.0 - cut), rpm)
     T += governed * max(0.3 * torque[len(torque) - len(rpm_grid)] - min(T, 0.0), 0.0)
     J = numbers[N.inertia]
     stiff, most = _STIFF * min(J, wheels / max(own[S.ratio] * own[S.ratio], 1e-3)) / dt, numbers[N.most]
     if engaged < 1.0:
-        most = min(most, abs(asked))
+        most = min(most, abs(requested))
     slip = min(max(stiff * (p - t), -most), most)
     if numbers[N.clutch] > 0.5:
         most *= ramp((rpm - numbers[N.idle_rpm] + BAND) / numbers[N.engages_rpm])
         taken = min(max(slip, -most), most)
-        given = taken
+        out = taken
     else:
-        taken, given = converter(numbers[N.capacity], numbers[N.stall_ratio], numbers[N.coupling], p, t)
+        taken, out = converter(numbers[N.capacity], numbers[N.stall_ratio], numbers[N.coupling], p, t)
         if engaged < 1.0:
-            taken, given = min(max(taken, -most), most), min(max(given, -most), most)
+            taken, out = min(max(taken, -most), most), min(max(out, -most), most)
         elif own[S.gear] >= numbers[N.locks_from_gear] and t > numbers[N.locks_at] * p and rpm > numbers[N.idle_rpm]:
-            taken, given = taken + slip, given + slip
+            taken, out = taken + slip, out + slip
     own[S.engine_speed] = max(p + dt * (T - taken) / J, 0.0)
     loss = 1.0 - params[P.driveline_efficiency]
-    lost = loss * given * given / sqrt(given * given + _LIGHT * _LIGHT) * t / sqrt(t * t + _TURN * _TURN)
-    return T, own[S.ratio] * (given - lost)
+    lost = loss * out * out / sqrt(out * out + _LIGHT * _LIGHT) * t / sqrt(t * t + _TURN * _TURN)
+    return T, own[S.ratio] * (out - lost)
 
 
 @inner
 def brake_bar(numbers, own, params, line, pedal, abs_values, front, rear, vx, h):
     """Pressure at the wheels: pedal or line, lag, anti-lock control."""
-    asked = line_bar(numbers, own, params, line, pedal, h)
+    requested = line_bar(numbers, own, params, line, pedal, h)
     abs_values[BRAKE_P.abs] = params[P.abs]
-    first = brakes.control(abs_values, own, S.front_valve_bar, asked, front, vx, h)
-    second = brakes.control(abs_values, own, S.rear_valve_bar, asked, rear, vx, h)
+    first = brakes.control(abs_values, own, S.front_valve_bar, requested, front, vx, h)
+    second = brakes.control(abs_values, own, S.rear_valve_bar, requested, rear, vx, h)
     return min(first, second)
 
 
@@ -107,10 +107,10 @@ def step(state, inputs, params, tables, work, h):
     ints, reals, outputs = view(head, OWN_INTS, len(head)), tables.floats, head[Head.OUTPUTS]
     car, car_params, of_car, room = inside(state, params, tables, work)
     own, own_params = view(state, head[Head.STATES], len(state)), view(params, head[Head.PARAMETERS], len(params))
-    out, given = view(work, outputs, head[Head.WORK_AT]), head[Head.INPUTS]
+    out, car_inputs = view(work, outputs, head[Head.WORK_AT]), head[Head.INPUTS]
     spare = head[Head.WORK_AT] + head[Head.WORK]
-    behind = spare + given + (head[OWN_INTS + 2 * A.ABS + 1] - head[OWN_INTS + 2 * A.ABS])
-    moved, abs_values = view(work, spare, spare + given), view(work, spare + given, behind)
+    behind = spare + car_inputs + (head[OWN_INTS + 2 * A.ABS + 1] - head[OWN_INTS + 2 * A.ABS])
+    moved, abs_values = view(work, spare, spare + car_inputs), view(work, spare + car_inputs, behind)
     numbers, ratios = part(ints, reals, A.NUMBERS), part(ints, reals, A.RATIOS)
     rpm_grid, pedal_grid, torque = part(ints, reals, A.RPM), part(ints, reals, A.PEDAL), part(ints, reals, A.TORQUE)
     copy(abs_values, part(ints, reals, A.ABS))
@@ -118,9 +118,9 @@ def step(state, inputs, params, tables, work, h):
     J_f = 2.0 * car_params[CAR_P.wheel_inertia]
     wheels = 1.0 / (share * share / J_f + (1.0 - share) * (1.0 - share) / (J_f + car_params[CAR_P.driveline_inertia]))
     pedal = min(max(inputs[CAR_I.throttle], 0.0), 1.0)
-    braking = inputs[given + I.brake_pedal]
+    braking = inputs[car_inputs + I.brake_pedal]
     foot = 0.0 if isnan(braking) else min(max(braking, 0.0), 1.0)
-    copy(moved, view(inputs, 0, given))
+    copy(moved, view(inputs, 0, car_inputs))
     has_engine, has_motor = numbers[N.engine] > 0.5, numbers[N.motor] > 0.5
     free = isnan(inputs[CAR_I.prescribed_speed]) and isnan(inputs[CAR_I.drive_torque])
     count = max(ceil(h / SUBSTEP - 1e-9), 1) if free else 1
@@ -188,7 +188,7 @@ def step(state, inputs, params, tables, work, h):
         step_car(car, moved, car_params, of_car, room, dt)
     pass_outputs(tables, room, work)
     if not free:
-        copy(view(inputs, 0, given), moved)
+        copy(view(inputs, 0, car_inputs), moved)
     out[W.engine_speed], out[W.gear] = own[S.engine_speed], own[S.gear]
     out[W.engine_torque], out[W.axle_torque_front], out[W.axle_torque_rear] = T, at_front, at_rear
     out[W.motor_torque], out[W.motor_power], out[W.motor_energy] = electric, power, own[S.motor_energy]

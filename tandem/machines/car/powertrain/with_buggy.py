@@ -17,8 +17,8 @@ from tandem.machines.car.buggy.description import W as CAR_W
 from tandem.machines.car.buggy.dynamics import step as step_car
 from tandem.machines.car.powertrain.law import RPM, line_bar, map_torque, place_in, shift
 from tandem.machines.car.powertrain.layout import (
-    GIVEN,
     LEFT_BEHIND,
+    LIVE,
     MOST_POINTS,
     OF_MAP,
     OF_NUMBERS,
@@ -101,8 +101,8 @@ def step(state, inputs, params, tables, work, h):
     core, of_core = view(car, 0, places[slots.SIZE]), view(places, slots.HEAD, len(places))
     element = part(of_core, core, Part.ELEMENT)
     left = view(element, slots.POWERTRAIN, slots.POWERTRAIN + LEFT_BEHIND)
-    all_given = part(of_core, view(room, _CAR_OUTPUTS, len(room)), Part.GIVEN)
-    g = view(all_given, slots.GIVEN, slots.GIVEN + GIVEN)
+    live = part(of_core, view(room, _CAR_OUTPUTS, len(room)), Part.LIVE)
+    g = view(live, slots.LIVE, slots.LIVE + LIVE)
     qd, qdd, share = part(of_core, core, Part.QD), part(of_core, core, Part.QDD), own_params[P.front_share]
 
     pedal = min(max(inputs[_THROTTLE], 0.0), 1.0)
@@ -139,5 +139,5 @@ def step(state, inputs, params, tables, work, h):
     out[W.motor_torque - _INSIDE], out[W.motor_power - _INSIDE] = left[L.motor_torque], left[L.motor_power]
     out[W.motor_energy - _INSIDE], most = own[S.motor_energy], 0.0
     for w in range(4):
-        most = max(most, all_given[slots.PRESSURE + w])
+        most = max(most, live[slots.PRESSURE + w])
     out[W.brake_bar - _INSIDE] = most

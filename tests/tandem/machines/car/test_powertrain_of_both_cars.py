@@ -12,7 +12,7 @@ from sync.errors import ConfigError
 from tandem.console.shipped_configs import CONFIGS
 from tandem.machines.car.buggy.description import P as CAR_P
 from tandem.machines.car.powertrain import implicit
-from tandem.machines.car.powertrain.layout import GIVEN, MOST_POINTS, OF_MAP, OF_NUMBERS, OF_PARAMETERS, D, N
+from tandem.machines.car.powertrain.layout import LIVE, MOST_POINTS, OF_MAP, OF_NUMBERS, OF_PARAMETERS, D, N
 from tests.tandem.machines.car.test_powertrain import MOTOR, H
 from tests.tandem.machines.car.test_powertrain import Car as AnyCar
 
@@ -197,7 +197,7 @@ def test_torque_on_the_gears_falls_with_their_speed_by_the_slope_that_is_returne
     random = np.random.default_rng(4)
     seen = set()
     for _ in range(2000):
-        g = np.zeros(GIVEN)
+        g = np.zeros(LIVE)
         numbers = g[OF_NUMBERS:OF_PARAMETERS]
         numbers[[N.inertia, N.idle_rpm, N.limit_rpm, N.most, N.engages_rpm]] = 0.15, 850.0, 6500.0, 300.0, 300.0
         numbers[[N.capacity, N.stall_ratio, N.coupling]] = 2.4e-3, 2.0, 0.87

@@ -75,7 +75,7 @@ def free_body(inertia=(1.0, 2.0, 2.5), mass=2.0, centre=(0.1, -0.2, 0.3), gravit
 
 
 @kernel(FORCE)
-def cubic_hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
+def cubic_hook(t, h, x, xd, inputs, live, params, states, after, f, K, C):
     """Per force: six ports, two parameters, one state. f = -a (x + x^3) - b xd s with a state that follows x[0]."""
     for e in range(len(x) // 6):
         a, b = params[2 * e], params[2 * e + 1]

@@ -81,7 +81,7 @@ def test_a_gyroscope_precesses_slowly_and_keeps_its_energy() -> None:
     # steady precession: W (I_s spin - I_t W tan 0) = m g l for a level axle
     rate = 2.0 * 9.81 * 0.2 / (0.02 * spin)
     state = system.state()
-    state.given({"w": (0, rate, 0), "s": (-rate, 0, 0), "spin": spin}, rates=True)
+    state.set_values({"w": (0, rate, 0), "s": (-rate, 0, 0), "spin": spin}, rates=True)
     start(state)
     before = energy(state).total
     record = run(state, 2.0)
@@ -106,9 +106,9 @@ def test_the_gyroscopic_torque_is_that_of_a_body_that_really_spins() -> None:
             m.rotor("rotor", carrier, (1, 0, 0), m.scalar("spin"), 0.02)
         state = m.compile(h=2e-4).state()
         turning = omega * (np.array([0, 1, 1]) if scalar else 1.0)
-        state.given({n: np.cross(turning, e) for n, e in zip(("w", "s", "u"), np.eye(3), strict=True)}, rates=True)
+        state.set_values({n: np.cross(turning, e) for n, e in zip(("w", "s", "u"), np.eye(3), strict=True)}, rates=True)
         if scalar:
-            state.given({"spin": omega[0]}, rates=True)
+            state.set_values({"spin": omega[0]}, rates=True)
         ends.append(run(start(state), 0.5).state(-1)["w"])
     np.testing.assert_allclose(ends[0], ends[1], atol=2e-5)
 
@@ -190,7 +190,7 @@ def test_a_joint_may_be_let_go_while_running() -> None:
 
 
 @kernel(FORCE)
-def lagging(t, h, x, xd, inputs, given, params, states, after, f, K, C):
+def lagging(t, h, x, xd, inputs, live, params, states, after, f, K, C):
     """A force that follows -k x with the time constant tau: implicit in its own state."""
     k, tau = params[0], params[1]
     after[0] = (states[0] * tau - h * k * x[0]) / (tau + h)

@@ -93,7 +93,7 @@ def test_a_node_takes_as_many_numbers_as_it_has() -> None:
     state = pendulum().state()
     for wrong in ((1.0, 2.0, 3.0), 1.0, (float("nan"), 0.0)):
         with pytest.raises(MechanismError, match="must be 2 finite numbers"):
-            state.given({"B": wrong})
+            state.set_values({"B": wrong})
         with pytest.raises(MechanismError, match="must be 2 finite numbers"):
             start(state, rates={"B": wrong})
 

@@ -26,7 +26,7 @@ from verify.multibody.references import closed_form
 
 
 @kernel(FORCE)
-def sharp_friction(t, h, x, xd, inputs, given, params, states, after, f, K, C):
+def sharp_friction(t, h, x, xd, inputs, live, params, states, after, f, K, C):
     """Rounded Coulomb friction with its true derivative: an undamped iteration overshoots to the other side."""
     s = xd[0] / params[1]
     f[0] = -params[0] * s / (1.0 + s * s) ** 0.5

@@ -50,7 +50,7 @@ class Buggy(Both):
         s = self.system
         own = car.work[len(OUTPUTS) :]
         self.seen.append(
-            (car.state[s.span(Part.Q)].copy(), car.state[s.span(Part.ELEMENT)].copy(), s.part(Part.GIVEN, own).copy(),
+            (car.state[s.span(Part.Q)].copy(), car.state[s.span(Part.ELEMENT)].copy(), s.part(Part.LIVE, own).copy(),
              car.state[s.span(Part.INPUT)].copy().reshape(-1, 3))
         )  # fmt: skip
 

@@ -142,7 +142,7 @@ def rates(made: Generated, one: Any, y: np.ndarray, t: np.ndarray) -> np.ndarray
     at = graph.evaluate([*first["ports"], *first["rates"]], given)
     ports, moving = _objects(at[: len(made.ports)]), _objects(at[len(made.ports) :])
     begun, count = one.part(C.BEGUN), relative.CHANGING
-    held = _objects(one.part(C.GIVEN))
+    held = _objects(one.part(C.LIVE))
     for i in range(count):
         held[slots.DRIVE + i] = (begun[i] + (t - begun[2 * count]) * begun[count + i]).view(Complex)
     f, edot = _objects(np.zeros(len(made.ports))), _objects(np.zeros(relative.ADDED))

@@ -78,7 +78,7 @@ def test_forces_are_those_of_the_hook(road):
     element[slots.ENGINE] = one.y[-1]
     f, K, D = np.zeros(len(found)), np.zeros_like(one.part(C.STIFF)), np.zeros_like(one.part(C.DAMP))
     forces.hook(
-        one.t, 0.0, one.part(C.PORTS), one.part(C.RATES), one.part(Own.AT_INPUT), one.part(C.GIVEN),
+        one.t, 0.0, one.part(C.PORTS), one.part(C.RATES), one.part(Own.AT_INPUT), one.part(C.LIVE),
         one.part(C.NUMBERS, one.reals), element, np.zeros(slots.STATES), f, K, D,
     )  # fmt: skip
     assert np.abs(found - f).max() < 1e-12 * np.abs(f).max()
