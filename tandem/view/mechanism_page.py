@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 
 from sim_service.contract.machine import Machine, Quantity, Shown, Step
-from tandem.multibody.natural.drawn import scene_of, upright
 from tandem.multibody.natural.errors import AssemblyError, MechanismError
+from tandem.multibody.natural.scene import scene_of, upright
 from tandem.reports.html.markup import markup, paragraphs, show
 from tandem.view.bench import Bench
 from tandem.view.data_source import Frame

@@ -17,7 +17,7 @@ import numpy as np
 
 from sim_service.contract.machine import Tables
 from tandem.mechanism.columns import energies
-from tandem.multibody.natural import straight
+from tandem.multibody.natural import unrolling
 from tandem.multibody.natural.api import Record, Scheme, Settings, State, run, start
 from verify.multibody.problems import Problem
 
@@ -30,7 +30,7 @@ class Formulation:
     settings: Settings
     order_at: tuple[int, int]  # the order is observed between h/2^a and h/2^b
     order: float  # expected
-    unrolled: bool = False  # its step by straight code: the same bits, so only time is measured again
+    unrolled: bool = False  # its step by unrolled code: the same bits, so only time is measured again
 
 
 HALVED_ORDER = 3.0  # or more, where the rule's own series has even powers only
@@ -83,17 +83,17 @@ def observed_order(
 
 
 def straightened(first: State) -> State:
-    """The same state in a system with straight code (natural/straight.py), all of which is there."""
+    """The same state in a system with unrolled code (natural/unrolling.py), all of which is there."""
     system = first.system
-    words = straight.Words(system.ints, system.reals)
+    words = unrolling.Words(system.ints, system.reals)
     words.compile()
     assert words.complete
-    tables = straight.with_code(Tables(system.ints, system.reals), 0, words.values)
+    tables = unrolling.with_code(Tables(system.ints, system.reals), 0, words.values)
     return State(replace(system, ints=tables.ints, reals=tables.floats), first.vector.copy())
 
 
 def unrolled_alike(problem: Problem, formulation: Formulation, record: Record) -> bool:
-    """Whether straight code makes the states of a record, bit by bit."""
+    """Whether unrolled code makes the states of a record, bit by bit."""
     first, h = straightened(begin(problem, formulation.settings, problem.h)), problem.h
     every = max(1, round(problem.seconds / h) // INSTANTS)
     found = run(first, problem.seconds, h, every=every, strict=False)

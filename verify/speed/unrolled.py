@@ -24,7 +24,7 @@ from sync.config.config import load
 from tandem.ensembles import sweep, work
 from tandem.machines.car.buggy.slots import HEAD
 from tandem.multibody.code import store
-from tandem.multibody.natural import straight
+from tandem.multibody.natural import unrolling
 from tandem.records.replay import Options, replay_run
 from verify import CONFIGS
 from verify.measure import Row, at_least, at_most, equal, figure
@@ -43,7 +43,7 @@ def compiled_from_nothing(machine: Machine) -> float:
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(store, "folder", return_value=Path(folder)),
     ):
-        list(straight.compile_functions(np.array(machine.tables.ints[HEAD:]), np.array(machine.tables.floats)))
+        list(unrolling.compile_functions(np.array(machine.tables.ints[HEAD:]), np.array(machine.tables.floats)))
     return (time.thread_time_ns() - begun) * 1e-9
 
 

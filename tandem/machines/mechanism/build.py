@@ -26,8 +26,8 @@ from tandem.multibody.natural.api import (
     equilibrium,
     velocities,
 )
-from tandem.multibody.natural.drawn import scene_of
 from tandem.multibody.natural.laws import follow_law
+from tandem.multibody.natural.scene import scene_of
 from tandem.multibody.natural.tables import EXTERNAL, VALUE
 from tandem.multibody.relative.build import build_like, structure_of
 from tandem.multibody.relative.kinematics import tree_pose, value

@@ -474,7 +474,7 @@ def object_code(text: str, triple: str | None = None, library: bool = False) -> 
     module.verify()
     machine = _machine(triple, library)
     module.triple = machine.triple
-    # straight code gains nothing from more: a large mechanism's is as quick with all passes, which take 16 s, not 9
+    # unrolled code gains nothing from more: a large mechanism's is as quick with all passes, which take 16 s, not 9
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.slp_vectorization = False
     passes = llvm.create_pass_builder(machine, options)

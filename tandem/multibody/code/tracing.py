@@ -1,7 +1,7 @@
 """Kernels traced: their Python source runs once with expressions in place of numbers, and what it writes is its graph.
 
 `trace` makes a function of a kernel's source in which some names stand for others: `view` for a window of a `Vector`,
-`sqrt` for a node of the graph. What the numbers are is the caller's: plain expressions (natural/straight.py), or such
+`sqrt` for a node of the graph. What the numbers are is the caller's: plain expressions (natural/unrolling.py), or such
 with derivatives (traced_numbers.py).
 """
 

@@ -137,7 +137,7 @@ HEADER = 2 * len(P)
 # settings that say how often or in which way something is computed, in OPTION
 SCHEME, CAP, PASSES, RETRIES = range(4)
 OPTIONS = 4
-CODE = OPTIONS  # of a system with straight code (unrolled.py): where its addresses begin among the reals
+CODE = OPTIONS  # of a system with unrolled code (unrolled.py): where its addresses begin among the reals
 
 # the others, in SETTING
 (

@@ -1,6 +1,6 @@
-"""The parts of a step that index tables drive: by the tables, or by straight code where a system has some.
+"""The parts of a step that index tables drive: by the tables, or by unrolled code where a system has some.
 
-Straight code (straight.py) is made for one structure and knows no table, index or loop. Where the option CODE says, a
+Unrolled code (unrolling.py) is made for one structure and knows no table, index or loop. Where the option CODE says, a
 number among the reals tells whether these reals are of that structure, and its addresses stand behind it; what has none
 (0) goes by tables. Both are the same operations in the same order, and so the same bits.
 """
@@ -38,7 +38,7 @@ def is_set(typingctx, word):
 
 @inner
 def code(ints, reals, which):
-    """The word with the address of that part's straight code, or 0. It may come while another shape is stepped."""
+    """The word with the address of that part's unrolled code, or 0. It may come while another shape is stepped."""
     option = part(ints, ints, P.OPTION)
     if len(option) <= CODE or reals[option[CODE]] == 0.0:
         return 0.0

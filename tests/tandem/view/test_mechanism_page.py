@@ -9,7 +9,7 @@ from sim_service.contract.scene import poses
 from tandem.mechanism.run import prepare
 from tandem.multibody.description.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import run
-from tandem.multibody.natural.drawn import upright
+from tandem.multibody.natural.scene import upright
 from tandem.view.bench import Bench, with_hands
 from tandem.view.mechanism_page import MechanismData
 from tests.examples import thorough

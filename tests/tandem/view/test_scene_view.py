@@ -21,7 +21,7 @@ from tandem.machines.piano.multibody import action, drawing
 from tandem.multibody.description.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import start
 from tandem.multibody.natural.api import step as natural_step
-from tandem.multibody.natural.drawn import scene_of
+from tandem.multibody.natural.scene import scene_of
 from tandem.multibody.rotations import rotated
 from tandem.view import shapes
 from tandem.view.data_source import Frame

@@ -54,9 +54,9 @@ from tandem.machines.car.buggy.analysis.corner import spring_rate
 from tandem.machines.car.buggy.analysis.suspension import Suspension, at_travel, rates
 from tandem.machines.car.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, body_points, build
 from tandem.machines.car.buggy.description import INPUTS, OUTPUTS, PARAMETERS, P, W
-from tandem.machines.car.buggy.drawn import drawn
 from tandem.machines.car.buggy.driveline_parameters import M
 from tandem.machines.car.buggy.from_figures import Figures, Tyre, resolve, tyre_dimensions
+from tandem.machines.car.buggy.reference import reference_positions
 from tandem.machines.car.buggy.scene import Frames, scene
 from tandem.machines.car.display import car_display
 from tandem.machines.car.files import TYRES
@@ -275,11 +275,11 @@ def _other_shape(
 
 
 def _reshape(built: Assembled, other: Callable[[np.ndarray], Assembled]) -> Reshape:
-    columns, at = drawn(built.car, built.system)
+    columns, at = reference_positions(built.car, built.system)
 
     def make(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = other(params)
-        return found.tables.floats, drawn(found.car, found.system)[1]
+        return found.tables.floats, reference_positions(found.car, found.system)[1]
 
     return Reshape(make, reshape.fit, at, columns)
 
@@ -386,10 +386,10 @@ def _machine(built: Assembled, path: str) -> Machine:
         _stand(system, state, params, constants, work)
         _refuse_unsound(state, params, constants, work, path)
 
-    def straight_code(machine: Machine, wait: bool) -> Machine:
-        from tandem.multibody.natural import straight  # and a compiler
+    def unrolled_code(machine: Machine, wait: bool) -> Machine:
+        from tandem.multibody.natural import unrolling  # and a compiler
 
-        return straight.unrolled(machine, slots.HEAD, wait)
+        return unrolling.unrolled(machine, slots.HEAD, wait)
 
     return Machine(
         name="buggy",
@@ -407,7 +407,7 @@ def _machine(built: Assembled, path: str) -> Machine:
             Efforts(("steering_torque", "rack_force", "hand_wheel_angle")),
             Prediction(monitor),
             DeviceCode(device),
-            Unrolling(straight_code),
+            Unrolling(unrolled_code),
             Moving(start.GIVEN, partial(start.begin, system, path)),
             Tangent("tandem.machines.car.buggy.tangent"),
         ),

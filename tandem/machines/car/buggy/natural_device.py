@@ -1,11 +1,11 @@
-"""The buggy in natural coordinates on a GPU: its step, with straight code in place of what index tables drive."""
+"""The buggy in natural coordinates on a GPU: its step, with unrolled code in place of what index tables drive."""
 
 from sim_service.contract.machine import Tables
 from sync.compile.jit import inner
 from tandem.machines.car.buggy.dynamics import step
 from tandem.machines.car.buggy.slots import HEAD
 from tandem.multibody.code.source import DeviceSource
-from tandem.multibody.natural import straight
+from tandem.multibody.natural import unrolling
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
@@ -17,4 +17,4 @@ def advance(state, inputs, params, tables, work, h, shown):
 
 
 def source(constants: Tables) -> DeviceSource:
-    return straight.source(advance, constants, HEAD)
+    return unrolling.source(advance, constants, HEAD)

@@ -29,7 +29,7 @@ from sync.errors import ConfigError
 from tandem.machines.car.buggy import dynamics, forces, relative_forces, relative_reshape, slots, start
 from tandem.machines.car.buggy import relative_dynamics as relative
 from tandem.machines.car.buggy.description import PARAMETERS, P, W
-from tandem.machines.car.buggy.drawn import drawn
+from tandem.machines.car.buggy.reference import reference_positions
 from tandem.machines.car.buggy.relative_dynamics import C
 from tandem.machines.car.tyres.keys import T
 from tandem.multibody.code.calls import address_of, as_word
@@ -120,7 +120,7 @@ def _reshape(
             raise ConfigError(_other_equations(built.params, params, path))
         floats = at.floats.copy()
         floats[list(addresses)] = constants.floats[list(addresses)]
-        return floats, drawn(found.car, found.system)[1]
+        return floats, reference_positions(found.car, found.system)[1]
 
     return replace(natural, make=make, fit=relative_reshape.fit)
 

@@ -1,4 +1,4 @@
-"""The corners' forces of the buggy's step in relative coordinates as straight code, for a GPU.
+"""The corners' forces of the buggy's step in relative coordinates as unrolled code, for a GPU.
 
 The text of relative_forces.py is traced with numbers that are expressions (multibody/code/traced_numbers.py): the
 same law, the same derivatives, without loops, scratch arrays and derivatives that are zero anyway. Roads with a shape

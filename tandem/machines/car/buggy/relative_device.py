@@ -1,7 +1,7 @@
 """The buggy in relative coordinates on a GPU: its Rosenbrock steps, without I3AL behind them.
 
 A step that is not fit for the method (relative_dynamics.py) is not made: the copy stays before it and says so. Forces
-of the corners and the equations of the method's stages are straight code (relative_corners.py, relative_matrix.py),
+of the corners and the equations of the method's stages are unrolled code (relative_corners.py, relative_matrix.py),
 as the mechanism is; a road that cannot be followed leaves both as they are compiled for the CPU.
 """
 

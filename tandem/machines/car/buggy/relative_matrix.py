@@ -1,4 +1,4 @@
-"""The linear equations of a Rosenbrock step of the buggy as straight code, for a GPU.
+"""The linear equations of a Rosenbrock step of the buggy as unrolled code, for a GPU.
 
 Which entries of the Jacobian are zero is known before anything runs: a corner (deflections of its tyre, its own
 velocity, its spin) meets the chassis and nothing else but what bars and axle connect. So the equations
@@ -345,5 +345,5 @@ _PLACES: Replaced = (
 
 
 def taking_place() -> contextlib.AbstractContextManager[None]:
-    """What is compiled meanwhile calls the straight code."""
+    """What is compiled meanwhile calls the unrolled code."""
     return in_place_of(_PLACES)

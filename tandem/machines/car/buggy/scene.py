@@ -10,8 +10,8 @@ import numpy as np
 
 from sim_service.contract.scene import Arrow, Bar, Lever, Point, PushPoints, Scene, Solid, Wheel, skin, usual_cameras
 from tandem.machines.car.buggy.bodies import WHEELS, Car, Points, side
-from tandem.multibody.natural.drawn import LinearFrames, place_of
 from tandem.multibody.natural.linear import Linear
+from tandem.multibody.natural.scene import LinearFrames, place_of
 from tandem.multibody.natural.system import System
 from tandem.multibody.natural.tables import P
 

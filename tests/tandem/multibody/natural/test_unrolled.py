@@ -1,4 +1,4 @@
-"""Straight code in the place of index tables: the same bits, whatever of it is there and whenever it comes."""
+"""Unrolled code in the place of index tables: the same bits, whatever of it is there and whenever it comes."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from sim_service.registry import load_machine
 from sim_service.reshape import Shaping, change_shape, changeable, no_fit
 from sync.config.config import load
 from sync.errors import ConfigError
-from tandem.multibody.natural import straight
+from tandem.multibody.natural import unrolling
 from tandem.multibody.natural.augmented import step
 from tandem.multibody.natural.tables import P
 from tandem.multibody.natural.unrolled import NAMES
@@ -51,52 +51,52 @@ def stepped(system: Any, ints: np.ndarray, reals: np.ndarray, steps: int = 200) 
 
 
 def words(system: Any) -> np.ndarray:
-    found = straight.Words(system.ints, system.reals)
+    found = unrolling.Words(system.ints, system.reals)
     found.compile()
     assert found.complete
     return found.values
 
 
 @pytest.mark.parametrize("names", [NAMES, ("factorise", "rates"), ("solve", "positions", "assemble"), ()])
-def test_a_step_has_the_same_bits_by_tables_and_by_whatever_straight_code_there_is(system, names) -> None:
+def test_a_step_has_the_same_bits_by_tables_and_by_whatever_unrolled_code_there_is(system, names) -> None:
     there = np.where([name in names for name in NAMES], words(system).view(np.int64), 0).view(float)
-    ints, reals = straight.with_code(straight.Tables(system.ints, system.reals), 0, there)
+    ints, reals = unrolling.with_code(unrolling.Tables(system.ints, system.reals), 0, there)
     assert stepped(system, ints, reals) == stepped(system, system.ints, system.reals)
 
 
 def test_one_code_serves_other_masses_and_lengths_and_a_constraint_that_is_switched_off() -> None:
     one, other = (chain(4, *numbers, H).build().compile(h=H) for numbers in ((0.7, 0.3, 2.5), (0.6, 0.35, 2.2)))
-    assert straight.structure(other.ints, other.reals) == straight.structure(one.ints, one.reals)
+    assert unrolling.structure(other.ints, other.reals) == unrolling.structure(one.ints, one.reals)
     other.part(P.WEIGHT)[1] = 0.0
-    ints, reals = straight.with_code(straight.Tables(other.ints, other.reals), 0, words(one))
+    ints, reals = unrolling.with_code(unrolling.Tables(other.ints, other.reals), 0, words(one))
     assert stepped(other, ints, reals) == stepped(other, other.ints, other.reals)
 
 
 def test_another_structure_is_another_code(system) -> None:
     longer = chain(5, 0.5, 0.5, 1.0, H).build().compile(h=H)
-    assert straight.structure(longer.ints, longer.reals) != straight.structure(system.ints, system.reals)
+    assert unrolling.structure(longer.ints, longer.reals) != unrolling.structure(system.ints, system.reals)
     reals = system.reals.copy()
     at = system.span(P.TERM_COEF)
     reals[at] = np.where(reals[at] == 1.0, 0.5, reals[at])
-    assert straight.structure(system.ints, reals) != straight.structure(system.ints, system.reals)
+    assert unrolling.structure(system.ints, reals) != unrolling.structure(system.ints, system.reals)
 
 
 def test_what_is_kept_is_used_and_a_damaged_file_is_made_again(system, monkeypatch) -> None:
     first = words(system)
     compiled = []
-    whole = straight.object_code
-    monkeypatch.setattr(straight, "object_code", lambda text: compiled.append(1) or whole(text))
+    whole = unrolling.object_code
+    monkeypatch.setattr(unrolling, "object_code", lambda text: compiled.append(1) or whole(text))
     assert words(system).tobytes() == first.tobytes() and not compiled
-    key = straight._keys(np.array(system.ints), np.array(system.reals))["solve"]
-    file = straight.store.folder() / f"{key}.o"
+    key = unrolling._keys(np.array(system.ints), np.array(system.reals))["solve"]
+    file = unrolling.store.folder() / f"{key}.o"
     file.write_bytes(file.read_bytes()[:-7])
     words(system)
     assert len(compiled) == 1
 
 
 def forgotten(system: Any) -> None:
-    for key in straight._keys(system.ints, system.reals).values():
-        (straight.store.folder() / f"{key}.o").unlink(missing_ok=True)
+    for key in unrolling._keys(system.ints, system.reals).values():
+        (unrolling.store.folder() / f"{key}.o").unlink(missing_ok=True)
 
 
 def hurry() -> None:
@@ -110,10 +110,10 @@ def hurry() -> None:
 def test_code_is_compiled_by_another_process_and_taken_as_it_comes() -> None:
     small = chain(2, 0.5, 0.25, 1.0, H).build().compile(h=H)
     forgotten(small)
-    found = straight.Words(small.ints, small.reals)
+    found = unrolling.Words(small.ints, small.reals)
     assert not found.values.any()
     found.compile_beside()
-    ints, reals = straight.with_code(straight.Tables(small.ints, small.reals), 0, found.values)
+    ints, reals = unrolling.with_code(unrolling.Tables(small.ints, small.reals), 0, found.values)
     reals = reals.copy()
     found.follow(reals[-len(NAMES) :])
     until = time.monotonic() + 120.0
@@ -135,9 +135,9 @@ def full_disk() -> Iterator[None]:
 
 def test_code_that_cannot_be_kept_is_used_where_it_was_compiled(full_disk, monkeypatch, capfd) -> None:
     small = chain(6, 0.4, 0.35, 1.0, H).build().compile(h=H)
-    monkeypatch.setattr(straight.store.dependencies, "lost", [])
+    monkeypatch.setattr(unrolling.store.dependencies, "lost", [])
     forgotten(small)
-    ints, reals = straight.with_code(straight.Tables(small.ints, small.reals), 0, words(small))
+    ints, reals = unrolling.with_code(unrolling.Tables(small.ints, small.reals), 0, words(small))
     assert stepped(small, ints, reals) == stepped(small, small.ints, small.reals)
     assert capfd.readouterr().err.count("cannot be kept there: File too large; set TANDEM_CACHE") == 1
 
@@ -145,7 +145,7 @@ def test_code_that_cannot_be_kept_is_used_where_it_was_compiled(full_disk, monke
 def test_a_compiler_beside_that_fails_is_tried_again_and_said_once(full_disk, capfd) -> None:
     small = chain(6, 0.4, 0.35, 1.0, H).build().compile(h=H)
     forgotten(small)
-    found, said = straight.Words(small.ints, small.reals), ""
+    found, said = unrolling.Words(small.ints, small.reals), ""
     for _ in range(2):
         found.compile_beside()
         until = time.monotonic() + 120.0
@@ -167,7 +167,7 @@ def of_two_shapes() -> tuple[Machine, Any, np.ndarray]:
         return (numbers if params[0] else hanging.reals).copy(), np.zeros((0, 3))
 
     plain, _ = load_machine("mass_spring")
-    tables = straight.Tables(hanging.ints, straight.read_only(hanging.reals.copy()))
+    tables = unrolling.Tables(hanging.ints, unrolling.read_only(hanging.reals.copy()))
     machine = replace(plain, tables=tables, parameters=plain.parameters[:1], capabilities=())
     return machine.having(Reshape(make, no_fit, np.zeros((0, 3)), ())), hanging, numbers
 
@@ -182,8 +182,8 @@ def shaped(floats: np.ndarray, row: np.ndarray, tables: Any) -> None:
 def test_code_that_comes_after_a_change_of_shape_is_not_used_for_a_shape_it_does_not_serve() -> None:
     machine, hanging, numbers = of_two_shapes()
     forgotten(hanging)
-    words = straight.Words(hanging.ints, hanging.reals)
-    coded = straight.with_words(machine, 0, words)
+    words = unrolling.Words(hanging.ints, hanging.reals)
+    coded = unrolling.with_words(machine, 0, words)
     tables, floats, _ = changeable(coded)
     shaping = Shaping(coded, coded.of(Reshape))
     there, back = shaping.row(np.ones(1)), shaping.row(np.zeros(1))
@@ -195,7 +195,7 @@ def test_code_that_comes_after_a_change_of_shape_is_not_used_for_a_shape_it_does
     assert stepped(hanging, *tables) == stepped(hanging, hanging.ints, hanging.reals)
 
 
-def test_few_steps_go_by_tables_and_many_by_straight_code() -> None:
+def test_few_steps_go_by_tables_and_many_by_unrolled_code() -> None:
     asked = []
 
     def make(machine: Machine, wait: bool) -> Machine:
@@ -232,12 +232,12 @@ def driven(machine: Machine, params: np.ndarray, tables: Any, steps: int = 60) -
     return bytes(np.array(rows).tobytes() + state.tobytes())
 
 
-def test_the_car_has_the_same_bits_by_tables_and_by_straight_code(car, unrolled_car) -> None:
+def test_the_car_has_the_same_bits_by_tables_and_by_unrolled_code(car, unrolled_car) -> None:
     machine, params = car
     assert driven(unrolled_car, params, unrolled_car.tables) == driven(machine, params, machine.tables)
 
 
-def test_a_changed_shape_has_straight_code_where_that_serves_it_and_the_same_bits(car, unrolled_car) -> None:
+def test_a_changed_shape_has_unrolled_code_where_that_serves_it_and_the_same_bits(car, unrolled_car) -> None:
     machine, params = car
     heavier = params.copy()
     heavier[[p.name for p in machine.parameters].index("sprung_mass")] *= 1.1
@@ -251,7 +251,7 @@ def test_a_changed_shape_has_straight_code_where_that_serves_it_and_the_same_bit
     assert driven(machine, heavier, tables) == driven(machine, heavier, replace_floats(machine.tables, numbers))
 
 
-def test_a_car_in_a_composite_has_straight_code_and_the_same_bits() -> None:
+def test_a_car_in_a_composite_has_unrolled_code_and_the_same_bits() -> None:
     machine, params = load_machine(CONFIGS / "vehicles" / "swerve.toml")
     coded = for_many_steps(machine, WORTH_WAITING)
     code, plain, shape = coded.of(Unrolled), machine.of(Reshape), coded.of(Reshape)
@@ -266,7 +266,7 @@ def test_a_car_in_a_composite_has_straight_code_and_the_same_bits() -> None:
 
 
 def replace_floats(tables: Any, floats: np.ndarray) -> Any:
-    return tables._replace(floats=straight.read_only(floats.copy()))
+    return tables._replace(floats=unrolling.read_only(floats.copy()))
 
 
 def test_tables_that_may_change_follow_the_code(unrolled_car) -> None:
@@ -277,7 +277,7 @@ def test_tables_that_may_change_follow_the_code(unrolled_car) -> None:
     assert set(range(len(floats) - code.count, len(floats))) <= set(unrolled_car.placed.addresses)
 
 
-def test_a_look_ahead_predicts_the_same_by_tables_and_by_straight_code(car, unrolled_car) -> None:
+def test_a_look_ahead_predicts_the_same_by_tables_and_by_unrolled_code(car, unrolled_car) -> None:
     machine, params = car
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)

@@ -1,4 +1,4 @@
-"""Straight code for a GPU of kernels that walk through tables: what it computes is what the kernels compute."""
+"""Unrolled code for a GPU of kernels that walk through tables: what it computes is what the kernels compute."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tandem.multibody.code import ptx
-from tandem.multibody.natural import evaluation, straight
+from tandem.multibody.natural import evaluation, unrolling
 from tandem.multibody.natural.system import no_force
 from tandem.multibody.natural.tables import P
 from verify.multibody.problems import chain
@@ -23,7 +23,7 @@ def hanging() -> tuple[Any, np.ndarray, np.ndarray]:
 
 
 def computed(system: Any, name: str, **arrays: np.ndarray) -> dict[str, np.ndarray]:
-    function = next(f for f in straight.functions(system.ints, system.reals, for_gpu=True) if f.name == name)
+    function = next(f for f in unrolling.functions(system.ints, system.reals, for_gpu=True) if f.name == name)
     assert {*arrays} == {*function.inputs} - {"reals"}  # which are constants on a GPU
     return {key: function.graph.evaluate(exprs, arrays) for key, exprs in function.outputs.items()}
 
@@ -73,10 +73,10 @@ def test_a_pivot_that_is_not_positive_is_replaced_and_counted(hanging) -> None:
     assert made["bad"][0] > 0.0 and np.isfinite(made["L"]).all()
 
 
-def test_straight_code_is_code_for_either_processor(hanging) -> None:
+def test_unrolled_code_is_code_for_either_processor(hanging) -> None:
     system, _, _ = hanging
-    text, names = straight.generated(system.ints, system.reals)
+    text, names = unrolling.generated(system.ints, system.reals)
     found = llvm.parse_assembly(text.replace("llvm.sin.f64", "sin").replace("llvm.cos.f64", "cos"))
-    assert all(found.get_function(name) for name in straight.NAMES)
-    assert sorted(n for some in names.values() for n in some if not n.startswith("none")) == sorted(straight.NAMES)
+    assert all(found.get_function(name) for name in unrolling.NAMES)
+    assert sorted(n for some in names.values() for n in some if not n.startswith("none")) == sorted(unrolling.NAMES)
     llvm.parse_assembly(ptx.in_own_memory(text).replace("llvm.sin.f64", "sin").replace("llvm.cos.f64", "cos"))

@@ -1,20 +1,20 @@
-"""Straight code of the parts of a step that walk through index tables (unrolled.py), for this processor or a GPU.
+"""Unrolled code of the parts of a step that walk through index tables (unrolled.py), for this processor or a GPU.
 
 Which entry meets which is in the index tables, and they are constants of a structure: so the Python source of a kernel
-can be followed with expressions in place of numbers, once, and what it does to them is its code without a table, an
+can be traced with expressions in place of numbers, once, and what it does to them is its code without a table, an
 index or a loop. A term of a sparse product takes some fifty instructions by tables, and one or two so.
 
 Promises
-- The text that is followed is that of the kernels themselves: nothing is written twice.
+- The text that is traced is that of the kernels themselves: nothing is written twice.
 - Operations are those of the kernel in their order. For a GPU products are fused with the sums they go into, and the
   numbers of the tables are constants. For this processor nothing is fused and numbers are read from the tables, but for
   the 0, 1 and -1 of the geometry's coefficients: the same bits as by tables, and one code for masses and lengths of
   every size.
-- Straight code is kept by its structure, a file a function, beside the compiled kernels (code/store.py). What is not
+- Unrolled code is kept by its structure, a file a function, beside the compiled kernels (code/store.py). What is not
   there is compiled by a process of idle priority (`python -m` this module), smallest first, and taken as it comes: a
   run goes by tables until then.
 
-Only kernels whose branches depend on tables can be followed; where a pivot is examined, `_usable_pivot` does it, and
+Only kernels whose branches depend on tables can be traced; where a pivot is examined, `_usable_pivot` does it, and
 what is switched off by its weight, `_mask`.
 """
 
@@ -61,7 +61,7 @@ from tandem.multibody.natural.unrolled import NAMES
 PART = 400  # operations of a part on this processor
 GPU_PART = 20_000  # operations of a part: most functions are one
 REGISTERS = 128  # of a thread: fewer are read back from memory more often, more leave room for fewer threads
-# reals that belong to the geometry: where one of these is 0, 1 or -1, straight code has it as a constant
+# reals that belong to the geometry: where one of these is 0, 1 or -1, unrolled code has it as a constant
 _GEOMETRY = (
     P.FORM_COEF, P.FORM_CONST, P.INPUT_COEF, P.TERM_COEF, P.JAC_CONST, P.JAC_COEF, P.TRIG_COEF, P.THETA_COEF,
     P.FORCE_COEF, P.TANGENT_COEF,
@@ -323,7 +323,7 @@ def source(advance: Any, constants: Tables, first: int) -> DeviceSource:
 
 
 def structure(ints: np.ndarray, reals: np.ndarray) -> str:
-    """A hash of what straight code depends on: index tables, and which coefficients of the geometry are plain."""
+    """A hash of what unrolled code depends on: index tables, and which coefficients of the geometry are plain."""
     of = hashlib.sha256(np.ascontiguousarray(ints[: ints[2 * P.OPTION]], np.int32).tobytes())
     for which in _GEOMETRY:
         found = reals[ints[2 * which] : ints[2 * which + 1]]
@@ -358,7 +358,7 @@ def compile_functions(ints: np.ndarray, reals: np.ndarray) -> Iterator[tuple[str
 
 
 class Words:
-    """The addresses of a structure's straight code, in every array that follows them, as soon as each is there."""
+    """The addresses of a structure's unrolled code, in every array that follows them, as soon as each is there."""
 
     def __init__(self, ints: np.ndarray, reals: np.ndarray):
         self._ints, self._reals = np.array(ints), np.array(reals)
@@ -408,7 +408,7 @@ class Words:
         text = io.BytesIO()
         for array in (self._ints, self._reals):
             np.save(text, array, allow_pickle=False)
-        compile_beside("tandem.multibody.natural.straight", text.getvalue(), lambda _: self._take(), self._ended)
+        compile_beside("tandem.multibody.natural.unrolling", text.getvalue(), lambda _: self._take(), self._ended)
 
     def _ended(self, error_text: str) -> None:
         self._running = False
@@ -426,7 +426,7 @@ _words: dict[str, Words] = {}  # by structure: a study makes one machine after t
 
 
 def unrolled(machine: Machine, first: int, wait: bool) -> Machine:
-    """A machine of natural coordinates, their tables from `first` of its ints on, with straight code; `wait` until it
+    """A machine of natural coordinates, their tables from `first` of its ints on, with unrolled code; `wait` until it
     is all there."""
     ints, reals = machine.tables.ints[first:], machine.tables.floats
     key = structure(ints, reals)
