@@ -86,7 +86,7 @@ def ran(windows: Sequence[Window], predicted: Predicted) -> tuple[list[Window], 
     pairs = [
         pair for pair in zip(windows, predicted, strict=True) if all(np.isfinite(v).all() for v in pair[1].values())
     ]
-    return [window for window, _ in pairs], [made for _, made in pairs]
+    return [window for window, _ in pairs], [simulated for _, simulated in pairs]
 
 
 def over(windows: Sequence[Window], predicted: Predicted, name: str) -> tuple[Floats, Floats]:
@@ -98,14 +98,14 @@ def channels(problem: Problem, predicted: Predicted, fitted: bool) -> dict[str, 
     """Of every channel, over the windows that were fitted, or over those that were not, as far as the machine did not
     diverge in them; {} without any."""
     part = slice(0, problem.fitted) if fitted else slice(problem.fitted, None)
-    windows, made = ran(problem.windows[part], predicted[part])
+    windows, simulated = ran(problem.windows[part], predicted[part])
     if not windows:
         return {}
     settings, found = problem.study.measured, {}
     for name in problem.channels:
-        pairs = zip(windows, made, strict=True)
+        pairs = zip(windows, simulated, strict=True)
         errors = [float(np.sqrt(np.mean((one[name] - window.measured[name]) ** 2))) for window, one in pairs]
-        whole = agreement(*over(windows, made, name), settings[name])
+        whole = agreement(*over(windows, simulated, name), settings[name])
         found[name] = replace(whole, median=float(np.median(errors)))
     return found
 
@@ -128,8 +128,8 @@ def drift(windows: Sequence[Window], predicted: Predicted, name: str, step_s: fl
     longest = max((len(w.measured[name]) for w in windows), default=0)
     edges = np.unique(np.linspace(0, longest, min(_DRIFT_BINS, longest) + 1).astype(int))
     squares, counts = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
-    for window, made in zip(windows, predicted, strict=True):
-        error = made[name] - window.measured[name]
+    for window, simulated in zip(windows, predicted, strict=True):
+        error = simulated[name] - window.measured[name]
         for k in range(len(squares)):
             piece = error[edges[k] : edges[k + 1]]
             squares[k] += piece @ piece
@@ -142,7 +142,7 @@ def averaged(windows: Sequence[Window], predicted: Predicted, curve: Curve, sett
     """What was measured between each two edges, averaged over windows, which repeat each other; the machine beside."""
     found = []
     for low, high in zip(curve.edges[:-1], curve.edges[1:], strict=True):
-        at, means, made = [], [], []
+        at, means, modelled = [], [], []
         for window, simulated in zip(windows, predicted, strict=True):
             x = window.measured[curve.channel]
             x = np.abs(x) if curve.size else x
@@ -151,13 +151,13 @@ def averaged(windows: Sequence[Window], predicted: Predicted, curve: Curve, sett
                 sign = np.sign(window.measured[curve.channel][there]) if curve.size else 1.0  # left and right are one
                 at.append(float(x[there].mean()))
                 means.append(float((sign * window.measured[curve.of][there]).mean()))
-                made.append(float((sign * simulated[curve.of][there]).mean()))
+                modelled.append(float((sign * simulated[curve.of][there]).mean()))
         if len(means) < 2:
             continue
         mean = float(np.mean(means))
         scatter = _NORMAL_95 * float(np.std(means, ddof=1)) / float(np.sqrt(len(means)))
         limit = float(band(np.array([mean]), settings)[0])
-        found.append(Averaged(float(np.mean(at)), mean, scatter, float(np.mean(made)), limit, len(means)))
+        found.append(Averaged(float(np.mean(at)), mean, scatter, float(np.mean(modelled)), limit, len(means)))
     return found
 
 
@@ -168,9 +168,7 @@ def worst(windows: Sequence[Window], predicted: Predicted, settings: dict[str, M
         measured, _ = over(windows, predicted, name)
         size[name] = float(np.sqrt(np.mean(band(measured, each) ** 2))) if tolerated(each) else float(measured.std())
     scores = [
-        max(
-            float(np.sqrt(np.mean((made[name] - w.measured[name]) ** 2))) / max(size[name], 1e-300) for name in settings
-        )
-        for w, made in zip(windows, predicted, strict=True)
+        max(float(np.sqrt(np.mean((run[name] - w.measured[name]) ** 2))) / max(size[name], 1e-300) for name in settings)
+        for w, run in zip(windows, predicted, strict=True)
     ]
     return int(np.argmax(np.where(np.isfinite(scores), scores, np.inf)))

@@ -49,16 +49,16 @@ def factor(there: str, wanted: str, scale: float, where: str) -> float:
     """
     if not there or not wanted or there == wanted:
         return 1.0
-    given, own = unit(there), unit(wanted)
-    if given is None or own is None or given.dimension != own.dimension:
+    source, own = unit(there), unit(wanted)
+    if source is None or own is None or source.dimension != own.dimension:
         if scale != 1.0:
             return 1.0
-        known = "a unit that is not known here" if given is None else f"a unit of {given.dimension}"
+        known = "a unit that is not known here" if source is None else f"a unit of {source.dimension}"
         raise ConfigError(
             f"{where}: its header says {there}, {known}; {wanted} is wanted: give another column, or a scale that makes"
             f" {wanted} of it"
         )
-    found = given.factor / own.factor
+    found = source.factor / own.factor
     if found != 1.0 and abs(abs(scale) / found - 1.0) < _THE_SAME:
         raise ConfigError(
             f"{where}: its header says {there}, which is converted to {wanted}; scale = {scale:g} would do that again:"

@@ -160,11 +160,11 @@ class Estimate:
 
 def predicted(worker: Worker, values: Floats, cases: range, workers: int) -> list[dict[str, Floats]]:
     """Of these windows, side by side. Raises TandemError where a run diverges."""
-    given = values.tolist()
+    numbers = values.tolist()
     if len(cases) < 2 or workers < 2 or not worker.live or worker.machine.stepping.one_at_a_time:
-        return [worker.log(case, given).columns for case in cases]
+        return [worker.log(case, numbers).columns for case in cases]
     with ThreadPoolExecutor(workers) as pool:
-        return [log.columns for log in pool.map(lambda case: worker.log(case, given), cases)]
+        return [log.columns for log in pool.map(lambda case: worker.log(case, numbers), cases)]
 
 
 def as_far_as_it_runs(
@@ -202,9 +202,9 @@ class _Model:
     def __post_init__(self) -> None:
         self._worker = Worker(self.problem.job)
         self.range = self.problem.high - self.problem.low
-        asked, names = self.problem.study.solver.sensitivities, self.problem.names
-        self.exact = [] if asked == "differences" else self._worker.exact
-        if asked == "exact" and len(self.exact) < len(names):
+        method, names = self.problem.study.solver.sensitivities, self.problem.names
+        self.exact = [] if method == "differences" else self._worker.exact
+        if method == "exact" and len(self.exact) < len(names):
             raise ConfigError(
                 f"{self.problem.job.where}: solver.sensitivities = 'exact': {self.problem.machine.name} has none by"
                 f" {', '.join(self.by_differences)}; 'auto' and 'differences' work"
@@ -238,8 +238,8 @@ class _Model:
         return np.concatenate([*parts, self._priors(values)])
 
     def _priors(self, values: Floats) -> Floats:
-        given = self.problem.study.parameters.values()
-        pairs = [(v, p.prior, p.prior_sigma) for v, p in zip(values, given, strict=True)]
+        parameters = self.problem.study.parameters.values()
+        pairs = [(v, p.prior, p.prior_sigma) for v, p in zip(values, parameters, strict=True)]
         return np.array([(v - mean) / sigma for v, mean, sigma in pairs if mean is not None and sigma is not None])
 
     def jacobian(self, values: Floats, here: Floats | None = None) -> Floats:
@@ -259,16 +259,16 @@ class _Model:
         """A run for every eight parameters of every record, all at once."""
         n, cases = len(self.exact), range(self.problem.fitted)
         groups = [self.exact[k : k + _AT_ONCE] for k in range(0, n, _AT_ONCE)]
-        asked = [(case, group) for case in cases for group in groups]
-        self.runs += len(asked)
+        jobs = [(case, group) for case in cases for group in groups]
+        self.runs += len(jobs)
         with ThreadPoolExecutor(self.workers) as pool:
-            made = list(pool.map(lambda each: self._worker.slopes(each[0], values.tolist(), each[1]), asked))
+            results = list(pool.map(lambda each: self._worker.derivatives(each[0], values.tolist(), each[1]), jobs))
         parts = []
         for case in cases:
-            of_case = made[case * len(groups) : (case + 1) * len(groups)]
+            of_case = results[case * len(groups) : (case + 1) * len(groups)]
             parts += [np.hstack([m[name] for m in of_case]) / self.sigmas[name] for name in self.problem.channels]
-        given = list(self.problem.study.parameters.values())
-        priors = [np.eye(len(given))[k] / p.prior_sigma for k, p in enumerate(given) if p.prior_sigma is not None]
+        params = list(self.problem.study.parameters.values())
+        priors = [np.eye(len(params))[k] / p.prior_sigma for k, p in enumerate(params) if p.prior_sigma is not None]
         priors = [row[self.exact] for row in priors]
         return np.asarray(np.vstack([*parts, *priors]) * self.range[self.exact])
 
@@ -323,18 +323,18 @@ def estimate(
         raise
     except TandemError as error:
         raise NotEstimated(f"{problem.job.where}: at the start: {error}") from None
-    given = {name: each.sigma for name, each in problem.study.measured.items()}
-    model.sigmas = {name: sigma or _left_over(problem, before, name) for name, sigma in given.items()}
+    sigmas = {name: each.sigma for name, each in problem.study.measured.items()}
+    model.sigmas = {name: sigma or _left_over(problem, before, name) for name, sigma in sigmas.items()}
     values, message, after = problem.start, "not fitted: sensitivities at the start", list(before)
     search = _Search(optimize, model, progress)
     tolerance = max(problem.study.solver.tolerance, _ENOUGH)
     if not only_sensitivity:
-        rounds = 1 if all(given.values()) else 3  # noise that is not given is found again with the answer
+        rounds = 1 if all(sigmas.values()) else 3  # noise that is not given is found again with the answer
         for k in range(rounds):
             rough = tolerance if k == rounds - 1 else max(_ROUGH, tolerance)
             values, message = search.from_here(values, rough)
             after = model.predict_once(values)
-            search.weigh({name: sigma or _left_over(problem, after, name) for name, sigma in given.items()})
+            search.weigh({name: sigma or _left_over(problem, after, name) for name, sigma in sigmas.items()})
     near = search.near((values - problem.low) / model.range)
     jacobian = model.jacobian(values) if near is None else near
     for _ in range(0 if only_sensitivity or near is not None else _SEARCHES):
@@ -347,7 +347,7 @@ def estimate(
         if np.sum((jacobian @ ((values - problem.low) / model.range - begun)) ** 2) < _NEAR:
             break
         jacobian = model.jacobian(values)
-    iterations = search.made
+    iterations = search.iterations
     before += model.unused(problem.start)[0]
     beyond, diverged = model.unused(values)
     found = _judged(problem, model, values, jacobian, before, after + beyond, iterations, message)
@@ -367,7 +367,7 @@ class _Search:
     optimize: Any
     model: _Model
     progress: Progress
-    made: int = 0  # iterations
+    iterations: int = 0  # iterations
     # place in parts of the ranges, residual and Jacobian there
     learnt: tuple[Floats, Floats, Floats] | None = None
     exact: tuple[Floats, Floats] | None = None  # place, and Jacobian there, as the steps have it
@@ -384,8 +384,8 @@ class _Search:
             return found
 
         def jacobian(x: Floats) -> Floats:
-            self.made += 1
-            self.progress(f"iteration {self.made}", min(self.made / solver.iterations, 0.99))
+            self.iterations += 1
+            self.progress(f"iteration {self.iterations}", min(self.iterations / solver.iterations, 0.99))
             found = self._jacobian(x, seen[x.tobytes()])
             seen.clear()
             return found

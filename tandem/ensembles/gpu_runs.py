@@ -44,7 +44,7 @@ class Stepper(Protocol):
 
     def outputs(self) -> np.ndarray: ...
 
-    def made(self) -> np.ndarray: ...
+    def steps_done(self) -> np.ndarray: ...
 
 
 Start = Callable[[np.ndarray, np.ndarray, np.ndarray], Stepper]  # states, inputs, params
@@ -64,8 +64,8 @@ def check(worker: Worker, where: str) -> None:
 
 def program_of(sources: MachineFiles, changed: dict[str, float]) -> bytes:
     """PTX of a machine with these parameters; compiled once for its files and these sources."""
-    given = pack_machine(sources, changed)
-    key = hashlib.sha256(dependencies.fingerprint().encode() + given).hexdigest()[:32]
+    packed = pack_machine(sources, changed)
+    key = hashlib.sha256(dependencies.fingerprint().encode() + packed).hexdigest()[:32]
     dependencies.own_cache()
     folder = dependencies.cache_directory() / "gpu"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -73,7 +73,7 @@ def program_of(sources: MachineFiles, changed: dict[str, float]) -> bytes:
     if not stored.exists():
         with tempfile.TemporaryDirectory(dir=folder) as place:
             source, target = Path(place) / "machine.packed", Path(place) / "program.ptx"
-            source.write_bytes(given)
+            source.write_bytes(packed)
             command = python_command("-m", "tandem.ensembles.gpu.compile", str(source), str(target))
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=python_environment())
             if done.returncode:
@@ -91,7 +91,7 @@ def on_device(worker: Worker, image: bytes) -> Start:
             machine = worker.machine
             self._copies = device.Copies(gpu, states, inputs, params, len(machine.outputs), machine.stepping.bound)
             self.states, self.outputs = self._copies.states, self._copies.outputs
-            self.put, self.made = self._copies.put, self._copies.made
+            self.put, self.steps_done = self._copies.put, self._copies.steps_done
 
         def step(self, h: float) -> None:
             self._copies.step(program, h, 1, THREADS)
@@ -137,7 +137,7 @@ def _logs(start: Start, worker: Worker, case: int, items: list[Item]) -> list[Lo
             copies.put(inputs=np.tile(row, (len(items), 1)))
         copies.step(h)
         outputs = copies.outputs()
-        left = np.flatnonzero(whole & (copies.made() != 1))
+        left = np.flatnonzero(whole & (copies.steps_done() != 1))
         if len(left):
             whole[left] = _step_here(machine, copies, left, row, params, h, outputs)
         log[k, of_outputs] = outputs.T[places[of_outputs]]

@@ -154,8 +154,8 @@ def load_problem(
     if not fit:
         begun = {name: each.start for name, each in study.parameters.items() if each.start is not None}
         study = study.model_copy(update={"parameters": {}, "set": {**study.set, **begun, **narrowed.set}})
-    made = study_machine(study.machine, study.set, folder, where)
-    sources, machine, params, common = made.sources, made.machine, made.params, made.changed
+    setup = study_machine(study.machine, study.set, folder, where)
+    sources, machine, params, common = setup.sources, setup.machine, setup.params, setup.changed
     _check_names(study, searched, machine, where)
     step_s = 1e-3 * study.step_ms
     of = Sources(study.inputs, study.measured, study.start)
@@ -210,11 +210,11 @@ def _check_names(study: Identification, searched: dict[str, Identified], machine
         if name not in inputs:
             raise ConfigError(f"{where}: inputs.{name}: no input of {machine.name}; it has {', '.join(inputs)}")
     check_start(machine, study.start, f"{where}: start")
-    asked = [(f"regions.{name}", each.channel) for name, each in study.validation.regions.items()]
-    asked += [
+    pairs = [(f"regions.{name}", each.channel) for name, each in study.validation.regions.items()]
+    pairs += [
         (f"curves.{name}", channel) for name, c in study.validation.curves.items() for channel in (c.channel, c.of)
     ]
-    for key, channel in asked:
+    for key, channel in pairs:
         if channel not in study.measured:
             raise ConfigError(
                 f"{where}: validation.{key}: {channel} is not measured; there are {', '.join(study.measured)}"

@@ -82,7 +82,7 @@ class StudyMachine:
     changed: dict[str, float]  # by its configuration and by the study
 
 
-def study_machine(name: str, given: dict[str, float], folder: Path, where: str) -> StudyMachine:
+def study_machine(name: str, settings: dict[str, float], folder: Path, where: str) -> StudyMachine:
     """The machine of a study, with the parameters that its `set` gives. Errors name the study and the key."""
     from tandem.offline.model import machine_files
 
@@ -92,11 +92,11 @@ def study_machine(name: str, given: dict[str, float], folder: Path, where: str) 
         raise
     except TandemError as error:
         raise ConfigError(f"{where}: machine: {error}") from None
-    changed = {**configured, **given}
+    changed = {**configured, **settings}
     try:
         machine, params = make_machine(sources, changed)
     except ConfigError as error:
-        key = next((k for k in given if f"sim.parameters.{k} " in str(error)), None)
+        key = next((k for k in settings if f"sim.parameters.{k} " in str(error)), None)
         if key is None:
             raise
         raise ConfigError(f"{where}: {str(error).replace('sim.parameters.', 'set.')}") from None

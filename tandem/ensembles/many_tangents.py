@@ -24,11 +24,11 @@ _SHARE = 1e-6  # of a parameter's value: the difference that the start is tried 
 @kernel(
     int64(
         types.FunctionType(TANGENT), *4 * [VECTOR, VECTOR], TABLES, float64,  # machine, its vectors, step
-        MATRIX, WORDS, MATRIX, MATRIX, int64, float64,  # inputs, which are logged, log, its slopes, outputs, bound
+        MATRIX, WORDS, MATRIX, MATRIX, int64, float64,  # inputs, which are logged, log, by_log, outputs, bound
     )
 )  # fmt: skip
 def run_tangents(
-    tangent, state, by_state, inputs, by_inputs, params, by_params, work, by_work, tables, h, rows, logged, log, slopes,
+    tangent, state, by_state, inputs, by_inputs, params, by_params, work, by_work, tables, h, rows, logged, log, by_log,
     outputs, bound,
 ):  # fmt: skip
     """A step for each row of inputs; how many were made, as by `run_steps`."""
@@ -44,9 +44,9 @@ def run_tangents(
             place = logged[i]
             for lane in range(LANES):
                 if place < outputs:
-                    slopes[k, LANES * i + lane] = by_work[LANES * place + lane]
+                    by_log[k, LANES * i + lane] = by_work[LANES * place + lane]
                 else:
-                    slopes[k, LANES * i + lane] = by_inputs[LANES * (place - outputs) + lane]
+                    by_log[k, LANES * i + lane] = by_inputs[LANES * (place - outputs) + lane]
             log[k, i] = work[place] if place < outputs else inputs[place - outputs]
     return rows.shape[0]
 
@@ -70,19 +70,19 @@ def tangents(
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
     if shape is None:
-        by_state, by_work = _start_slopes(machine, params, which, state, work)
+        by_state, by_work = _start_derivatives(machine, params, which, state, work)
     inputs, by_inputs = np.zeros(len(machine.inputs)), np.zeros(LANES * len(machine.inputs))
-    log, slopes = np.zeros((len(rows), len(logged))), np.zeros((len(rows), LANES * len(logged)))
+    log, by_log = np.zeros((len(rows), len(logged))), np.zeros((len(rows), LANES * len(logged)))
     ensure_for(own.module)
     tangent = import_module(own.module).tangent
-    made = run_tangents(
+    done = run_tangents(
         tangent, state, by_state.ravel(), inputs, by_inputs, params.copy(), by_params.ravel(), work,
-        by_work.ravel(), machine.tables, h, rows, logged, log, slopes, len(machine.outputs), machine.stepping.bound,
+        by_work.ravel(), machine.tables, h, rows, logged, log, by_log, len(machine.outputs), machine.stepping.bound,
     )  # fmt: skip
-    return log, slopes.reshape(len(rows), len(logged), LANES)[:, :, : len(which)], int(made)
+    return log, by_log.reshape(len(rows), len(logged), LANES)[:, :, : len(which)], int(done)
 
 
-def _start_slopes(
+def _start_derivatives(
     machine: Machine, params: np.ndarray, which: list[int], state: np.ndarray, work: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of state and work at the start, by differences: most machines start where no parameter moves them. So small ones
@@ -90,8 +90,8 @@ def _start_slopes(
     by_state, by_work = np.zeros((len(machine.states), LANES)), np.zeros((machine.work_size, LANES))
     for lane, place in enumerate(which):
         step = _SHARE * max(abs(params[place]), 1e-3)
-        there, room, changed = np.zeros(len(machine.states)), np.zeros(machine.work_size), params.copy()
+        there, scratch, changed = np.zeros(len(machine.states)), np.zeros(machine.work_size), params.copy()
         changed[place] += step
-        machine.initial(there, changed, machine.tables, room)
-        by_state[:, lane], by_work[:, lane] = (there - state) / step, (room - work) / step
+        machine.initial(there, changed, machine.tables, scratch)
+        by_state[:, lane], by_work[:, lane] = (there - state) / step, (scratch - work) / step
     return by_state, by_work

@@ -68,7 +68,7 @@ class OpenLoop:
         columns = {name: log[:, k] for k, name in enumerate(self.channels)}
         return Log(columns, self.step_s, int(done))
 
-    def slopes(self, machine: Machine, params: np.ndarray, which: list[int], case: int) -> dict[str, np.ndarray]:
+    def derivatives(self, machine: Machine, params: np.ndarray, which: list[int], case: int) -> dict[str, np.ndarray]:
         """Of every channel by these parameters, at most eight of them: a row a step. Of a machine with a tangent."""
         from tandem.ensembles.many_tangents import tangents
 
@@ -79,8 +79,8 @@ class OpenLoop:
 
     def _begun(self, machine: Machine, case: int) -> Machine:
         """As a case begins that has a start of its own."""
-        given = self.starts[case]
-        return moving(machine, given, self.rows[case][0]) if given else machine
+        start = self.starts[case]
+        return moving(machine, start, self.rows[case][0]) if start else machine
 
     def _complete(self, done: int, steps: int) -> None:
         if done < steps:

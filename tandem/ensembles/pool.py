@@ -32,7 +32,7 @@ ENGINES = ("auto", "threads", "processes")
 _CHUNK_S = 1.0
 _LARGEST = 4096
 _AHEAD = 2  # chunks a worker
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _GOES_S = 10.0  # that a process may take to end by itself
 
 _forkserver_starts = threading.Lock()
@@ -237,18 +237,18 @@ def _serve(line: "connection.Connection[Any, Any]") -> None:
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
     """Ctrl-C sets an event instead of raising in the middle of a row; a second one raises."""
-    asked = threading.Event()
+    interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield interrupted
         return
 
     def first(*_: Any) -> None:
-        asked.set()
+        interrupted.set()
         signal.signal(signal.SIGINT, before)
 
     before = signal.signal(signal.SIGINT, first)
     try:
-        yield asked
+        yield interrupted
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -300,7 +300,7 @@ def run_all(
             if interrupted.is_set():
                 for future in [each for each in out if each.cancel()]:
                     again += out.pop(future)
-            collect(wait(out, _LOOK_S, FIRST_COMPLETED).done)
+            collect(wait(out, _POLL_S, FIRST_COMPLETED).done)
     return not left and not again
 
 

@@ -96,9 +96,9 @@ def prepare(study: str | Path | Mapping[str, object], channel_folder: str = "") 
     """Everything that can be wrong is said here, before anything runs."""
     checked, folder, where = load_study(study)
     of_all = checked.set
-    made = study_machine(checked.machine, checked.set, folder, where)
-    sources, machine = made.sources, made.machine
-    checked = checked.model_copy(update={"set": made.changed})
+    setup = study_machine(checked.machine, checked.set, folder, where)
+    sources, machine = setup.sources, setup.machine
+    checked = checked.model_copy(update={"set": setup.changed})
     step_s = 1e-3 * checked.step_ms
     gathered = gather(checked.manoeuvre, machine, folder, step_s, where)
     names, values = samples(checked, folder)
@@ -266,12 +266,12 @@ def sweep(
                 whole = run_all(where, lambda chunk: (run_chunk, (job, chunk)), todo, sink, _lost)
             if not whole:
                 raise Interrupted(f"{results.done} of {total} runs are done, in {folder}; the same command goes on")
-    made = results.done - before
+    new = results.done - before
     columns, column_units, notes = _columns(prepared, results, total)
     write_columns(folder / TABLE, columns, column_units, notes, {"study": prepared.job.study, "base": prepared.base})
     arrays = {n: np.array(v) if isinstance(v, list) else v for n, v in columns.items()}
     table = Table(arrays, column_units, notes)
-    return Swept(prepared.study, prepared.machine, prepared.job.names, results, table, folder, made)
+    return Swept(prepared.study, prepared.machine, prepared.job.names, results, table, folder, new)
 
 
 def _lost(item: Item, ended: WorkerEnded) -> Row:

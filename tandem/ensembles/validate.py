@@ -102,9 +102,9 @@ class Validated:
     def curves(self) -> dict[str, list[Averaged]]:
         """Of unused windows."""
         study = self.problem.study
-        windows, made = self.judged()
+        windows, simulated = self.judged()
         found = {
-            name: averaged(windows, made, curve, study.measured[curve.of])
+            name: averaged(windows, simulated, curve, study.measured[curve.of])
             for name, curve in study.validation.curves.items()
         }
         return {name: points for name, points in found.items() if points}
@@ -137,16 +137,16 @@ def validate(
     1
     """
     narrowed = narrowed or Narrowed()
-    given = {**(_found(found) if found is not None else {}), **(settings or {})}
-    problem = load_problem(study, Narrowed(narrowed.begin, narrowed.end, given), fit=False)
+    values = {**(_found(found) if found is not None else {}), **(settings or {})}
+    problem = load_problem(study, Narrowed(narrowed.begin, narrowed.end, values), fit=False)
     if problem.fitted == len(problem.windows):
         raise ConfigError(
             f"{problem.job.where}: windows.unused: is missing, or none of them is left: a machine is judged by what it"
             " was not fitted to. Where nothing was fitted, that is everything: unused = [[from, to]]"
         )
     cases = range(len(problem.windows))
-    made, diverged = as_far_as_it_runs(problem, Worker(problem.job), problem.start, cases, workers or cores(), progress)
-    return Validated(problem, made, diverged, str(found or ""))
+    runs, diverged = as_far_as_it_runs(problem, Worker(problem.job), problem.start, cases, workers or cores(), progress)
+    return Validated(problem, runs, diverged, str(found or ""))
 
 
 def _found(path: Path) -> dict[str, float]:
@@ -214,10 +214,10 @@ def _share(value: float) -> str:
 
 def region_rows(done: Validated) -> list[list[str]]:
     problem, out = done.problem, []
-    windows, made = done.judged()
+    windows, simulated = done.judged()
     for label, by in problem.study.validation.regions.items() if windows else ():
         for name in problem.channels:
-            for each in regions(windows, made, name, by, problem.study.measured[name]):
+            for each in regions(windows, simulated, name, by, problem.study.measured[name]):
                 f = each.found
                 span = f"{each.low:g} … {each.high:g}"
                 out.append([name, label, span, str(f.steps), f"{f.error:.3g}", f"{f.bias:.3g}", _share(f.inside)])
@@ -264,8 +264,8 @@ def report(done: Validated) -> Report:
     if by := region_rows(done):
         sections.append(Section("By region", [Table(_BY, by)], "Of unused windows.", key="regions"))
     lead = "Root mean square of the error over the time since a window began, of unused windows."
-    drawn = [curves(name, [Series("error, rms", *_drift(done, name))], width=_HALF) for name in problem.channels]
-    sections.append(Section("Drift within a window", [side_by_side(drawn)], lead, key="drift"))
+    charts = [curves(name, [Series("error, rms", *_drift(done, name))], width=_HALF) for name in problem.channels]
+    sections.append(Section("Drift within a window", [side_by_side(charts)], lead, key="drift"))
     lead = f"{problem.windows[done.worst]}, which was not fitted. `tandem view` shows it: worst/ beside this page."
     shown = [_window_picture(done, done.worst, name) for name in problem.channels]
     sections.append(Section("The worst window", shown, lead, key="worst"))
@@ -292,10 +292,10 @@ def _window_picture(done: Validated, case: int, name: str) -> Raw:
 
 
 def _curve_picture(name: str, points: list[Averaged]) -> Raw:
-    x, y, made = (np.array([getattr(p, key) for p in points]) for key in ("at", "measured", "simulated"))
+    x, y, simulated = (np.array([getattr(p, key) for p in points]) for key in ("at", "measured", "simulated"))
     half, scatter = np.array([p.tolerance for p in points]), np.array([p.scatter for p in points])
     series = [
-        Series("measured, mean", x, y), Series("simulated", x, made), Series("band, from", x, y - half),
+        Series("measured, mean", x, y), Series("simulated", x, simulated), Series("band, from", x, y - half),
         Series("band, to", x, y + half), Series("scatter, from", x, y - scatter), Series("scatter, to", x, y + scatter),
     ]  # fmt: skip
     return curves(name, series, x_label="")

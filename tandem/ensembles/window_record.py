@@ -68,9 +68,9 @@ def write_window(problem: Problem, case: int, folder: Path) -> Path:
     run = CompleteRun(facts, attached, topics, _ZERO_NS, ended, f"window of {window.record}", {})
     write_complete(folder / "blocks", run)
     done = replay_run(folder / "blocks", Options("ideal"))
-    with_steps, made = saved_run(done)
-    made = {**made, MEASURED: topics[MEASURED]}
-    write_complete(folder, CompleteRun(facts, with_steps, made, _ZERO_NS, ended, run.reason, done.figures))
+    with_steps, saved = saved_run(done)
+    saved = {**saved, MEASURED: topics[MEASURED]}
+    write_complete(folder, CompleteRun(facts, with_steps, saved, _ZERO_NS, ended, run.reason, done.figures))
     return folder
 
 

@@ -42,8 +42,8 @@ class Column(Section):
     offset: float = 0.0
 
 
-def _kind_of_source(given: object) -> str:
-    return CHOICE + ("name" if isinstance(given, str) else "number" if isinstance(given, float | int) else "column")
+def _kind_of_source(source: object) -> str:
+    return CHOICE + ("name" if isinstance(source, str) else "number" if isinstance(source, float | int) else "column")
 
 
 Source = Annotated[
@@ -205,8 +205,8 @@ class Table:
         for column in (TIME, *keys.values()):
             if column not in there:
                 raise ConfigError(f"{path}: no column {column}; there are {', '.join(there)}")
-        given = {*there, *sources.inputs}
-        missing = [q.name for q in machine.inputs if q.name not in given and not q.optional]
+        known = {*there, *sources.inputs}
+        missing = [q.name for q in machine.inputs if q.name not in known and not q.optional]
         if missing:
             raise ConfigError(
                 f"{path}: no column {', '.join(missing)}, which {machine.name} needs; a column of 0 is one, and so is"
@@ -302,13 +302,13 @@ class Steps:
 
     def _topic(self, channel: str, topic: str | None, where: str) -> str:
         sensed = [name for name in self._run.topics if is_measured(name)]
-        asked = [topic] if topic is not None else [*sensed, "/step"]
-        for name in asked:
+        topics = [topic] if topic is not None else [*sensed, "/step"]
+        for name in topics:
             if name in self._run.topics and channel in self._run.topics[name].layout.names:
                 return name
-        there = sorted({c for name in asked if name in self._run.topics for c in self._run.topics[name].layout.names})
+        there = sorted({c for name in topics if name in self._run.topics for c in self._run.topics[name].layout.names})
         raise ConfigError(
-            f"{where}: {self.path} has no {channel} in {' or '.join(asked)}; there are {', '.join(there)}"
+            f"{where}: {self.path} has no {channel} in {' or '.join(topics)}; there are {', '.join(there)}"
         )
 
 
@@ -403,10 +403,10 @@ def cut(
                 found += [window] if window is not None else []
     found.sort(key=lambda window: not window.fitted)
     if not found:
-        asked = "".join(f" {o} {s:g}" for o, s in (("--from", begin), ("--to", end)) if s is not None)
+        span = "".join(f" {o} {s:g}" for o, s in (("--from", begin), ("--to", end)) if s is not None)
         least = step_s if settings.seconds is None else 0.5 * settings.seconds
         raise ConfigError(
-            f"{where}: windows: none is left{asked and ' of'}{asked}; {gaps} lie in gaps of the data; the longest span"
+            f"{where}: windows: none is left{span and ' of'}{span}; {gaps} lie in gaps of the data; the longest span"
             f" has {longest:g} s, and a window at least {least:g} s"
         )
     _refuse_constant(found, sources, where)
@@ -451,8 +451,8 @@ def _window(
         for key, each in sources.measured.items()
     }
     start = {key: float(_read(recording, f"start.{key}", s, begins[:1])[0]) for key, s in sources.start.items()}
-    given = [k for k, q in enumerate(recording.machine.inputs) if not q.optional or q.name in sources.inputs]
-    known: Bools = np.asarray(np.isfinite(np.column_stack([rows[:, given], *measured.values()])).all(axis=1))
+    needed = [k for k, q in enumerate(recording.machine.inputs) if not q.optional or q.name in sources.inputs]
+    known: Bools = np.asarray(np.isfinite(np.column_stack([rows[:, needed], *measured.values()])).all(axis=1))
     whole = len(known) if known.all() else int(np.argmin(known))
     if not whole or not np.isfinite([*start.values()]).all() or (whole < count and not shorten):
         return None

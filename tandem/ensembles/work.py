@@ -66,7 +66,7 @@ class Worker:
     def log(self, case: int, values: Sequence[float]) -> Log:
         """Raises TandemError where the run comes to nothing."""
         changed = self.common | dict(zip(self.job.names, values, strict=True))
-        machine, params = self._made_for(changed, values)
+        machine, params = self._machine_for(changed, values)
         # as many steps as the last run had, in each
         log = self.manoeuvre.run(for_many_steps(machine, self._steps * self.job.runs), params, changed, case)
         self._steps = log.steps
@@ -76,7 +76,7 @@ class Worker:
     def exact(self) -> list[int]:
         """Which of the values have derivatives of a run that come from the steps themselves: the live ones, of a
         machine that has them."""
-        if self.machine.stepping.one_at_a_time or not hasattr(self.manoeuvre, "slopes"):
+        if self.machine.stepping.one_at_a_time or not hasattr(self.manoeuvre, "derivatives"):
             return []
         if (shape := self.machine.of(ShapeDerivatives)) is not None:
             by_shape = shape.names()
@@ -85,19 +85,19 @@ class Worker:
             return []
         return [k for k, (_, live) in enumerate(self._places) if live]
 
-    def slopes(self, case: int, values: Sequence[float], which: Sequence[int]) -> dict[str, Floats]:
+    def derivatives(self, case: int, values: Sequence[float], which: Sequence[int]) -> dict[str, Floats]:
         """Of every logged channel by these of the values, at most eight: a row a step, a column a value.
 
         Raises TandemError where the run comes to nothing.
         """
         manoeuvre: Any = self.manoeuvre
-        machine, params = self._made_for(self.common | dict(zip(self.job.names, values, strict=True)), values)
+        machine, params = self._machine_for(self.common | dict(zip(self.job.names, values, strict=True)), values)
         places = [self._places[k][0] for k in which]
         machine = for_many_steps(machine, self._steps * self.job.runs)
-        found: dict[str, Floats] = manoeuvre.slopes(machine, params, places, case)
+        found: dict[str, Floats] = manoeuvre.derivatives(machine, params, places, case)
         return found
 
-    def _made_for(self, changed: dict[str, float], values: Sequence[float]) -> tuple[Machine, Floats]:
+    def _machine_for(self, changed: dict[str, float], values: Sequence[float]) -> tuple[Machine, Floats]:
         if self.live:
             return self.machine, self.params_of(values)
         return make_machine(self.job.sources, changed)

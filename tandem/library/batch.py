@@ -61,12 +61,12 @@ class Batch(Described):
         self.params: Floats = np.tile(model.params, (copies, 1))
         count = max(1, min(workers or cores(), -(-copies // _LEAST)))
         edges = np.linspace(0, copies, count + 1).astype(int).tolist()
-        self._parts = [(a, b, self._room()) for a, b in pairwise(edges)]
+        self._parts = [(a, b, self._scratch()) for a, b in pairwise(edges)]
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="batch") if count > 1 else None
         self._tables = machine.tables
         self.reset()
 
-    def _room(self) -> tuple[Floats, Floats, Floats]:
+    def _scratch(self) -> tuple[Floats, Floats, Floats]:
         machine = self.machine
         return np.zeros(machine.work_size), np.zeros(len(machine.inputs)), np.zeros(len(machine.states))
 
@@ -91,14 +91,14 @@ class Batch(Described):
         if isinstance(inputs, Mapping):
             self.set(**inputs)
         elif inputs is not None and inputs is not self.inputs:
-            given = cast(Floats, inputs if isinstance(inputs, np.ndarray) else np.from_dlpack(inputs))  # type: ignore
-            if given.shape != self.inputs.shape:
-                raise ConfigError(f"inputs: shape {given.shape}; {self.inputs.shape} is expected: copies, inputs")
-            self.inputs[:] = given
-        before, made = self.steps_made * len(self), (self.steps_made + steps) * len(self)
+            array = cast(Floats, inputs if isinstance(inputs, np.ndarray) else np.from_dlpack(inputs))  # type: ignore
+            if array.shape != self.inputs.shape:
+                raise ConfigError(f"inputs: shape {array.shape}; {self.inputs.shape} is expected: copies, inputs")
+            self.inputs[:] = array
+        before, after = self.steps_made * len(self), (self.steps_made + steps) * len(self)
         self.steps_made += steps
-        if before < MANY <= made:
-            self._tables = for_many_steps(self.machine, made).tables
+        if before < MANY <= after:
+            self._tables = for_many_steps(self.machine, after).tables
         if self._pool is None:
             self._step(self._parts[0], steps)
         else:
@@ -118,7 +118,7 @@ class Batch(Described):
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
-            self._parts = [(0, len(self), self._room())]
+            self._parts = [(0, len(self), self._scratch())]
 
     def __enter__(self) -> Self:
         return self
@@ -163,10 +163,10 @@ def batch(
 
         if why := device.available():  # before anything is compiled
             raise ConfigError(f"gpu: {why}")
-    given = {name: np.asarray(value, np.float64) for name, value in (parameters or {}).items()}
-    common = {name: float(value) for name, value in given.items() if value.ndim == 0}
+    arrays = {name: np.asarray(value, np.float64) for name, value in (parameters or {}).items()}
+    common = {name: float(value) for name, value in arrays.items() if value.ndim == 0}
     model = load_machine(machine, common)
-    each = {name: value for name, value in given.items() if value.ndim}
+    each = {name: value for name, value in arrays.items() if value.ndim}
     for name, values in each.items():
         if values.shape != (n,):
             raise ConfigError(f"parameters: {name}: shape {values.shape}; a number, or ({n},), is expected")
@@ -174,8 +174,8 @@ def batch(
     if not gpu:  # a GPU says by itself what it does not hold
         copied = (model.inputs, model.outputs, model.states, model.params)
         refuse_too_many("n", n, 8 * sum(len(each) for each in copied))
-    made = on_gpu(machine, common, model, n, step_s) if gpu else Batch(model, n, step_s, workers)
+    stepper = on_gpu(machine, common, model, n, step_s) if gpu else Batch(model, n, step_s, workers)
     if each:
-        made.set_parameters(**each)
-        made.reset()
-    return made
+        stepper.set_parameters(**each)
+        stepper.reset()
+    return stepper

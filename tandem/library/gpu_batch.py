@@ -127,10 +127,10 @@ class GpuBatch(Described):
             raise ConfigError("this batch is closed")
         self.steps_made += steps
         self._copies.step(self._program, self.step_s, steps, THREADS)
-        made = self._copies.made()
+        done = self._copies.steps_done()
         self.diverged[:] = 0
-        if len(left := np.flatnonzero(made < steps)):
-            self._step_here(left, steps - made)
+        if len(left := np.flatnonzero(done < steps)):
+            self._step_here(left, steps - done)
         return self.outputs
 
     def _step_here(self, which: np.ndarray, steps: np.ndarray) -> None:

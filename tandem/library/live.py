@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _SILENT_S = 300.0  # a run that has made steps; one that starts ends itself where nothing goes on (supervise.py)
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
 class Live:
@@ -58,11 +58,11 @@ class Live:
             if found is not None:
                 self._stepped = True
                 return {name: found[name].item() for name in found.dtype.names or ()}
-            if self._given_up(since):
+            if self._timed_out(since):
                 raise TandemError(f"no step was made: {self.messages.strip() or 'it wrote nothing to standard error'}")
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
-    def _given_up(self, since: float) -> bool:
+    def _timed_out(self, since: float) -> bool:
         """Whether to wait no longer; a start may compile for as long as it takes."""
         return not self.running or (self._stepped and time.monotonic() - since > _SILENT_S)
 
@@ -83,8 +83,8 @@ class Live:
         """Change parameters of the machine between two steps; recorded. `pause` it or let it go on, make so many
         `steps` and pause again, run it `slow` by a factor, `reset` it to its start. Returns all parameters as they are
         now."""
-        asked = {"pause": pause, "steps": steps, "slow": slow, "reset": reset}
-        others = {name: value for name, value in asked.items() if value is not None}
+        requests = {"pause": pause, "steps": steps, "slow": slow, "reset": reset}
+        others = {name: value for name, value in requests.items() if value is not None}
         self._client = self._client or CommandClient(self._config)
         since = time.monotonic()
         while True:
@@ -93,7 +93,7 @@ class Live:
                 self._stepped = True
                 break
             except NoSimulator:
-                if self._given_up(since):
+                if self._timed_out(since):
                     raise
         if not answer["ok"]:
             for name in values or ():

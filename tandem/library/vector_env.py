@@ -77,8 +77,8 @@ def vector_env(
             return self._observed(), {}
 
         def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-            given = actions if isinstance(actions, np.ndarray) else np.from_dlpack(actions)
-            batch.inputs[:, columns] = np.clip(given, low, high)
+            array = actions if isinstance(actions, np.ndarray) else np.from_dlpack(actions)
+            batch.inputs[:, columns] = np.clip(array, low, high)
             begin = self._done
             batch.step(steps=steps_each)
             batch.reset(begin)  # those that had ended begin now, and their action does nothing

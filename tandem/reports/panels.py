@@ -100,12 +100,12 @@ def write_png(file: Path, title: str, found: Sequence[Panel]) -> None:
         import matplotlib
     except ImportError:
         raise NoMatplotlib(f"a PNG needs matplotlib: {install_extra('plot')}; a page (.html) needs nothing") from None
-    drawn = io.BytesIO()
+    image = io.BytesIO()
     with matplotlib.rc_context():
         # not those of a `matplotlibrc` in the working folder, which may be somebody else's: they can start LaTeX
         matplotlib.rcdefaults()
-        _figure(title, found).savefig(drawn, dpi=120, format="png")
-    rewrite(file, drawn.getvalue())
+        _figure(title, found).savefig(image, dpi=120, format="png")
+    rewrite(file, image.getvalue())
 
 
 def _figure(title: str, found: Sequence[Panel]) -> "Figure":

@@ -354,7 +354,7 @@ def measured(
     checked = made(CHECKED)
     took(checked, CHECKED_STEPS)
     expected, fallen = rows(given["expected"], CHECKED), given["fallen"][np.arange(CHECKED) % len(given["fallen"])]
-    same = (checked.made() == CHECKED_STEPS) & (fallen == 0)
+    same = (checked.steps_done() == CHECKED_STEPS) & (fallen == 0)
     apart = np.abs(checked.outputs() - expected)[same]
     checked.free()
     found["compared"] = int(same.sum())
@@ -369,9 +369,9 @@ def measured(
     many = made(copies)
     took(many, 1)
     steps = int(np.clip(seconds / max(took(many, 2) / 2, 1e-6), 2, 200))
-    best, total = min((took(many, steps), float(many.made().sum())) for _ in range(2))
+    best, total = min((took(many, steps), float(many.steps_done().sum())) for _ in range(2))
     found |= {"copies": copies, "steps": steps, "steps_per_s": round(total / best)}
-    found["stopped"] = int((many.made() != steps).sum())
+    found["stopped"] = int((many.steps_done() != steps).sum())
     many.free()
     program.unload()
     return found

@@ -62,13 +62,13 @@ def main() -> int:
     parser.add_argument("machine", type=Path, help="file of a machine; or .packed: its files and parameters")
     parser.add_argument("program", type=Path)
     parser.add_argument("--no-contraction", action="store_true", help="fuse no multiplication with an addition")
-    asked = parser.parse_args()
-    if asked.machine.suffix == ".packed":
-        machine, _ = make_machine(*unpack_machine(asked.machine.read_bytes()))
+    arguments = parser.parse_args()
+    if arguments.machine.suffix == ".packed":
+        machine, _ = make_machine(*unpack_machine(arguments.machine.read_bytes()))
     else:
-        machine, _ = load_machine(asked.machine)
-    made = texts(machine)
-    rewrite(asked.program, ptx.ptx(**made, contract=not asked.no_contraction).encode())
+        machine, _ = load_machine(arguments.machine)
+    parts = texts(machine)
+    rewrite(arguments.program, ptx.ptx(**parts, contract=not arguments.no_contraction).encode())
     return 0
 
 

@@ -91,17 +91,17 @@ class Vector:
         self.put(values)
 
     def put(self, values: np.ndarray) -> None:
-        given = np.ascontiguousarray(values, self.kind)
-        if given.shape != self.shape:
-            raise ValueError(f"an array of shape {given.shape}: must be {self.shape}")
-        self._write(given, 0)
+        array = np.ascontiguousarray(values, self.kind)
+        if array.shape != self.shape:
+            raise ValueError(f"an array of shape {array.shape}: must be {self.shape}")
+        self._write(array, 0)
 
     def put_row(self, row: int, values: np.ndarray) -> None:
         """One entry of all copies."""
-        given = np.ascontiguousarray(values, self.kind)
-        if given.shape != self.shape[1:]:
-            raise ValueError(f"an array of shape {given.shape}: must be {self.shape[1:]}")
-        self._write(given, row * given.nbytes)
+        array = np.ascontiguousarray(values, self.kind)
+        if array.shape != self.shape[1:]:
+            raise ValueError(f"an array of shape {array.shape}: must be {self.shape[1:]}")
+        self._write(array, row * array.nbytes)
 
     def _write(self, values: np.ndarray, offset: int) -> None:
         self._device.use()
@@ -171,7 +171,7 @@ class Copies:
             device.vector(np.zeros((outputs, self.count))),
             device.vector(np.zeros(self.count, np.int64)),
         )
-        self._states, self._inputs, _, self._outputs, self._made = self.vectors
+        self._states, self._inputs, _, self._outputs, self._done = self.vectors
 
     def step(self, program: Program, h: float, steps: int, threads: int) -> None:
         """So many steps of all copies; the call does not wait for them."""
@@ -189,10 +189,10 @@ class Copies:
     def outputs(self) -> np.ndarray:
         return np.ascontiguousarray(self._outputs.get().T)
 
-    def made(self) -> np.ndarray:
+    def steps_done(self) -> np.ndarray:
         """How many steps of the last call each copy has made; fewer than asked for: its method does not make the next
         one, or it diverges."""
-        return self._made.get()
+        return self._done.get()
 
     def free(self) -> None:
         for vector in self.vectors:

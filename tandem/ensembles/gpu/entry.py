@@ -56,7 +56,7 @@ def entry(advance: Any, sizes: dict[str, int]) -> Any:
     # long: what a GPU is given are addresses and sizes, one by one
     @inner
     def copy_steps(
-        states, inputs, params, outputs, made, ints, floats, own_state, own_before, own_inputs, own_params, own_work,
+        states, inputs, params, outputs, totals, ints, floats, own_state, own_before, own_inputs, own_params, own_work,
         n, copies, h, steps, bound,
     ):  # fmt: skip
         state, before, used = (
@@ -66,7 +66,7 @@ def entry(advance: Any, sizes: dict[str, int]) -> Any:
         all_states, all_outputs = vector_at(states, n_states * copies), vector_at(outputs, n_outputs * copies)
         all_inputs, all_params = vector_at(inputs, n_inputs * copies), vector_at(params, n_params * copies)
         tables = Tables(indices_at(ints, n_ints), constants_at(floats, n_floats))
-        counts = counts_at(made, copies)
+        counts = counts_at(totals, copies)
         for i in range(n_states):
             state[i] = all_states[i * copies + n]
         for i in range(n_params):

@@ -35,14 +35,14 @@ def curves(
     logarithmic_x: bool = False,
 ) -> Raw:
     """All on one pair of axes, a colour each; where colours are used up, dashed."""
-    drawn = [(s, np.isfinite(s.y)) for s in series]
-    drawn = [(Series(s.label, np.asarray(s.x, float)[ok], np.asarray(s.y, float)[ok]), ok) for s, ok in drawn]
-    x_all = np.concatenate([s.x for s, _ in drawn] + [np.zeros(0)])
-    y_all = np.concatenate([s.y for s, _ in drawn] + [np.zeros(0)])
+    finite = [(s, np.isfinite(s.y)) for s in series]
+    finite = [(Series(s.label, np.asarray(s.x, float)[ok], np.asarray(s.y, float)[ok]), ok) for s, ok in finite]
+    x_all = np.concatenate([s.x for s, _ in finite] + [np.zeros(0)])
+    y_all = np.concatenate([s.y for s, _ in finite] + [np.zeros(0)])
     top, bottom = 28, height - 40
     left, right = LEFT + 10, width - RIGHT
-    x = _decades(x_all, left, right) if logarithmic_x else _straight(x_all, left, right, exact=True)
-    y = _decades(y_all, bottom, top) if logarithmic else _straight(y_all, bottom, top)
+    x = _decades(x_all, left, right) if logarithmic_x else _linear(x_all, left, right, exact=True)
+    y = _decades(y_all, bottom, top) if logarithmic else _linear(y_all, bottom, top)
     body = [_label(LEFT + 10, 14, title, "label")]
     ticks = y.ticks(5)
     if logarithmic and len(ticks) > 9:
@@ -60,7 +60,7 @@ def curves(
         ]
     body.append(_line(LEFT + 10, bottom, width - RIGHT, bottom, "axis"))
     legend = []
-    for k, (s, _) in enumerate(drawn):
+    for k, (s, _) in enumerate(finite):
         colour = COLOURS[k % len(COLOURS)]
         dash = ";stroke-dasharray:7 4" if k >= len(COLOURS) else ""
         legend_text = s.label if len(s.y) else f"{s.label} (no finite value)"
@@ -91,9 +91,9 @@ def paths(
     """
     finite = [np.isfinite(s.x) & np.isfinite(s.y) for s in series]
     shown = [Series(s.label, s.x[ok], s.y[ok]) for s, ok in zip(series, finite, strict=True)]
-    drawn = [(a, b) for group in sticks for a, b in group if np.all(np.isfinite(a)) and np.all(np.isfinite(b))]
-    x_all = np.concatenate([s.x for s in shown] + [a for a, _ in drawn] + [np.zeros(0)])
-    y_all = np.concatenate([s.y for s in shown] + [b for _, b in drawn] + [np.zeros(0)])
+    segments = [(a, b) for group in sticks for a, b in group if np.all(np.isfinite(a)) and np.all(np.isfinite(b))]
+    x_all = np.concatenate([s.x for s in shown] + [a for a, _ in segments] + [np.zeros(0)])
+    y_all = np.concatenate([s.y for s in shown] + [b for _, b in segments] + [np.zeros(0)])
     top, bottom, left, right = 28.0, height - 40.0, LEFT + 10.0, float(width - RIGHT)
     if not len(x_all):
         x_all = y_all = np.zeros(1)
@@ -138,12 +138,12 @@ def _legend(body: list[str], legend: list[tuple[str, str]], bottom: float, width
     return row - bottom - 22
 
 
-def _straight(values: np.ndarray, first: float, last: float, exact: bool = False) -> Scale:
+def _linear(values: np.ndarray, first: float, last: float, exact: bool = False) -> Scale:
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    room = 0.0 if exact else 0.06 * (high - low)
+    margin = 0.0 if exact else 0.06 * (high - low)
     if high - low < 1e-12 * max(1.0, abs(high)):
-        room = 0.5 * max(1e-9, abs(high))
-    return Scale(low - room, high + room, first, last)
+        margin = 0.5 * max(1e-9, abs(high))
+    return Scale(low - margin, high + margin, first, last)
 
 
 def _decades(values: np.ndarray, first: float, last: float) -> Scale:

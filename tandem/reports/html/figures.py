@@ -190,8 +190,8 @@ def headline(run: RunData) -> str:
     }
     bad = [f"{format_count(figures[key])} {words}" for key, words in troubles.items() if figures.get(key)]
     steps = format_count(figures.get("steps") or len(run.steps))
-    made = "that were made " if figures.get("steps_not_made") else ""
-    text += f" Of {steps} steps: {', '.join(bad)}." if bad else f" All {steps} steps {made}were in time."
+    clause = "that were made " if figures.get("steps_not_made") else ""
+    text += f" Of {steps} steps: {', '.join(bad)}." if bad else f" All {steps} steps {clause}were in time."
     text += "".join(f" {sentence}" for sentence in events(figures))
     bound = figures.get("bound_us")
     return text + (f" Ages are known to ±{format_us(bound)}." if isinstance(bound, int | float) and bound > 0 else "")

@@ -33,8 +33,8 @@ def report_page(report: Report) -> str:
     notes = _lines([*(bad(line) for line in report.complaints), *report.notes])
     kind = "many" if report.labelled else "one"
     header = markup('<header class="{}"><h1>{}</h1>{}{}</header>', kind, report.title, joined(headlines), notes)
-    made = f"Made by {_software()}, {wall_clock()[:16].replace('T', ' ')} UTC. The figures for programs: --json."
-    foot = markup('<footer class="lead">{}</footer>', made)
+    origin = f"Made by {_software()}, {wall_clock()[:16].replace('T', ' ')} UTC. The figures for programs: --json."
+    foot = markup('<footer class="lead">{}</footer>', origin)
     shown = [
         _section(each) for each in report.sections if each.on != "terminal" and (shown_parts(each) or not each.parts)
     ]

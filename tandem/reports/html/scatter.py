@@ -79,5 +79,5 @@ def _some(values: np.ndarray, most: int) -> np.ndarray:
 
 def _scale(values: np.ndarray, first: float, last: float) -> Scale:
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    room = 0.03 * (high - low) if high - low > 1e-12 * max(1.0, abs(high)) else 0.5 * max(1e-9, abs(high))
-    return Scale(low - room, high + room, first, last)
+    margin = 0.03 * (high - low) if high - low > 1e-12 * max(1.0, abs(high)) else 0.5 * max(1e-9, abs(high))
+    return Scale(low - margin, high + margin, first, last)

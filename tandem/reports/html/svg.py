@@ -165,16 +165,16 @@ def over_time(
     for word, fill, where in step_events(run.steps, run.rows) if marks else ():
         spans = _spans(t, where)
         cap = top - 4 - 4 * (len(legend) % 3)  # a row for each kind, so that none hides another
-        drawn = []
+        marked = []
         for a, b, many in spans:
             tip = f"{word}: {format_many(many, 'step', 'steps')} at {a:.3f} s" + f" to {b:.3f} s" * (b > a)
             wide = max(float(x(b) - x(a)), 1.6)
             band = f"M{x(a) - 0.8:.1f} {top:.0f}h{wide:.1f}V{bottom:.0f}h-{wide:.1f}Z"
-            drawn.append((tip, band, f"M{x(a) - 1.8:.1f} {cap:.0f}h{wide + 2:.1f}v3.4h-{wide + 2:.1f}Z"))
-        if len(drawn) > _HOVER:  # too many to list one by one
-            _, bands, heads = zip(*drawn, strict=True)
-            drawn = [(f"{word}, in {len(drawn)} places", "".join(bands), "".join(heads))]
-        for tip, band, head in drawn:
+            marked.append((tip, band, f"M{x(a) - 1.8:.1f} {cap:.0f}h{wide + 2:.1f}v3.4h-{wide + 2:.1f}Z"))
+        if len(marked) > _HOVER:  # too many to list one by one
+            _, bands, heads = zip(*marked, strict=True)
+            marked = [(f"{word}, in {len(marked)} places", "".join(bands), "".join(heads))]
+        for tip, band, head in marked:
             body.append(f'<g fill="{fill}"><title>{escape(tip)}</title>')
             body.append(f'<path class="mark" d="{band}"/><path class="cap" d="{head}"/></g>')
         if spans:

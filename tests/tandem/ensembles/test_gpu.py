@@ -57,17 +57,17 @@ class HostCopies:
     def step(self, h: float) -> None:
         self._steps += 1
         before = self._states[0].copy()
-        self._states, self._outputs, self._made = self._program.advance(
+        self._states, self._outputs, self._done = self._program.advance(
             self._states, self._inputs, self._params, h, 1, self._bound
         )
         if self._stops and self._steps % 2:
-            self._made[0], self._states[0], self._outputs[0] = 0, before, 0.0
+            self._done[0], self._states[0], self._outputs[0] = 0, before, 0.0
 
     def outputs(self) -> np.ndarray:
         return self._outputs
 
-    def made(self) -> np.ndarray:
-        return self._made
+    def steps_done(self) -> np.ndarray:
+        return self._done
 
 
 @pytest.fixture(scope="module")

@@ -92,11 +92,11 @@ def test_a_start_is_awaited_as_long_as_its_process_is_there(monkeypatch: pytest.
     run = live.Live(load(find_config(Path("drive"))), cast(Any, process), None, Path())
     for seconds in (1.0, 1e5):  # it compiles
         now[0] = seconds
-        assert not run._given_up(0.0)
+        assert not run._timed_out(0.0)
     run._stepped = True
-    assert run._given_up(0.0) and not run._given_up(now[0])
+    assert run._timed_out(0.0) and not run._timed_out(now[0])
     process.poll = lambda: 1
-    assert run._given_up(now[0])
+    assert run._timed_out(now[0])
 
 
 def test_more_copies_or_steps_than_memory_holds_are_refused_before_they_are_made(
