@@ -34,7 +34,7 @@ from tests.system.browser import act_until, answer, browser, click, lacking, ope
 _MOST_BYTES = 200_000
 _SMALL = (960, 540)
 _LOADED_S = 4.0  # for everything to be drawn, in software
-_DRAWN_S = 1.5  # the same after a change
+_RENDERED_S = 1.5  # the same after a change
 _RATE = "view.rate_hz=1"  # what draws in software is not to be kept busy
 _SIZES = {1280: 720, 1920: 1080}
 _TABS = ("controls", "plots", "tune", "scene")
@@ -189,7 +189,7 @@ def tabs(page: Any, name: str, wanted: Collection[str], options: argparse.Namesp
         page.set_viewport_size({"width": width, "height": _SIZES[width]})
         for tab in [tab for tab in there if tab in wanted]:
             open_tab(page, tab)
-            time.sleep(_DRAWN_S)
+            time.sleep(_RENDERED_S)
             picture(page, str(options.pages / f"{name}-{tab}-{width}.png"))
             print(f"{name}-{tab}-{width}.png", flush=True)
 
@@ -199,7 +199,7 @@ def compact(chromium: Any, where: str, name: str, options: argparse.Namespace) -
     answer(page, f"{where}&layout={DASH}")
     for width in options.widths:
         page.set_viewport_size({"width": width, "height": _SIZES[width]})
-        time.sleep(_DRAWN_S)
+        time.sleep(_RENDERED_S)
         picture(page, str(options.pages / f"{name}-{DASH}-{width}.png"))
     page.close()
 

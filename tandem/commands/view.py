@@ -170,9 +170,9 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool, ru
         from tandem.mechanism.run import prepare
         from tandem.multibody.description.mechanism_file import read_mechanism
         from tandem.view.address import announced
-        from tandem.view.bench import Bench, with_hands
         from tandem.view.listen import close_page, open_page
         from tandem.view.mechanism_page import MechanismData, MechanismPage
+        from tandem.view.rig import Rig, with_hands
     described = read_mechanism(file)
     with_hands(described.mechanism)
     if described.file.run.formulation == "relative":
@@ -182,15 +182,15 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool, ru
     server, _, address = open_page(where, described.file.name, token)
     stop = _stop_signal()
     try:
-        bench = Bench(state)
-        workshop = MechanismPage(server, MechanismData(described.file.title or described.file.name, bench))
+        rig = Rig(state)
+        workshop = MechanismPage(server, MechanismData(described.file.title or described.file.name, rig))
         with announced(address, _say, opened):
             workshop.run(stop, where.rate_hz)
     finally:
         close_page(server)
-    if bench.steps:
+    if rig.steps:
         folder = run_folder(runs, described.file.name)
-        report(folder, lambda place: write_in_hand(place, described, bench), "record")
+        report(folder, lambda place: write_in_hand(place, described, rig), "record")
 
 
 def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], token: str, opened: bool) -> None:

@@ -21,14 +21,14 @@ from tandem.multibody.natural.api import AssemblyError, MechanismError, Record
 from tandem.multibody.natural.tables import P
 from tandem.reports.outcome import DAMAGED
 from tandem.reports.report import Report, Section, Table
-from tandem.view.bench import ACTS, Bench, Event, with_hands
+from tandem.view.rig import ACTS, Event, Rig, with_hands
 
 ACTED = "acts.json"
 MOST_STEPS, MOST_ACTS = 50_000_000, 1_000_000
 MOST = 1e300  # of a number; beyond, an integer may be no float at all
 
 
-def in_hand(described: Described, bench: Bench) -> Recorded:
+def in_hand(described: Described, bench: Rig) -> Recorded:
     """What a record keeps of a mechanism in the hand."""
     start, reals = bench.begin
     found, t = _moved(bench)
@@ -37,7 +37,7 @@ def in_hand(described: Described, bench: Bench) -> Recorded:
     return Recorded(described, start, reals, found, t, figures, {ACTED: json.dumps(acts).encode()})
 
 
-def write_in_hand(folder: Path, described: Described, bench: Bench) -> Path:
+def write_in_hand(folder: Path, described: Described, bench: Rig) -> Path:
     return write_record(folder, in_hand(described, bench), Path(described.path).read_bytes())
 
 
@@ -48,7 +48,7 @@ def _plain(given: Any) -> Any:
     return given.item() if isinstance(given, np.generic) else given
 
 
-def _moved(bench: Bench) -> tuple[list[Column], np.ndarray]:
+def _moved(bench: Rig) -> tuple[list[Column], np.ndarray]:
     """Columns of what was drawn, over the rows that a bench has kept, the present instant last; and when they were.
 
     The session is over with it: the mechanism is as drawn again, without what was added to it.
@@ -113,7 +113,7 @@ def replay_mechanism(path: Path, progress: Callable[[str, float], None] = lambda
     made_alike = put_back(run, state)
     if by_hand:
         acts, steps = _acts(run)
-        bench = Bench(state)
+        bench = Rig(state)
         try:
             bench.repeat(acts, steps)
         except (MechanismError, AssemblyError, TypeError, ValueError, KeyError) as error:

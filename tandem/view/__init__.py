@@ -8,12 +8,12 @@ here is compiled.
     scene_view.py      the scene: bodies, ground, forces, path
     cameras.py         from where each page looks at it
     ground.py          the surface below the machine and the course that its device follows
-    shapes.py          meshes of simple things
+    geometry.py        meshes of simple things
     panel.py           what stands beside it: instruments.py, plots.py, tuning.py, controls.py; history.py keeps the
                        last seconds, commander.py talks to the simulator, fork.py looks ahead
     push.py            a hand on the machine
     player.py          time, of a record: slider, speed, steps; two records against each other
-    mechanism_page.py  a mechanism in the hand, on a page of its own; bench.py runs it, mechanism_controls.py acts on
+    mechanism_page.py  a mechanism in the hand, on a page of its own; rig.py runs it, mechanism_controls.py acts on
                        bodies and joints
     page_access.py     token, session, origin: access over HTTP
     messages.py        what a page may send

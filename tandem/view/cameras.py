@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.contract.scene import Camera
-from tandem.view import shapes
+from tandem.view import geometry
 
 FREE = "free"
 _LAG_S = 0.3  # of a camera behind the heading of what it follows
@@ -82,7 +82,7 @@ class Cameras:
             kind, frame = kinds.get(number, FREE), frames.get(number)
             with client.atomic(), contextlib.suppress(AssertionError, ValueError):  # no camera of the page came yet
                 if frame is not None:
-                    frame.position, frame.wxyz = subject.position, shapes.quaternion(subject.axes)
+                    frame.position, frame.wxyz = subject.position, geometry.quaternion(subject.axes)
                 self._put(client.camera, kind, number in fresh, subject)
 
     def _put(self, camera: Any, kind: str, fresh: bool, subject: Subject) -> None:

@@ -63,7 +63,7 @@ class Commander:
         self._flying = False  # a request that is not answered yet
         self._unheard = False
         self._answer: dict[str, Any] | None = None
-        self._asked_ns, self._commands = 0, -1
+        self._requested_ns, self._commands = 0, -1
         self.error = ""  # of the last request; "" if it was obeyed
         self.answers = 0
         self._thread = threading.Thread(target=self._work, name="commander", daemon=True)
@@ -83,7 +83,7 @@ class Commander:
 
     def seen(self, commands: int) -> None:
         """So many commands had been obeyed by the newest step: others may have given some."""
-        if commands != self._commands or now_ns() - self._asked_ns > _ASK_NS:
+        if commands != self._commands or now_ns() - self._requested_ns > _ASK_NS:
             self._commands = commands
             self._ask = True
             self._wake.set()
@@ -125,7 +125,7 @@ class Commander:
         if taken is None and not self._ask:
             return
         self._ask = False
-        self._asked_ns = now_ns()
+        self._requested_ns = now_ns()
         values, action = taken or ({}, {})
         try:
             answer = ask(values, **action)

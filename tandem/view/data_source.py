@@ -159,7 +159,7 @@ class RecordData:
         self._predictions = predictions  # in the order in which they were there
         self.instants = np.maximum.accumulate(steps["taken_ns"])  # of the blocks' use: the same in every replay
         self.at = 0  # the step shown
-        self._given = 0
+        self._delivered = 0
         self._state_steps, self._states, self._breaks = (
             state_steps,
             states,
@@ -224,10 +224,10 @@ class RecordData:
         return found
 
     def steps(self) -> np.ndarray:
-        end, begin = self.at + 1, self._given
+        end, begin = self.at + 1, self._delivered
         if not 0 <= end - begin <= _MOST_STEPS:
             begin = max(0, end - _MOST_STEPS)
-        self._given = end
+        self._delivered = end
         return self.recorded[begin:end]
 
     def predicted(self) -> dict[int, Any]:
@@ -262,14 +262,14 @@ def instants_in(one: RecordData, other: RecordData) -> tuple[np.ndarray, str]:
     """For every step of one the instant of the other that is shown with it, and in words how it was found."""
     same = _share(one, "input_t_ns", other, "input_t_ns")
     used = _share(one, "input_t_ns", other, "t_ns")  # as a twin's blocks are steps of what it is a twin of
-    given = _share(other, "input_t_ns", one, "t_ns")
-    most = max(same, used, given)  # instants on a common grid may agree by chance
+    feeds = _share(other, "input_t_ns", one, "t_ns")
+    most = max(same, used, feeds)  # instants on a common grid may agree by chance
     if 0.0 < same == most:
         return one.instants, "at the same instants: both used the same blocks"
     if 0.0 < used == most:
         at = _at(np.maximum.accumulate(other.recorded["t_ns"]), one.recorded["input_t_ns"])
         return other.instants[at], "each step with the one that its readings are of"
-    if given > 0.0:
+    if feeds > 0.0:
         at = _at(np.maximum.accumulate(other.recorded["input_t_ns"]), one.recorded["t_ns"])
         return other.instants[at], "each step with the one that used its readings"
     apart = int(other.instants[0] - one.instants[0]) if len(one) and len(other) else 0

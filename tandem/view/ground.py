@@ -13,7 +13,7 @@ import numpy as np
 
 from sync.config.toml import parse_toml
 from sync.errors import ConfigError
-from tandem.view import shapes
+from tandem.view import geometry
 
 TILE = 4.0  # m; tiles of two tones show how the ground moves
 _FINE = 0.4  # m, between the nodes near the machine
@@ -68,7 +68,7 @@ class Ground:
             return np.array([0.0, 0.0, 1.0])
         _, slope_x, slope_y, _ = self._surface(self._data, x, y)
         n = np.array([-slope_x, -slope_y, 1.0])
-        return shapes.unit(n)
+        return geometry.unit(n)
 
     def axes_around(self, x: float, y: float) -> tuple[np.ndarray, np.ndarray, bool]:
         """Nodes of a mesh along x and y, and whether it will do wherever the machine goes: as dense as the budget
@@ -143,10 +143,10 @@ def _smooth(points: np.ndarray, closed: bool) -> np.ndarray:
     before, after = (points[-1], points[0]) if closed else (2 * points[0] - points[1], 2 * points[-1] - points[-2])
     ring = np.vstack([before, points, after, points[1]]) if closed else np.vstack([before, points, after])
     knots = np.cumsum([0.0, *np.maximum(np.sqrt(np.linalg.norm(np.diff(ring, axis=0), axis=1)), 1e-6)])
-    slopes = np.zeros_like(ring)
+    tangents = np.zeros_like(ring)
     gaps = np.diff(knots)[:, None]
     rates = np.diff(ring, axis=0) / gaps
-    slopes[1:-1] = (rates[:-1] * gaps[1:] + rates[1:] * gaps[:-1]) / (gaps[1:] + gaps[:-1])
+    tangents[1:-1] = (rates[:-1] * gaps[1:] + rates[1:] * gaps[:-1]) / (gaps[1:] + gaps[:-1])
     out = []
     for k in range(1, len(ring) - 2):
         n = max(2, min(200, round(float(np.linalg.norm(ring[k + 1] - ring[k])))))
@@ -154,8 +154,8 @@ def _smooth(points: np.ndarray, closed: bool) -> np.ndarray:
         h = float(gaps[k, 0])
         out.append(
             (1 + 2 * t) * (1 - t) ** 2 * ring[k]
-            + t * (1 - t) ** 2 * h * slopes[k]
+            + t * (1 - t) ** 2 * h * tangents[k]
             + t**2 * (3 - 2 * t) * ring[k + 1]
-            + t**2 * (t - 1) * h * slopes[k + 1]
+            + t**2 * (t - 1) * h * tangents[k + 1]
         )
     return np.vstack([*out, ring[-2]])

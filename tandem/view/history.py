@@ -26,7 +26,7 @@ def decimated(t: np.ndarray, columns: list[np.ndarray], most: int = MOST_POINTS)
     times = t[first:].reshape(stretches, size)
     shown = np.empty(2 * stretches)
     shown[0::2], shown[1::2] = times[:, 0], times[:, size // 2]
-    made = []
+    envelopes = []
     for column in columns:
         values = column[first:].reshape(stretches, size)
         filled = np.where(np.isnan(values), np.inf, values)
@@ -38,8 +38,8 @@ def decimated(t: np.ndarray, columns: list[np.ndarray], most: int = MOST_POINTS)
             values[row, np.minimum(least, greatest)],
             values[row, np.maximum(least, greatest)],
         )
-        made.append(points)
-    return shown, made
+        envelopes.append(points)
+    return shown, envelopes
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class History:
         self.seconds = seconds
         # a very short step would need room without end: every n-th one does
         self._every = max(-(-round(seconds / step_s) // MOST_STEPS), 1)
-        self._room = min(round(seconds / step_s / self._every) + 1, MOST_STEPS)
+        self._capacity = min(round(seconds / step_s / self._every) + 1, MOST_STEPS)
         self._stored: np.ndarray | None = None
         self._next = 0  # where the next one goes
         self._count = 0
@@ -109,7 +109,7 @@ class History:
         if len(steps) == 0 or "status" not in (steps.dtype.names or ()):
             return
         if self._stored is None or self._stored.dtype != steps.dtype:  # a simulator with other channels
-            self._stored = np.zeros(self._room, steps.dtype)
+            self._stored = np.zeros(self._capacity, steps.dtype)
             self._next = self._count = 0
         elif self._count and steps["t_ns"][0] <= self._stored["t_ns"][self._next - 1]:
             self._next = self._count = 0
@@ -117,12 +117,12 @@ class History:
             first = -self._turn % self._every
             self._turn += len(steps)
             steps = steps[first :: self._every]
-        steps = steps[-self._room :]
-        head = min(len(steps), self._room - self._next)
+        steps = steps[-self._capacity :]
+        head = min(len(steps), self._capacity - self._next)
         self._stored[self._next : self._next + head] = steps[:head]
         self._stored[: len(steps) - head] = steps[head:]
-        self._next = (self._next + len(steps)) % self._room
-        self._count = min(self._count + len(steps), self._room)
+        self._next = (self._next + len(steps)) % self._capacity
+        self._count = min(self._count + len(steps), self._capacity)
 
     def __len__(self) -> int:
         return self._count
@@ -132,7 +132,7 @@ class History:
         return () if self._stored is None else tuple(self._stored.dtype.names or ())
 
     def _order(self) -> np.ndarray:
-        return (self._next - self._count + np.arange(self._count)) % self._room
+        return (self._next - self._count + np.arange(self._count)) % self._capacity
 
     def last(self, seconds: float | None = None) -> np.ndarray:
         """The steps of the last so many seconds, by their own instants; copies, oldest first."""

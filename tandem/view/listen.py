@@ -233,7 +233,7 @@ class _Held:
         )
 
     @contextmanager
-    def made(self) -> Iterator[None]:
+    def creating(self) -> Iterator[None]:
         """A viser server that is made within is held."""
         import websockets.asyncio.server as servers
 
@@ -244,8 +244,8 @@ class _Held:
             own = options.pop("process_request")
             self.stands = True
 
-            def look(connection: Any, request: Any) -> Any:
-                answer = door.look(request, own, connection)
+            def respond(connection: Any, request: Any) -> Any:
+                answer = door.respond(request, own, connection)
                 if answer is None:
                     waiting.pop(connection, None)
                 return answer
@@ -254,7 +254,7 @@ class _Held:
                 await page(_Checked(connection, door, self.widget))
 
             return serve(
-                behind, sock=self._listening, process_request=look,
+                behind, sock=self._listening, process_request=respond,
                 process_response=lambda _, request, answer: door.close_off(request, answer),
                 create_connection=_connections(door, waiting), open_timeout=_GREETING_S, server_header=None,
                 logger=_logger(door),
@@ -288,7 +288,7 @@ def open_page(view: View, title: str, token: str) -> tuple[Any, PageAccess, str]
     held = _Held(PageAccess(view.host, token, port, scripts, f"tandem: {title}"), listening)
     # a page that closes while a frame is made: nothing that a person could do about it
     warnings.filterwarnings("ignore", "Queued a .* on a closed connection")
-    with held.made(), _quiet():
+    with held.creating(), _quiet():
         server = viser.ViserServer(host=view.host, port=port, label=f"tandem: {title}", verbose=False)
     if not held.stands or server.get_port() != port or not hasattr(server.gui, "_gui_input_handle_from_uuid"):
         close_page(server)

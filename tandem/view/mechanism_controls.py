@@ -49,12 +49,12 @@ class BodyControls:
 
     def __init__(self, server: Any, feed: Any, do: Do, size: float):
         self._server, self._feed, self._do, self._size = server, feed, do, size
-        self.bench = feed.bench
+        self.rig = feed.rig
         self._line: Any = None
         self._rings: Any = None
         self._ball: Any = None
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=_HISTORY)
-        gui, bodies = server.gui, self.bench.bodies
+        gui, bodies = server.gui, self.rig.bodies
         with gui.add_folder("body", visible=bool(bodies)):
             self._which = gui.add_dropdown("body", bodies or (_NOTHING,), initial_value=(bodies or (_NOTHING,))[0])
             self._which.on_update(by_hand(self._do, self._choose))
@@ -84,7 +84,7 @@ class BodyControls:
 
     def _targets(self) -> tuple[str, ...]:
         body = self._which.value
-        return (_NOTHING, *self.bench.targets(body)) if body in self.bench.bodies else (_NOTHING,)
+        return (_NOTHING, *self.rig.targets(body)) if body in self.rig.bodies else (_NOTHING,)
 
     def _choose(self) -> None:
         """Another body: hands leave the last one, its motion goes on."""
@@ -98,11 +98,11 @@ class BodyControls:
 
     def follow(self) -> None:
         """The motion that there is, also where it ended by itself."""
-        going = [t for t in self._motion.options if t in self.bench.motions]
+        going = [t for t in self._motion.options if t in self.rig.motions]
         self._motion.value = going[0] if going else _NOTHING
 
     def reset(self) -> None:
-        """After the bench was reset."""
+        """After the rig was reset."""
         self._torque.value = (0.0, 0.0, 0.0)
         self._arc.value = False
         self.follow()
@@ -112,29 +112,29 @@ class BodyControls:
     # ---- torque ------------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        if self._which.value not in self.bench.bodies:
+        if self._which.value not in self.rig.bodies:
             return
         into, torque = self._feed.into, np.array(self._torque.value, float)
         # in the plane about its normal
         axes = np.cross(into[:, 0], into[:, 1])[:, None] if into.shape[1] == 2 else into
-        self.bench.do("turn", self._which.value, axes.T @ torque)
+        self.rig.do("turn", self._which.value, axes.T @ torque)
 
     def _grasp(self) -> None:
         """Rings at the body's centre; they turn the axis and leave the size."""
         if self._rings is not None:
             self._rings.remove()
             self._rings = None
-        if not self._arc.value or self._which.value not in self.bench.bodies:
+        if not self._arc.value or self._which.value not in self.rig.bodies:
             return
         torque = np.array(self._torque.value, float)
         if not np.any(torque):
-            torque = np.array([0.0, 0.0, 0.1 * 9.81 * self.bench.mass * self._size])
+            torque = np.array([0.0, 0.0, 0.1 * 9.81 * self.rig.mass * self._size])
             if self._feed.into.shape[1] == 2:
                 torque = torque[[0, 2, 1]]
             self._torque.value = tuple(torque.tolist())
             self._turn()
         size, axis = float(np.linalg.norm(torque)), torque / np.linalg.norm(torque)
-        at = self._feed.into @ self.bench.centre(self._which.value)
+        at = self._feed.into @ self.rig.centre(self._which.value)
         rings = self._server.scene.add_transform_controls(
             "/torque_rings", scale=0.5 * max(self._size, 0.2), disable_axes=True, disable_sliders=True, position=at
         )
@@ -154,14 +154,14 @@ class BodyControls:
     def _prescribe(self) -> None:
         """The motion that is chosen; those of this body that are not chosen end."""
         chosen, targets = self._motion.value, self._targets()
-        others = tuple(t for t in targets if t in self.bench.motions and t != chosen)
+        others = tuple(t for t in targets if t in self.rig.motions and t != chosen)
         law = float(self._speed.value), float(self._amplitude.value), float(self._frequency.value)
         try:
             if chosen != _NOTHING and chosen in targets:
-                self.bench.do("prescribe", chosen, *law, others)
+                self.rig.do("prescribe", chosen, *law, others)
             else:
                 for target in others:
-                    self.bench.do("release", target)
+                    self.rig.do("release", target)
         finally:
             self.follow()  # what could not be is not shown
 
@@ -169,15 +169,15 @@ class BodyControls:
 
     def keep(self) -> None:
         """What the body does now, for the plots."""
-        if self._which.value not in self.bench.bodies:
+        if self._which.value not in self.rig.bodies:
             return
-        motion = self.bench.motion(self._which.value)
+        motion = self.rig.motion(self._which.value)
         into = self._feed.into
         values = []
         for name, _ in QUANTITIES:
             value = getattr(motion, name)
             values.append(into @ value if len(value) > 1 else value)
-        self._past.append((self.bench.state.time, np.concatenate(values)))
+        self._past.append((self.rig.state.time, np.concatenate(values)))
 
     def _sizes(self) -> list[int]:
         plane = self._feed.into.shape[1] == 2
@@ -216,23 +216,23 @@ class BodyControls:
         """Arc, rings and ball where the body is."""
         scene, body = self._server.scene, self._which.value
         torque = np.array(self._torque.value, float)
-        shown = body in self.bench.torques and bool(np.any(torque))
-        if body in self.bench.bodies:
-            centre = self._feed.into @ self.bench.centre(body)
+        shown = body in self.rig.torques and bool(np.any(torque))
+        if body in self.rig.bodies:
+            centre = self._feed.into @ self.rig.centre(body)
             if self._rings is not None:
                 self._rings.position = centre
         if not shown and self._line is not None:
             self._line.remove()
             self._line = None
         if shown:
-            points = arc(centre, torque, self._size * (0.1 + 0.4 * _share(torque, self.bench.mass * 9.81 * self._size)))
+            points = arc(centre, torque, self._size * (0.1 + 0.4 * _share(torque, self.rig.mass * 9.81 * self._size)))
             if self._line is None:
                 colours = np.full(points.shape, (230, 160, 40), np.uint8)
                 self._line = scene.add_line_segments(
                     "/torque", points, colours, thickness=4.0, thickness_units="screen"
                 )
             self._line.points = points
-        moving = body in self.bench.bodies and bool(self.bench.motions) and self._moving()
+        moving = body in self.rig.bodies and bool(self.rig.motions) and self._moving()
         if not moving and self._ball is not None:
             self._ball.remove()
             self._ball = None
@@ -242,13 +242,13 @@ class BodyControls:
             self._ball.position = centre
 
     def _moving(self) -> bool:
-        return any(target in self.bench.motions for target in self._motion.options)
+        return any(target in self.rig.motions for target in self._motion.options)
 
     def update_text(self) -> None:
         lines = []
-        for target in self.bench.motions:
+        for target in self.rig.motions:
             with contextlib.suppress(MechanismError):
-                lines.append(markup("{}: effort {}", target, f"{self.bench.effort(target):.4g} N, N m"))
+                lines.append(markup("{}: effort {}", target, f"{self.rig.effort(target):.4g} N, N m"))
         show(self._text, paragraphs(lines))
         for plot, data in zip(self._plots, self.curves(), strict=True):
             plot.data = data
@@ -280,9 +280,9 @@ class JointControls:
     """Types, stops and friction of joints."""
 
     def __init__(self, server: Any, feed: Any, do: Do):
-        self._do, self.bench = do, feed.bench
+        self._do, self.rig = do, feed.rig
         self._limits: dict[tuple[str, str], tuple[bool, float, float, float]] = {}  # on, low, high, friction
-        gui, there = server.gui, tuple(self.bench.hinges)
+        gui, there = server.gui, tuple(self.rig.hinges)
         with gui.add_folder("joint", visible=bool(there)):
             self._which = gui.add_dropdown("joint", there or (_NOTHING,), initial_value=(there or (_NOTHING,))[0])
             self._which.on_update(by_hand(self._do, self._choose))
@@ -301,16 +301,16 @@ class JointControls:
             self._text = gui.add_html("")
 
     def _kinds(self) -> tuple[str, ...]:
-        joint = self.bench.hinges.get(self._which.value)
-        return changes.kinds(self.bench.mechanism, joint) if joint is not None else (_NOTHING,)
+        joint = self.rig.hinges.get(self._which.value)
+        return changes.kinds(self.rig.mechanism, joint) if joint is not None else (_NOTHING,)
 
     def _now(self) -> str:
-        joint = self.bench.hinges.get(self._which.value)
+        joint = self.rig.hinges.get(self._which.value)
         return joint.kind if joint is not None else _NOTHING
 
     def _coordinates(self) -> tuple[str, ...]:
-        joint = self.bench.hinges.get(self._which.value)
-        return changes.coordinates(self.bench.mechanism, joint) if joint is not None else (_NOTHING,)
+        joint = self.rig.hinges.get(self._which.value)
+        return changes.coordinates(self.rig.mechanism, joint) if joint is not None else (_NOTHING,)
 
     def _choose(self) -> None:
         self._kind.options, self._of.options = self._kinds(), self._coordinates()
@@ -335,35 +335,35 @@ class JointControls:
         if self._kind.value == self._now():
             return
         try:
-            self.bench.do("change", self._which.value, self._kind.value)
+            self.rig.do("change", self._which.value, self._kind.value)
         except (MechanismError, AssemblyError):
             self._kind.value = self._now()
             raise
 
     def _stops(self) -> None:
         name = f"{self._key[0]} {self._key[1]} limit"
-        if self._limit.value or name in self.bench.mechanism.elements:
+        if self._limit.value or name in self.rig.mechanism.elements:
             ends = float(self._low.value), float(self._high.value)
-            self.bench.do("limit", *self._key, *ends, bool(self._limit.value))
+            self.rig.do("limit", *self._key, *ends, bool(self._limit.value))
         self._keep()
 
     def _rub(self) -> None:
         name = f"{self._key[0]} {self._key[1]} friction"
-        if self._friction.value > 0.0 or name in self.bench.mechanism.elements:
-            self.bench.do("friction", *self._key, float(self._friction.value))
+        if self._friction.value > 0.0 or name in self.rig.mechanism.elements:
+            self.rig.do("friction", *self._key, float(self._friction.value))
         self._keep()
 
     def reset(self) -> None:
         self._limits.clear()
-        if self._which.value in self.bench.hinges:
+        if self._which.value in self.rig.hinges:
             self._choose()
 
     def update_text(self) -> None:
         joint, which = self._key
-        found = self.bench.hinges.get(joint)
-        if found is None or which not in changes.coordinates(self.bench.mechanism, found):
+        found = self.rig.hinges.get(joint)
+        if found is None or which not in changes.coordinates(self.rig.mechanism, found):
             return
-        value, rate = changes.present(self.bench.state, found, which)
+        value, rate = changes.present(self.rig.state, found, which)
         per = "rad" if which == changes.TURN else "m"
         text = f"{which} {value:.4g} {per}, {rate:.4g} {per}/s"
         show(self._text, paragraphs([markup("{}: {}", found.kind, text)]))

@@ -8,7 +8,7 @@ import numpy as np
 from sim_service.contract.machine import Machine
 from sim_service.contract.scene import Scene, poses
 from tandem.multibody.rotations import cross
-from tandem.view import shapes
+from tandem.view import geometry
 
 
 class Motion:
@@ -81,8 +81,8 @@ def channel(step: Any, name: str) -> float:
 
 def rotation(directions: np.ndarray) -> np.ndarray:
     """The rotation nearest to three directions (rows): those of a step are unit and square but for its tolerance."""
-    ahead = shapes.unit(directions[0])
-    left = shapes.unit(directions[1] - float(directions[1] @ ahead) * ahead)
+    ahead = geometry.unit(directions[0])
+    left = geometry.unit(directions[1] - float(directions[1] @ ahead) * ahead)
     return np.array([ahead, left, cross(ahead, left)]).T
 
 

@@ -124,10 +124,10 @@ class PageAccess:
         if name == "localhost":  # what browsers never look up
             return ours.is_loopback or ours.is_unspecified
         try:
-            asked = ipaddress.ip_address(name)
+            address = ipaddress.ip_address(name)
         except ValueError:
             return False
-        return ours.is_unspecified or asked == ours or (asked.is_loopback and ours.is_loopback)
+        return ours.is_unspecified or address == ours or (address.is_loopback and ours.is_loopback)
 
     def _session(self, place: str) -> str:
         return hmac.new(self._token.encode(), b"session " + place.encode(), hashlib.sha256).hexdigest()
@@ -138,10 +138,10 @@ class PageAccess:
         return any(n == self._cookie and hmac.compare_digest(v.encode(), ours) for n, _, v in cookies)
 
     def _has_token(self, query: str) -> bool:
-        given = parse_qs(query, keep_blank_values=True, strict_parsing=True, max_num_fields=2)
-        if set(given) - {"layout"} != {"token"} or given.get("layout", [DASH]) != [DASH] or len(given["token"]) != 1:
+        keys = parse_qs(query, keep_blank_values=True, strict_parsing=True, max_num_fields=2)
+        if set(keys) - {"layout"} != {"token"} or keys.get("layout", [DASH]) != [DASH] or len(keys["token"]) != 1:
             raise ValueError("another key")
-        return hmac.compare_digest(given["token"][0].encode(), self._token.encode())
+        return hmac.compare_digest(keys["token"][0].encode(), self._token.encode())
 
     # ---- whether it passes
 
@@ -183,7 +183,7 @@ class PageAccess:
 
     # ---- what is answered
 
-    def look(self, request: Any, serve: Any, connection: Any) -> Any:
+    def respond(self, request: Any, serve: Any, connection: Any) -> Any:
         """The library's own answer to a request that passes (None: a web socket), a session for one with the token, or
         a refusal."""
         address = str((getattr(connection, "remote_address", None) or ("",))[0])

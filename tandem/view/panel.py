@@ -104,11 +104,11 @@ class Panel:
         if not self._watched():
             return
         try:
-            self._look(frame, now_ns())
+            self._update(frame, now_ns())
         except Exception as error:  # whatever a ring of another program holds, the page stays
             show(self._banner, instruments.banner((instruments.RED, f"cannot be shown: {error}"), beat=_beat(now_ns())))
 
-    def _look(self, frame: Frame | None, now: int) -> None:
+    def _update(self, frame: Frame | None, now: int) -> None:
         if frame is not None:
             self._newest_ns = int(frame.step["pushed_ns"])
         if now >= self._figures_due:

@@ -33,11 +33,11 @@ def distance(one: Any, other: Any) -> float:
 class Player:
     def __init__(self, server: Any, feed: RecordData, other: RecordData | None = None):
         self._feed, self._other = feed, other
-        self._asked: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._actions: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.playing, self.speed, self.again = True, 1.0, False
         self._time = 0.0  # finer than steps
         self._now: float | None = None
-        self._held_until = self._wrote = self._drew = -math.inf
+        self._held_until = self._wrote = self._plotted = -math.inf
         self._beside, how = instants_in(feed, other) if other is not None else (feed.instants, "")
         gui = server.gui
         with gui.add_folder("replay", order=-100):
@@ -50,7 +50,7 @@ class Player:
             self._speed = gui.add_dropdown("speed", tuple(f"{s} x" for s in SPEEDS), initial_value="1 x")
             self._again = gui.add_checkbox("again", initial_value=False, hint="at the end, start again")
         self._slider.on_update(self._by_hand(self._seek))
-        self._play.on_click(lambda _: self._asked.put(self.toggle))
+        self._play.on_click(lambda _: self._actions.put(self.toggle))
         self._steps.on_click(self._by_hand(self._step))
         self._speed.on_update(self._by_hand(self._go_at))
         self._again.on_update(self._by_hand(self._repeat))
@@ -62,7 +62,7 @@ class Player:
     def _by_hand(self, what: Callable[[Any], None]) -> Callable[[Any], None]:
         def put(event: Any) -> None:
             if event.client is not None:  # the slider also moves by itself
-                self._asked.put(partial(what, event.target.value))
+                self._actions.put(partial(what, event.target.value))
 
         return put
 
@@ -101,8 +101,8 @@ class Player:
     def advance(self, now: float) -> None:
         """Called before every frame, with a monotonic time in s."""
         since, self._now = now - self._now if self._now is not None else 0.0, now
-        while not self._asked.empty():
-            self._asked.get()()
+        while not self._actions.empty():
+            self._actions.get()()
         if self.playing and now >= self._held_until:
             self._time += min(since, 0.5) * self.speed  # no page was open, or this process did not run: no jump
             end = self._feed.seconds
@@ -122,8 +122,8 @@ class Player:
             show(self._text, self._words(frame, other))
             if now >= self._held_until:
                 self._slider.value = min(round(self._feed.time, 3), self._longest)
-        if self._comparison is not None and now - self._drew >= _PLOT_S:
-            self._drew = now
+        if self._comparison is not None and now - self._plotted >= _PLOT_S:
+            self._plotted = now
             self._comparison.draw(self._feed.time)
 
     def _words(self, frame: Frame, other: Frame | None) -> Markup:
@@ -222,8 +222,8 @@ class _Chart:
 
     def __init__(self, server: Any, place: Any, labels: tuple[str, ...], order: float):
         self._labels = labels
-        self._drawn = plots.Drawn(server, place, 190, order, "record")
-        self.settle = self._drawn.settle
+        self._rendered = plots.ViserChart(server, place, 190, order, "record")
+        self.settle = self._rendered.settle
 
     def _layout(self, unit: str, power: int, ends: tuple[float, float] | None) -> dict[str, Any]:
         picked = [plots.Choice(f"compared / {label}", [label], unit) for label in self._labels]
@@ -237,7 +237,7 @@ class _Chart:
         found = plots.span([*curves], unit, always=True)
         ends = None if found is None else (found[0] * 10.0**-power, found[1] * 10.0**-power)
         data = _with_cursor(seconds, tuple(c * 10.0**-power for c in curves), at, ends)
-        self._drawn.show(self._layout(unit, power, ends), data)
+        self._rendered.show(self._layout(unit, power, ends), data)
 
 
 def _with_cursor(

@@ -54,7 +54,7 @@ class Choice:
         self.label, self.names, self.unit, self.minus, self.factor = label, names, unit, minus, factor
 
 
-def _as_tiles(model: Machine, made: list[Choice]) -> None:
+def _as_tiles(model: Machine, listed: list[Choice]) -> None:
     """A quantity that a tile shows has its unit here, too; so have others of that unit, where all tiles agree."""
     shown, units_of = model.shown.display, {q.name: q.unit for q in (*model.inputs, *model.outputs)}
     tiles = {t.channel: (t.unit, t.factor) for t in (*shown.figures, *shown.hands) if t.unit and not t.words}
@@ -62,14 +62,14 @@ def _as_tiles(model: Machine, made: list[Choice]) -> None:
     for channel, way in tiles.items():
         ways.setdefault(units_of.get(channel, ""), set()).add(way)
     agreed = {unit: next(iter(found)) for unit, found in ways.items() if len(found) == 1 and unit != "1"}
-    for choice in made:
+    for choice in listed:
         choice.unit, choice.factor = tiles.get(choice.names[0]) or agreed.get(choice.unit, (choice.unit, choice.factor))
 
 
 def choices(model: Machine, measured: Mapping[str, str] = _NOTHING_MEASURED) -> dict[str, Choice]:
     """By what the list shows: `group / name`, in the order of the description. `measured`: what sensors measured at the
     machine, with units; beside an output of that name where it is one."""
-    made: list[Choice] = [Choice(f"input / {q.name}", [q.name], q.unit) for q in model.inputs]
+    listed: list[Choice] = [Choice(f"input / {q.name}", [q.name], q.unit) for q in model.inputs]
     families = model.shown.display.families
     ends = "|".join(re.escape(end) for _, members in families for end in members)
     ending = re.compile(f"^(.+)_({ends})$" if ends else "(?!)")
@@ -82,20 +82,20 @@ def choices(model: Machine, measured: Mapping[str, str] = _NOTHING_MEASURED) -> 
         else:
             together.setdefault((found[1], q.unit), []).append(q.name)
             by_place.append(Choice(f"{found[2]} / {q.name}", [q.name], q.unit))
-    made += single
+    listed += single
     for (stem, unit), names in together.items():
         for title, endings in families:
             members = [n for n in names if n.endswith(tuple(f"_{end}" for end in endings))]
             if len(members) > 1:
-                made.append(Choice(f"{title} / {stem}", members, unit))
-    made += sorted(by_place, key=lambda c: c.label.split(" / ")[0])
+                listed.append(Choice(f"{title} / {stem}", members, unit))
+    listed += sorted(by_place, key=lambda c: c.label.split(" / ")[0])
     outputs = {q.name for q in model.outputs}
     for name, unit in measured.items():
         both = [name, MEASURED_FIELD + name] if name in outputs else [MEASURED_FIELD + name]
-        made.append(Choice(f"measured / {name}", both, unit))
-    _as_tiles(model, made)
-    made += [Choice(f"timing / {label}", [a], unit, b, 1e-6) for label, (a, b, unit) in TIMING.items()]
-    return {c.label: c for c in made}
+        listed.append(Choice(f"measured / {name}", both, unit))
+    _as_tiles(model, listed)
+    listed += [Choice(f"timing / {label}", [a], unit, b, 1e-6) for label, (a, b, unit) in TIMING.items()]
+    return {c.label: c for c in listed}
 
 
 def curves(
@@ -184,7 +184,7 @@ def layout(
     return {"series": tuple(series), "scales": scales, "axes": tuple(axes)}
 
 
-class Drawn:
+class ViserChart:
     """A chart of viser's, in a folder. Where its axes change it is made again: one that is changed while its page is
     busy shows the second after now, and nothing else until it is closed."""
 
@@ -247,16 +247,16 @@ class _Chart:
         self._two.on_update(self._change)
         self._powers: dict[str, int] = {}
         self._whole = False
-        self._drawn = Drawn(server, place, 250 if number < 2 else 170, order + 2, "tandem")
+        self._rendered = ViserChart(server, place, 250 if number < 2 else 170, order + 2, "tandem")
         shape = layout(self.picked, self._powers)
         count = len(shape["series"])
-        self._drawn.show(shape, tuple(np.zeros(2) if i else np.array([-SECONDS, 0.0]) for i in range(count)))
+        self._rendered.show(shape, tuple(np.zeros(2) if i else np.array([-SECONDS, 0.0]) for i in range(count)))
 
     def _change(self, _: Any) -> None:
         self._changed = True
 
     def remove(self) -> None:
-        for handle in (self._one, self._two, self._drawn):
+        for handle in (self._one, self._two, self._rendered):
             handle.remove()
 
     @property
@@ -265,7 +265,7 @@ class _Chart:
 
     def show(self, history: History, whole: np.ndarray | None = None) -> None:
         if whole is not None and self._whole and not self._changed:
-            self._drawn.settle(time.monotonic())
+            self._rendered.settle(time.monotonic())
             return  # it does not change, and stays as it is zoomed
         picked = self.picked
         t, columns = curves(history, picked, whole)
@@ -279,14 +279,14 @@ class _Chart:
         dotted = not all(np.isfinite(column).all() for column in columns)
         powers, spans = {}, {}
         for unit in units(picked):
-            drawn = [c for c, u in zip(columns, of, strict=True) if u == unit]
-            size, least = np.abs(np.concatenate(drawn)), _LEAST.get(unit, _USUAL_LEAST)
+            of_unit = [c for c, u in zip(columns, of, strict=True) if u == unit]
+            size, least = np.abs(np.concatenate(of_unit)), _LEAST.get(unit, _USUAL_LEAST)
             most = float(np.max(size, initial=least, where=np.isfinite(size)))
             powers[unit] = power(most, self._powers.get(unit, 0), unit)
-            ends = span(drawn, unit, dotted)
+            ends = span(of_unit, unit, dotted)
             spans[unit] = None if ends is None else (ends[0] * 10.0 ** -powers[unit], ends[1] * 10.0 ** -powers[unit])
         self._changed, self._powers, self._whole = False, powers, whole is not None
-        self._drawn.show(
+        self._rendered.show(
             layout(picked, powers, spans, self._whole, dotted),
             (t, *(c * 10.0 ** -powers[u] for c, u in zip(columns, of, strict=True))),
         )

@@ -20,7 +20,7 @@ class PredictedPaths:
     def __init__(self, server: Any, feed: DataSource, ground: Ground, prefix: str = ""):
         self._feed, self._ground = feed, ground
         self._lines: dict[str, Any] = {}
-        config = getattr(feed, "config", None)  # a mechanism at its bench has none
+        config = getattr(feed, "config", None)  # a mechanism on its rig has none
         if config is None or not config.look_ahead.enabled:
             return
         for name, colour, thickness in (

@@ -14,13 +14,13 @@ import numpy as np
 from sim_service.contract.scene import Scene, usual_cameras
 from tandem.multibody.rotations import cross
 from tandem.reports.html.markup import Markup, markup, paragraphs, show
-from tandem.view import looks, shapes
+from tandem.view import geometry, style
 from tandem.view.cameras import Cameras, Subject
 from tandem.view.data_source import DataSource, Frame
 from tandem.view.ground import Ground, way_of
-from tandem.view.looks import Colour
 from tandem.view.motion import Motion, channel
 from tandem.view.predicted import PredictedPaths
+from tandem.view.style import Colour
 
 _LOAD: Colour = (60, 130, 200)
 _FORCE: Colour = (214, 74, 50)
@@ -74,7 +74,7 @@ class SceneView:
             return
         origin, rotation = self._motion.machine()
         self._root.position = origin
-        self._root.wxyz = shapes.quaternion(rotation)
+        self._root.wxyz = geometry.quaternion(rotation)
         self._move_bars(origin, rotation)
         self._move_wheels(origin, rotation)
         self._move_solids(origin, rotation)
@@ -101,7 +101,7 @@ class SceneView:
         r, g, b = (round(light * c) for c in self._colour)
         return r, g, b
 
-    def _mesh(self, name: str, mesh: shapes.Mesh, colour: Colour, opacity: float | None = None, **more: Any) -> Any:
+    def _mesh(self, name: str, mesh: geometry.Mesh, colour: Colour, opacity: float | None = None, **more: Any) -> Any:
         return self._server.scene.add_mesh_simple(
             self._name(name), *mesh, color=self._tint(colour), opacity=opacity or self._opacity, **more
         )
@@ -114,27 +114,27 @@ class SceneView:
         for k, solid in enumerate(scene.solids):
             name = f"machine/{solid.name}"
             self._solids.append(self._root if k == 0 else add.add_frame(self._name(name), show_axes=False))
-            shell = (solid.shell, solid.faces) if len(solid.shell) else shapes.box(solid.low, solid.high)
-            colour, opacity = looks.SOLIDS[solid.kind]
+            shell = (solid.shell, solid.faces) if len(solid.shell) else geometry.box(solid.low, solid.high)
+            colour, opacity = style.SOLIDS[solid.kind]
             if self._ghost and opacity is not None:
                 opacity = 0.2
             node = self._mesh(
-                f"{name}/shell", shapes.flat(shell), colour, opacity, side="double", flat_shading=True,
+                f"{name}/shell", geometry.flat(shell), colour, opacity, side="double", flat_shading=True,
                 receive_shadow=False,
             )  # fmt: skip
             if solid.kind == "body":
                 self._shells.append(node)
             if len(solid.tubes):
-                self._mesh(f"{name}/frame", shapes.tubes(solid.tubes, solid.tube_radius), looks.FRAME)
+                self._mesh(f"{name}/frame", geometry.tubes(solid.tubes, solid.tube_radius), style.FRAME)
         self._make_bars()
         self._make_wheels()
         self._levers = []
         for lever in scene.levers:
             name = f"machine/{lever.name}"
             handle = add.add_frame(self._name(name), show_axes=False, position=lever.at)
-            base = looks.lever_turn(lever)
+            base = style.lever_turn(lever)
             handle.wxyz = base
-            self._mesh(f"{name}/it", looks.lever_mesh(lever.kind, lever.size), looks.DARK)
+            self._mesh(f"{name}/it", style.lever_mesh(lever.kind, lever.size), style.DARK)
             self._levers.append((handle, lever, base))
 
     def _make_wheels(self) -> None:
@@ -144,10 +144,10 @@ class SceneView:
         if n == 0:
             return
         scales = np.array([(w.radius, w.width, w.radius) for w in self.scene.wheels])
-        ratio = looks.rim_ratio(self.scene.wheels)
+        ratio = style.rim_ratio(self.scene.wheels)
         for name, mesh, colour in (
-            ("treads", shapes.tread(1.0, 1.0, ratio), looks.TREAD),
-            ("rims", shapes.flat(shapes.rim(ratio, 1.0)), looks.RIM),
+            ("treads", geometry.tread(1.0, 1.0, ratio), style.TREAD),
+            ("rims", geometry.flat(geometry.rim(ratio, 1.0)), style.RIM),
         ):
             self._wheels.append(
                 self._server.scene.add_batched_meshes_simple(
@@ -161,13 +161,13 @@ class SceneView:
         """Bars of one shape are instances of one mesh."""
         self._batches = []
         kinds = [bar.kind for bar in self.scene.bars]
-        for shape, mesh in (("spring", shapes.helix()), ("bar", shapes.cylinder())):
+        for shape, mesh in (("spring", geometry.helix()), ("bar", geometry.cylinder())):
             which = np.array([k for k, kind in enumerate(kinds) if (kind == "spring") == (shape == "spring")], np.int64)
             if not len(which):
                 continue
             radii = np.array([self.scene.bars[k].radius for k in which])
             colours = np.array(
-                [_light(self._tint(looks.BARS.get(kinds[k], looks.BARS["rod"]))) for k in which], np.uint8
+                [_light(self._tint(style.BARS.get(kinds[k], style.BARS["rod"]))) for k in which], np.uint8
             )
             n = len(which)
             handle = self._server.scene.add_batched_meshes_simple(
@@ -185,14 +185,14 @@ class SceneView:
             way = end - start
             length = np.maximum(np.linalg.norm(way, axis=1), 1e-6)
             handle.batched_positions = start.astype(np.float32)
-            handle.batched_wxyzs = shapes.along(way).astype(np.float32)
+            handle.batched_wxyzs = geometry.along(way).astype(np.float32)
             handle.batched_scales = np.column_stack([radii, radii, length]).astype(np.float32)
 
     def _move_wheels(self, origin: np.ndarray, rotation: np.ndarray) -> None:
         if not self._wheels:
             return
         places = ((np.array(self._motion.centres) - origin) @ rotation).astype(np.float32)
-        wxyzs = np.array([shapes.quaternion(rotation.T @ axes) for axes in self._motion.axes], np.float32)
+        wxyzs = np.array([geometry.quaternion(rotation.T @ axes) for axes in self._motion.axes], np.float32)
         for handle in self._wheels:
             handle.batched_positions = places
             handle.batched_wxyzs = wxyzs
@@ -201,13 +201,13 @@ class SceneView:
         for number, handle in enumerate(self._solids[1:], 1):
             place, axes = self._motion.solid(number)
             handle.position = (place - origin) @ rotation
-            handle.wxyz = shapes.quaternion(rotation.T @ axes)
+            handle.wxyz = geometry.quaternion(rotation.T @ axes)
 
     def _move_levers(self, step: Any) -> None:
         for handle, lever, base in self._levers:
             angle = lever.factor * channel(step, lever.channel)
             if math.isfinite(angle):
-                handle.wxyz = shapes.times(shapes.about(lever.axis, angle), base)
+                handle.wxyz = geometry.times(geometry.about(lever.axis, angle), base)
 
     # ---- forces ------------------------------------------------------------------------------------------------------
 
@@ -235,10 +235,10 @@ class SceneView:
             wheel = self.scene.wheels[arrow.wheel]
             centre, axle = self._motion.centres[arrow.wheel], self._motion.axes[arrow.wheel][:, 1]
             normal = self.ground.normal(centre[0], centre[1])
-            down = shapes.unit(float(normal @ axle) * axle - normal)
+            down = geometry.unit(float(normal @ axle) * axle - normal)
             foot = centre + wheel.radius * down
             foot[2] = max(foot[2], self.ground.height(foot[0], foot[1]))
-            ahead = shapes.unit(cross(axle, normal))
+            ahead = geometry.unit(cross(axle, normal))
             left = cross(normal, ahead)
             along, across, load = (
                 arrow.share * scale * channel(step, name) for name in (arrow.along, arrow.across, arrow.load)
@@ -266,7 +266,7 @@ class SceneView:
             add(self._name(f"path/{k}"), np.zeros((_CHUNK, 2, 3)), colour, thickness=2.5, thickness_units="screen")
             for k in range(_CHUNKS)
         ]
-        self._drawn = np.zeros((_CHUNK, 2, 3), np.float32)
+        self._segments = np.zeros((_CHUNK, 2, 3), np.float32)
         self._at_chunk, self._at_point = 0, 0
         self._last, self._last_ns = np.zeros(3), -(1 << 62)
         self._newest = add(self._name("path/now"), np.zeros((1, 2, 3)), colour, thickness=2.5, thickness_units="screen")
@@ -282,9 +282,9 @@ class SceneView:
         self._newest.points = np.array([[self._last, here]], np.float32)
         if jumped or gone < _STRIDE:
             return
-        self._drawn[self._at_point :] = here  # what is still ahead has no length
-        self._drawn[self._at_point, 0] = self._last
-        self._chunks[self._at_chunk].points = self._drawn
+        self._segments[self._at_point :] = here  # what is still ahead has no length
+        self._segments[self._at_point, 0] = self._last
+        self._chunks[self._at_chunk].points = self._segments
         self._last = here
         self._at_point += 1
         if self._at_point == _CHUNK:  # the oldest node is used again
@@ -336,7 +336,7 @@ class SceneView:
             self._ground_nodes.pop(name).remove()
         for name, mesh in meshes.items():  # one of the same name takes the place of the one before
             self._ground_nodes[name] = self._server.scene.add_mesh_simple(
-                self._name(f"floor/{name}"), *mesh, color=looks.GROUND[name], side="double", cast_shadow=False
+                self._name(f"floor/{name}"), *mesh, color=style.GROUND[name], side="double", cast_shadow=False
             )
 
     def _make_way(self, files: dict[str, bytes]) -> None:
@@ -349,7 +349,7 @@ class SceneView:
         self._way = scene.add_frame(self._name("course"), show_axes=False)
         line = np.column_stack([line, [self.ground.height(*p) + _ABOVE for p in line]])
         scene.add_line_segments(
-            self._name("course/line"), np.stack([line[:-1], line[1:]], axis=1), looks.WAY, thickness=2.0,
+            self._name("course/line"), np.stack([line[:-1], line[1:]], axis=1), style.WAY, thickness=2.0,
             thickness_units="screen",
         )  # fmt: skip
         # a cone either side of every waypoint
@@ -360,7 +360,7 @@ class SceneView:
         feet = np.concatenate([points + left, points - left])
         feet = np.column_stack([feet, [self.ground.height(*p) for p in feet]])
         scene.add_batched_meshes_simple(
-            self._name("course/cones"), *shapes.cone(), np.tile([1.0, 0.0, 0.0, 0.0], (len(feet), 1)), feet,
+            self._name("course/cones"), *geometry.cone(), np.tile([1.0, 0.0, 0.0, 0.0], (len(feet), 1)), feet,
             batched_scales=np.tile([0.11, 0.11, 0.4], (len(feet), 1)), batched_colors=_light(_CONE), lod="off",
         )  # fmt: skip
 

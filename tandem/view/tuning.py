@@ -153,14 +153,14 @@ def fragment(name: str, model: str, parameters: dict[str, dict[str, Any]]) -> st
     return "\n".join(lines) + "\n"
 
 
-def save(text: str, asked: str, folder: Path) -> Path:
+def save(text: str, name: str, folder: Path) -> Path:
     """Write to a new file in `folder`; a number is appended to a name that is taken. ValueError where it may not be.
 
     A page writes TOML files with plain names into one folder, which no other user may write to, and overwrites nothing.
     """
-    if not _FILE.fullmatch(asked.strip()):
-        raise ValueError(f"{asked.strip()!r}: must be a file name such as mine.toml: letters, digits, - and _")
-    base = folder / asked.strip()
+    if not _FILE.fullmatch(name.strip()):
+        raise ValueError(f"{name.strip()!r}: must be a file name such as mine.toml: letters, digits, - and _")
+    base = folder / name.strip()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = folder.lstat()

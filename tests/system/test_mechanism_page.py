@@ -13,9 +13,9 @@ from sync.config.config import View
 from tandem.mechanism.again import replay_mechanism, write_in_hand
 from tandem.mechanism.run import prepare
 from tandem.multibody.description.mechanism_file import Described, read_mechanism
-from tandem.view.bench import Bench, with_hands
 from tandem.view.listen import close_page, open_page
 from tandem.view.mechanism_page import MechanismData, MechanismPage
+from tandem.view.rig import Rig, with_hands
 from tests.system.browser import act_until, browser, click, lacking, type_into, visit, window, words
 from tests.system.conftest import PATIENCE_S, ROOT, until
 from tests.tandem.view.pages import TOKEN
@@ -30,7 +30,7 @@ def page() -> Iterator[tuple[MechanismPage, str, Described]]:
     with_hands(described.mechanism)
     server, _, address = open_page(View(port=0), TITLE, TOKEN)
     described, state = prepare(described)
-    made = MechanismPage(server, MechanismData(TITLE, Bench(state)))
+    made = MechanismPage(server, MechanismData(TITLE, Rig(state)))
     stop = threading.Event()
     thread = threading.Thread(target=made.run, args=(stop, 5.0))
     thread.start()
@@ -55,7 +55,7 @@ def test_a_person_turns_moves_and_changes_a_mechanism(
     page: tuple[MechanismPage, str, Described], tab: Any, tmp_path: Path
 ) -> None:
     made, address, described = page
-    bench = made.bench
+    bench = made.rig
     tab.set_viewport_size({"width": 900, "height": 1600})  # a list whose field is out of sight is hidden
     visit(tab, address, TITLE)
 

@@ -15,10 +15,10 @@ import pytest
 from sync.config.config import View
 from tandem.mechanism.run import prepare
 from tandem.multibody.description.mechanism_file import read_mechanism
-from tandem.view.bench import Bench, with_hands
 from tandem.view.listen import close_page, open_page
 from tandem.view.mechanism_page import MechanismData, MechanismPage
 from tandem.view.process import Page
+from tandem.view.rig import Rig, with_hands
 from tests.system.browser import answer, browser, lacking, visit, window
 from tests.system.conftest import PATIENCE_S, ROOT, until
 from tests.tandem.view.pages import TOKEN, page_of, port_of
@@ -165,7 +165,7 @@ def test_the_title_of_a_mechanism_is_text(tab: Any) -> None:
     _, state = prepare(described)
     server, door, address = open_page(View(port=0), EVIL, TOKEN)
     try:
-        workshop = MechanismPage(server, MechanismData(EVIL, Bench(state)))
+        workshop = MechanismPage(server, MechanismData(EVIL, Rig(state)))
         workshop.update_text()
         visit(tab, address, EVIL)
         tab.get_by_text(re.compile("iterations")).first.wait_for()

@@ -23,7 +23,7 @@ from tandem.records.foxglove.messages import (
     markers,
     transforms,
 )
-from tandem.view import looks, shapes
+from tandem.view import geometry, style
 from tandem.view.data_source import Frame
 from tandem.view.ground import Ground, way_of
 from tandem.view.motion import Motion, channel
@@ -82,13 +82,13 @@ class SceneMessages:
         poses = []
         for k, name in enumerate(self._solids):
             place, axes = self._motion.solid(k)
-            poses.append(Transform(name, place, shapes.quaternion(axes), WORLD))
+            poses.append(Transform(name, place, geometry.quaternion(axes), WORLD))
         for name, centre, axes in zip(self._wheels, self._motion.centres, self._motion.axes, strict=True):
-            poses.append(Transform(name, centre, shapes.quaternion(axes), WORLD))
+            poses.append(Transform(name, centre, geometry.quaternion(axes), WORLD))
         for name, lever in zip(self._levers, self._scene.levers, strict=True):
             angle = lever.factor * channel(frame.step, lever.channel)
-            rotation = shapes.about(lever.axis, angle if np.isfinite(angle) else 0.0)
-            poses.append(Transform(name, lever.at, shapes.times(rotation, looks.lever_turn(lever)), self._solids[0]))
+            rotation = geometry.about(lever.axis, angle if np.isfinite(angle) else 0.0)
+            poses.append(Transform(name, lever.at, geometry.times(rotation, style.lever_turn(lever)), self._solids[0]))
         return poses
 
     def _bars(self) -> list[Marker]:
@@ -96,10 +96,10 @@ class SceneMessages:
         ends, lines = self._motion.bars(), []
         for radius in sorted({bar.radius for bar in self._scene.bars}):
             which = [k for k, bar in enumerate(self._scene.bars) if bar.radius == radius]
-            tints = [looks.BARS.get(self._scene.bars[k].kind, looks.BARS["rod"]) for k in which]
+            tints = [style.BARS.get(self._scene.bars[k].kind, style.BARS["rod"]) for k in which]
             colours = np.repeat(np.column_stack([np.array(tints) / 255.0, np.ones(len(which))]), 2, axis=0)
             lines.append(
-                Marker(WORLD, f"bars of {1e3 * radius:g} mm", LINES, ends[which], looks.BARS["rod"], width=2.0 * radius,
+                Marker(WORLD, f"bars of {1e3 * radius:g} mm", LINES, ends[which], style.BARS["rod"], width=2.0 * radius,
                        colours=colours.astype(np.float32))
             )  # fmt: skip
         return lines
@@ -108,27 +108,27 @@ class SceneMessages:
 
     def _fixed(self) -> Iterator[Marker]:
         for name, solid in zip(self._solids, self._scene.solids, strict=True):
-            shell = (solid.shell, solid.faces) if len(solid.shell) else shapes.box(solid.low, solid.high)
-            colour, opacity = looks.SOLIDS[solid.kind]
+            shell = (solid.shell, solid.faces) if len(solid.shell) else geometry.box(solid.low, solid.high)
+            colour, opacity = style.SOLIDS[solid.kind]
             yield _mesh(name, "shell", shell, colour, opacity or 1.0)
             if len(solid.tubes):
-                yield Marker(name, "tubes", LINES, solid.tubes, looks.FRAME, width=2.0 * solid.tube_radius)
+                yield Marker(name, "tubes", LINES, solid.tubes, style.FRAME, width=2.0 * solid.tube_radius)
         for name, wheel in zip(self._wheels, self._scene.wheels, strict=True):
-            ratio, scale = looks.rim_ratio(self._scene.wheels), np.array([wheel.radius, wheel.width, wheel.radius])
+            ratio, scale = style.rim_ratio(self._scene.wheels), np.array([wheel.radius, wheel.width, wheel.radius])
             for part, (vertices, faces), colour in (
-                ("tread", shapes.tread(1.0, 1.0, ratio), looks.TREAD),
-                ("rim", shapes.rim(ratio, 1.0), looks.RIM),
+                ("tread", geometry.tread(1.0, 1.0, ratio), style.TREAD),
+                ("rim", geometry.rim(ratio, 1.0), style.RIM),
             ):
                 yield _mesh(name, part, (vertices * scale, faces), colour)
         for name, lever in zip(self._levers, self._scene.levers, strict=True):
-            yield _mesh(name, "shape", looks.lever_mesh(lever.kind, lever.size), looks.DARK)
+            yield _mesh(name, "shape", style.lever_mesh(lever.kind, lever.size), style.DARK)
 
     def _course(self) -> list[Marker]:
         if self._way is None:
             return []
         line = self._way[1]
         line = np.column_stack([line, [self._ground.height(*p) + _ABOVE for p in line]])
-        return [Marker(WORLD, "course", LINES, np.stack([line[:-1], line[1:]], axis=1), looks.WAY, width=_WAY)]
+        return [Marker(WORLD, "course", LINES, np.stack([line[:-1], line[1:]], axis=1), style.WAY, width=_WAY)]
 
     def _must_renew(self, origin: np.ndarray) -> bool:
         if self._ground.flat:
@@ -140,10 +140,10 @@ class SceneMessages:
         x, y, self._whole = self._ground.axes_around(float(origin[0]), float(origin[1]))
         meshes = self._ground.meshes(x, y)
         empty = np.zeros((0, 3)), np.zeros((0, 3), np.int64)  # takes the place of what was there before
-        return [_mesh(WORLD, name, meshes.get(name, empty), colour) for name, colour in looks.GROUND.items()]
+        return [_mesh(WORLD, name, meshes.get(name, empty), colour) for name, colour in style.GROUND.items()]
 
 
-def _mesh(frame: str, name: str, mesh: shapes.Mesh, colour: looks.Colour, opacity: float = 1.0) -> Marker:
+def _mesh(frame: str, name: str, mesh: geometry.Mesh, colour: style.Colour, opacity: float = 1.0) -> Marker:
     vertices, faces = mesh
     return Marker(frame, name, TRIANGLES, vertices[faces.ravel()], colour, opacity)
 

@@ -12,18 +12,18 @@ from tandem.mechanism.again import ACTED, in_hand, replay_mechanism, write_in_ha
 from tandem.mechanism.record import write_record
 from tandem.mechanism.run import prepare
 from tandem.multibody.description.mechanism_file import Described, read_mechanism
-from tandem.view import bench as hands
-from tandem.view.bench import Bench, with_hands
+from tandem.view import rig as hands
+from tandem.view.rig import Rig, with_hands
 
 SPINDLE = Path(__file__).resolve().parents[3] / "configs" / "mechanisms" / "spindle.toml"
 
 
-def handled(steps: int = 40) -> tuple[Described, Bench]:
+def handled(steps: int = 40) -> tuple[Described, Rig]:
     """Every act that there is, some steps between them."""
     described = read_mechanism(SPINDLE)
     with_hands(described.mechanism)
     described, state = prepare(described)
-    b = Bench(state)
+    b = Rig(state)
     point, spring = b.points[-1], next(iter(b.parameters))
     acts: list[tuple[Any, ...]] = [
         ("hold", point, b.where(point) + 0.05), ("push", point, np.array([3.0, 0.0, 1.0])), ("let_go",),

@@ -14,7 +14,7 @@ from tandem.mechanism import run as mechanism_run
 from tandem.mechanism.again import replay_mechanism
 from tandem.mechanism.columns import energies
 from tandem.multibody.description.mechanism_file import describe
-from tandem.view.bench import Bench, with_hands
+from tandem.view.rig import Rig, with_hands
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "configs" / "mechanisms" / "impacts"
 BALL: dict[str, Any] = {
@@ -75,7 +75,7 @@ def test_files_with_impacts_that_ship_close_their_book_of_energy(file: Path) -> 
 def test_a_mechanism_in_the_hand_meets_its_surfaces() -> None:
     described = describe(BALL, "m.toml")
     with_hands(described.mechanism)
-    b = Bench(mechanism_run.prepare(described)[1])
+    b = Rig(mechanism_run.prepare(described)[1])
     for _ in range(400):
         b.step()
     assert b.state["P"][1] > 0.1 - 1e-6

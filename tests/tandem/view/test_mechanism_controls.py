@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from sync.config.config import View
-from tandem.view.bench import Bench
 from tandem.view.listen import close_page, open_page
 from tandem.view.mechanism_page import MechanismData, MechanismPage
+from tandem.view.rig import Rig
 from tests.tandem.view.pages import TOKEN
 from tests.tandem.view.seen import Seen
-from tests.tandem.view.test_bench import spindle
 from tests.tandem.view.test_mechanism_page import bench
+from tests.tandem.view.test_rig import spindle
 
 
 @pytest.fixture
@@ -23,14 +23,14 @@ def server() -> Iterator[Any]:
     close_page(made)
 
 
-def page_of(server: Any, of: Bench) -> tuple[MechanismPage, Seen]:
+def page_of(server: Any, of: Rig) -> tuple[MechanismPage, Seen]:
     seen = Seen(server)
     return MechanismPage(server, MechanismData("m", of)), seen
 
 
 def test_choosing_a_body_leaves_the_motions_of_all(server: Any) -> None:
     page, seen = page_of(server, bench("double_pendulum"))
-    b = page.bench
+    b = page.rig
     first, second = b.bodies
     seen["speed (m/s, rad/s)"] = 0.5
     seen["motion"] = f"{first} turn"
@@ -49,7 +49,7 @@ def test_choosing_a_body_leaves_the_motions_of_all(server: Any) -> None:
 
 def test_choosing_a_joint_changes_none(server: Any) -> None:
     page, seen = page_of(server, bench("four_bar"))
-    b = page.bench
+    b = page.rig
     first, second = list(b.hinges)[:2]
     limit = {"low (m, rad)": 3.0, "high (m, rad)": 4.0, "limit": True}
     for label, value in {"type": "weld", **limit}.items():
@@ -65,7 +65,7 @@ def test_choosing_a_joint_changes_none(server: Any) -> None:
 
 def test_a_motion_that_cannot_be_leaves_the_one_that_is(server: Any) -> None:
     page, seen = page_of(server, spindle())
-    b = page.bench
+    b = page.rig
     seen["speed (m/s, rad/s)"] = 0.1
     seen["motion"] = "drum along x"
     law = dict(b.motions)
@@ -83,12 +83,12 @@ def test_a_number_that_cannot_be_is_not_shown(server: Any) -> None:
     page.update_text()
     assert seen["s: stiffness"] == 3.0 and "s: stiffness = -1: must be at least 0" in seen.text
     seen["s: stiffness"] = 4.0
-    assert page.bench.parameters["s"]["stiffness"] == 4.0
+    assert page.rig.parameters["s"]["stiffness"] == 4.0
 
 
 def test_what_ends_by_itself_is_shown(server: Any) -> None:
     page, seen = page_of(server, bench("four_bar"))
-    b = page.bench
+    b = page.rig
     seen["body"] = "coupler"
     seen["speed (m/s, rad/s)"] = 0.05
     seen["motion"] = "coupler along x"
@@ -100,7 +100,7 @@ def test_what_ends_by_itself_is_shown(server: Any) -> None:
 
 def test_after_a_reset_of_its_own_the_fields_are_as_drawn(server: Any) -> None:
     page, seen = page_of(server, bench("slider_crank"))
-    b = page.bench
+    b = page.rig
     joint = b.joints[0]
     seen[joint] = False
     seen["hold it"] = True

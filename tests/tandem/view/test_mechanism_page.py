@@ -10,17 +10,17 @@ from tandem.mechanism.run import prepare
 from tandem.multibody.description.mechanism_file import read_mechanism
 from tandem.multibody.natural.api import run
 from tandem.multibody.natural.scene import upright
-from tandem.view.bench import Bench, with_hands
 from tandem.view.mechanism_page import MechanismData
+from tandem.view.rig import Rig, with_hands
 from tests.examples import thorough
 
 MECHANISMS = Path(__file__).resolve().parents[3] / "configs" / "mechanisms"
 
 
-def bench(name: str) -> Bench:
+def bench(name: str) -> Rig:
     described = read_mechanism(MECHANISMS / f"{name}.toml")
     with_hands(described.mechanism)
-    return Bench(prepare(described)[1])
+    return Rig(prepare(described)[1])
 
 
 @pytest.mark.parametrize("name", ["pendulum", "double_pendulum", "four_bar", "chain"])
@@ -74,7 +74,7 @@ def test_the_hand_pulls_as_hard_as_a_static_force_would() -> None:
     assert np.abs(moments[0]).max() > 0.0
 
 
-def _at_rest(made: Bench, slow: float = 1e-4) -> bool:
+def _at_rest(made: Rig, slow: float = 1e-4) -> bool:
     return bool(np.abs(made.state.qd).max() < slow and np.abs(made.state.qdd).max() < 10.0 * slow)
 
 
@@ -134,7 +134,7 @@ def test_a_joint_can_be_taken_away_and_put_back() -> None:
         whole.reset()
 
 
-def _errors(made: Bench) -> np.ndarray:
+def _errors(made: Rig) -> np.ndarray:
     """Of every constraint, in the order of the rows."""
     return np.array([c.value(made.state.q) for c in made.system.constraints])
 
@@ -151,7 +151,7 @@ def test_a_force_that_is_changed_by_name_acts_as_one_that_was_built_so(name: str
         made.set(element, key, value)
         assert made.parameters[element][key] == value
         described.mechanism.elements[element].params[key] = value
-    built = Bench(prepare(described)[1])
+    built = Rig(prepare(described)[1])
     built.state.vector[:] = made.state.vector  # a start of its own would be at rest under other forces
     for _ in range(40):
         made.step()
@@ -173,12 +173,12 @@ def test_every_mechanism_we_ship_can_be_shown(name: str) -> None:
     def lengths(state: np.ndarray) -> list[float]:
         out = poses(scene.frames)
         feed.model.shown.frames(state, feed.params, out)
-        rigid = [b for b in scene.bars if b.name in feed.bench.system.mechanism.bodies]
+        rigid = [b for b in scene.bars if b.name in feed.rig.system.mechanism.bodies]
         return [float(np.linalg.norm(b.start.where(out) - b.end.where(out))) for b in rigid]
 
     first = lengths(frame.state)
-    feed.bench.advance(0.2)
+    feed.rig.advance(0.2)
     after = feed.poll()
     np.testing.assert_allclose(lengths(after.state), first, atol=1e-6)
-    axes = upright(feed.bench.system.mechanism.g)
+    axes = upright(feed.rig.system.mechanism.g)
     np.testing.assert_allclose(axes.T @ axes, np.eye(axes.shape[1]), atol=1e-12)

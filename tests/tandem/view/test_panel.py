@@ -347,7 +347,7 @@ def test_a_chart_that_stays_spans_another_time_after_a_page_has_opened(
 ) -> None:
     """The page makes it of no width first, and finds no ticks of time until the span changes."""
     seen = Seen(server)
-    drawn = plots.Drawn(server, server.gui.add_folder("charts"), 190, 1.0, "one")
+    drawn = plots.ViserChart(server, server.gui.add_folder("charts"), 190, 1.0, "one")
     choice = plots.Choice("output / far", ["far"], "m")
     assert not drawn.settle(0.0)  # there is none yet
     drawn.show(plots.layout([choice], {}, whole=True), (np.linspace(0.0, 90.0, 7), np.arange(7.0)))

@@ -23,7 +23,7 @@ from tandem.multibody.natural.api import start
 from tandem.multibody.natural.api import step as natural_step
 from tandem.multibody.natural.scene import scene_of
 from tandem.multibody.rotations import rotated
-from tandem.view import shapes
+from tandem.view import geometry
 from tandem.view.data_source import Frame
 from tandem.view.ground import Ground, way_of
 from tandem.view.motion import Motion
@@ -335,22 +335,27 @@ def test_turning() -> None:
         q /= np.linalg.norm(q)
         matrix = np.column_stack([rotated(e, q) for e in np.eye(3)])
         np.testing.assert_allclose(matrix.T @ matrix, np.eye(3), atol=1e-12)
-        again = shapes.quaternion(matrix)
+        again = geometry.quaternion(matrix)
         assert abs(again @ q) == pytest.approx(1.0)
         other = generator.normal(size=4)
         other /= np.linalg.norm(other)
         p = generator.normal(size=3)
-        np.testing.assert_allclose(rotated(p, shapes.times(other, q)), rotated(rotated(p, q), other), atol=1e-12)
+        np.testing.assert_allclose(rotated(p, geometry.times(other, q)), rotated(rotated(p, q), other), atol=1e-12)
     directions = np.array([[0, 0, 2.0], [0, 0, -1.0], [1, 2, 3.0], [0, 0, 0]])
-    for d, q in zip(directions[:3], shapes.along(directions), strict=False):
+    for d, q in zip(directions[:3], geometry.along(directions), strict=False):
         np.testing.assert_allclose(rotated(np.array([0, 0, 1.0]), q), d / np.linalg.norm(d), atol=1e-12)
 
 
 @pytest.mark.parametrize(
     "mesh",
-    [shapes.cylinder(), shapes.tread(0.3, 0.15, 0.18), shapes.torus(0.2, 0.02), shapes.box(-np.ones(3), np.ones(3))],
+    [
+        geometry.cylinder(),
+        geometry.tread(0.3, 0.15, 0.18),
+        geometry.torus(0.2, 0.02),
+        geometry.box(-np.ones(3), np.ones(3)),
+    ],
 )
-def test_closed_meshes_look_outwards(mesh: shapes.Mesh) -> None:
+def test_closed_meshes_look_outwards(mesh: geometry.Mesh) -> None:
     v, f = mesh
     # the volume within, by Gauss: positive if every side is the right way round
     assert np.einsum("ij,ij->", v[f[:, 0]], np.cross(v[f[:, 1]], v[f[:, 2]])) > 0.0

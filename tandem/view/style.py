@@ -3,7 +3,7 @@
 import numpy as np
 
 from sim_service.contract.scene import Lever, Wheel
-from tandem.view import shapes
+from tandem.view import geometry
 
 Colour = tuple[int, int, int]
 
@@ -40,15 +40,15 @@ def _with_y(axis: np.ndarray) -> np.ndarray:
     """A turn that brings y into the axis, and x across the machine: a wheel's spokes are level ahead."""
     across = np.cross([0.0, 1.0, 0.0], axis)
     z = across / np.linalg.norm(across) if np.linalg.norm(across) > 1e-9 else np.array([0.0, 0.0, 1.0])
-    return shapes.quaternion(np.column_stack([np.cross(axis, z), axis, z]))
+    return geometry.quaternion(np.column_stack([np.cross(axis, z), axis, z]))
 
 
-def lever_mesh(kind: str, size: float) -> shapes.Mesh:
+def lever_mesh(kind: str, size: float) -> geometry.Mesh:
     if kind == "wheel":
-        ring = shapes.torus(size, 0.09 * size)
-        spoke = shapes.box(np.array([-size, -0.03 * size, -0.1 * size]), np.array([size, 0.03 * size, 0.1 * size]))
-        down = shapes.box(np.array([-0.1 * size, -0.03 * size, -size]), np.array([0.1 * size, 0.03 * size, 0.0]))
-        return shapes.merged([ring, spoke, down])
-    arm = shapes.box(np.array([-0.006, -0.008, -size]), np.array([0.006, 0.008, 0.0]))
-    pad = shapes.box(np.array([-0.012, -0.035, -size - 0.02]), np.array([0.012, 0.035, -size + 0.06]))
-    return shapes.merged([arm, pad])
+        ring = geometry.torus(size, 0.09 * size)
+        spoke = geometry.box(np.array([-size, -0.03 * size, -0.1 * size]), np.array([size, 0.03 * size, 0.1 * size]))
+        down = geometry.box(np.array([-0.1 * size, -0.03 * size, -size]), np.array([0.1 * size, 0.03 * size, 0.0]))
+        return geometry.merged([ring, spoke, down])
+    arm = geometry.box(np.array([-0.006, -0.008, -size]), np.array([0.006, 0.008, 0.0]))
+    pad = geometry.box(np.array([-0.012, -0.035, -size - 0.02]), np.array([0.012, 0.035, -size + 0.06]))
+    return geometry.merged([arm, pad])

@@ -9,21 +9,21 @@ import pytest
 from tandem.mechanism.run import prepare
 from tandem.multibody.description.mechanism_file import describe
 from tandem.multibody.natural.api import AssemblyError, MechanismError, angular_acceleration
-from tandem.view.bench import Bench, with_hands
 from tandem.view.mechanism_controls import arc
 from tandem.view.mechanism_page import arrow, force_of
+from tandem.view.rig import Rig, with_hands
 from tests.tandem.view.test_mechanism_page import bench
 
 VECTORS = {n: {"along": np.eye(3)[k].tolist()} for k, n in enumerate("uvw")}
 
 
-def made(data: dict[str, Any]) -> Bench:
+def made(data: dict[str, Any]) -> Rig:
     described = describe({"name": "m", **data}, "m.toml")
     with_hands(described.mechanism)
-    return Bench(prepare(described)[1])
+    return Rig(prepare(described)[1])
 
 
-def spindle(**tables: Any) -> Bench:
+def spindle(**tables: Any) -> Rig:
     """A drum that turns and slides on the x axis, without gravity; 2 kg, 0.1 kg m2 about it."""
     return made({
         "dimension": 3, "gravity": [0.0, 0.0, 0.0],
@@ -36,7 +36,7 @@ def spindle(**tables: Any) -> Bench:
     })  # fmt: skip
 
 
-def steps(b: Bench, seconds: float) -> None:
+def steps(b: Rig, seconds: float) -> None:
     for _ in range(round(seconds / b.system.h)):
         b.step()
 
@@ -249,7 +249,7 @@ def test_the_arc_of_a_torque_lies_about_its_axis() -> None:
     assert np.cross(points[0], points[1]) @ torque > 0.0
 
 
-def satellite() -> Bench:
+def satellite() -> Rig:
     return made({
         "dimension": 3, "gravity": [0.0, 0.0, 0.0],
         "points": {"P": {"at": [0.0, 0.0, 0.0]}}, "vectors": VECTORS, "scalars": {"spin": {}},

@@ -76,7 +76,7 @@ class Law:
         return self.origin + self.speed * t + a * s, self.speed + a * w * c, -a * w * w * s
 
 
-class Bench:
+class Rig:
     """A compiled mechanism with hands; for one thread."""
 
     def __init__(self, state: State):
@@ -86,7 +86,7 @@ class Bench:
         self.state = state
         self._first = state.copy()
         self._first_reals = state.system.reals.copy()
-        self._drawn = changes.snapshot(mechanism)
+        self._reference = changes.snapshot(mechanism)
         self.points = tuple(n for n, node in mechanism.nodes.items() if node.kind == "point" and node.columns)
         self.bodies = tuple(mechanism.bodies)
         mass = sum(m for _, m in mechanism.masses) or 1.0
@@ -314,8 +314,8 @@ class Bench:
 
         Those that it is made `instead` of end with it; where it cannot be, they go on.
         """
-        given = {"speed": speed, "amplitude": amplitude, "frequency": frequency}
-        law = {key: number(f"{target}: {key}", value, NUMBER) for key, value in given.items()}
+        terms = {"speed": speed, "amplitude": amplitude, "frequency": frequency}
+        law = {key: number(f"{target}: {key}", value, NUMBER) for key, value in terms.items()}
 
         def act() -> dict[str, tuple[float, float]]:
             for other in instead:
@@ -347,7 +347,7 @@ class Bench:
 
     def reset(self) -> None:
         """As it was drawn, with everything that was changed as it was."""
-        changes.restore(self.mechanism, self._drawn)
+        changes.restore(self.mechanism, self._reference)
         self._first.system.reals[:] = self._first_reals
         self._use(self._first.copy())
         self.held = None
@@ -368,11 +368,11 @@ class Bench:
             with changes.changed(self.mechanism):
                 values = act() or {}
                 inputs = {_MOTION + target: law.at(self.state.time) for target, (_, law) in self.motions.items()}
-                made = changes.recompile(self.state, values, inputs)
+                state = changes.recompile(self.state, values, inputs)
         except BaseException:
             self.motions = motions
             raise
-        self._use(made)
+        self._use(state)
 
     def _hinge(self, joint: str) -> Joint:
         found = self.hinges
@@ -500,5 +500,5 @@ class Bench:
 
 
 def _size(mechanism: Mechanism) -> float:
-    drawn = [mechanism.where(n) for n in mechanism.nodes.values() if n.kind == "point"]
-    return (float(np.ptp(np.array(drawn), axis=0).max()) if len(drawn) > 1 else 0.0) or 1.0
+    points = [mechanism.where(n) for n in mechanism.nodes.values() if n.kind == "point"]
+    return (float(np.ptp(np.array(points), axis=0).max()) if len(points) > 1 else 0.0) or 1.0
