@@ -45,9 +45,9 @@ class Usage(Exception):
 
 
 @dataclass
-class Asked:
+class CommandLine:
     names: list[str] = field(default_factory=list)
-    given: dict[str, list[str]] = field(default_factory=dict)  # by option, without its dashes
+    options: dict[str, list[str]] = field(default_factory=dict)  # by option, without its dashes
 
     @property
     def chosen(self) -> list[Promise]:
@@ -58,16 +58,16 @@ class Asked:
             if unknown:
                 raise Usage(f"no promise {', '.join(unknown)}; `python -m verify` lists them")
             return list(dict.fromkeys(found))
-        if "all" in self.given:
+        if "all" in self.options:
             return list(PROMISES.values())
-        kinds = [kind for kind in SELECTIONS if kind in self.given]
+        kinds = [kind for kind in SELECTIONS if kind in self.options]
         return [p for p in PROMISES.values() if any(getattr(p, kind) is not None for kind in kinds)]
 
     def settings(self, promise: Promise) -> dict[str, Any]:
         """Settings of the selection, if there is one, overridden by what was typed."""
-        kind = next((kind for kind in ("quick", "bench", "drill") if kind in self.given), None)
+        kind = next((kind for kind in ("quick", "bench", "drill") if kind in self.options), None)
         found: dict[str, Any] = dict(getattr(promise, kind) or {}) if kind else {}
-        typed = {name: words for name, words in self.given.items() if name not in (*FLAGS, *OWN)}
+        typed = {name: words for name, words in self.options.items() if name not in (*FLAGS, *OWN)}
         if typed:
             options = promise.options
             try:
@@ -79,30 +79,30 @@ class Asked:
         return found
 
 
-def read(words: list[str]) -> Asked:
+def read(words: list[str]) -> CommandLine:
     """Names first, then options; what follows an option belongs to it."""
-    asked = Asked()
+    line = CommandLine()
     last: list[str] | None = None
     for word in words:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
-            last = asked.given.setdefault(name, [])
+            last = line.options.setdefault(name, [])
             last += [value] if equals else []
             if name in FLAGS:
                 last = None
         elif last is None:
-            asked.names.append(word)
+            line.names.append(word)
         else:
             last.append(word)
     for name in OWN:
-        if name in asked.given and len(asked.given[name]) != 1:
+        if name in line.options and len(line.options[name]) != 1:
             raise Usage(f"--{name} takes one value")
-    return asked
+    return line
 
 
-def unknown_options(asked: Asked, chosen: list[Promise]) -> Iterator[str]:
+def unknown_options(line: CommandLine, chosen: list[Promise]) -> Iterator[str]:
     known = {option.flag for promise in chosen for option in promise.options.values()}
-    for name in asked.given:
+    for name in line.options:
         if name not in (*FLAGS, *OWN) and name not in known:
             of = ", ".join(p.name for p in chosen)
             yield f"--{name}: no option of {of}; there are {', '.join(sorted(known)) or 'none'}"
@@ -110,43 +110,43 @@ def unknown_options(asked: Asked, chosen: list[Promise]) -> Iterator[str]:
 
 def main(words: list[str]) -> int:
     try:
-        asked = read([word for word in words if word not in ("--help", "-h")])
-        chosen = asked.chosen
+        line = read([word for word in words if word not in ("--help", "-h")])
+        chosen = line.chosen
         if len(words) == 0 or "--help" in words or "-h" in words:
             print(__doc__ if "--help" in words and not chosen else "", end="")
             print(show.listing(chosen or PROMISES.values(), bool(chosen)))
             return 0
         if not chosen:
             raise Usage("nothing is chosen: names, --all, --quick, --bench or --drill")
-        typed = asked.given.keys() - {*FLAGS, *OWN}
-        for text in unknown_options(asked, chosen) if typed else ():
+        typed = line.options.keys() - {*FLAGS, *OWN}
+        for text in unknown_options(line, chosen) if typed else ():
             raise Usage(text)
-        plan = [(promise, asked.settings(promise)) for promise in chosen]
-        limit_s = 60.0 * float(asked.given["limit"][0]) if "limit" in asked.given else None
+        plan = [(promise, line.settings(promise)) for promise in chosen]
+        limit_s = 60.0 * float(line.options["limit"][0]) if "limit" in line.options else None
     except (Usage, ValueError) as wrong:
         print(f"verify: {wrong}", file=sys.stderr)
         return 2
-    return measure_all(plan, asked, limit_s)
+    return measure_all(plan, line, limit_s)
 
 
-def measure_all(plan: list[tuple[Promise, dict[str, Any]]], asked: Asked, limit_s: float | None) -> int:
+def measure_all(plan: list[tuple[Promise, dict[str, Any]]], line: CommandLine, limit_s: float | None) -> int:
     found: list[Outcome] = []
     try:
         for number, (promise, settings) in enumerate(plan, 1):
             note(f"{number} of {len(plan)}: {Outcome(promise, settings).command}: {promise.promised}")
-            found.append(measured_once(promise, settings, limit_s, asked))
-            write(found, asked)  # after each, so that it is not lost if the next one is interrupted
+            found.append(measured_once(promise, settings, limit_s, line))
+            write(found, line)  # after each, so that it is not lost if the next one is interrupted
     except KeyboardInterrupt:
         note(f"interrupted; {len(plan) - len(found)} were not measured")
     show.table(found, Console())
     return int(any(one.missed for one in found) or len(found) < len(plan))
 
 
-def measured_once(promise: Promise, settings: dict[str, Any], limit_s: float | None, asked: Asked) -> Outcome:
+def measured_once(promise: Promise, settings: dict[str, Any], limit_s: float | None, line: CommandLine) -> Outcome:
     """Measured, or read from its part if it was measured with these settings before."""
-    if "parts" not in asked.given:
+    if "parts" not in line.options:
         return measured(promise, settings, limit_s)
-    part = Path(asked.given["parts"][0]) / f"{promise.name}.json"
+    part = Path(line.options["parts"][0]) / f"{promise.name}.json"
     before = show.from_json(json.loads(part.read_text()), promise, settings) if part.is_file() else None
     if before is not None and not before.not_here:
         note(f"{before.verdict}, measured before: {part}")
@@ -157,14 +157,14 @@ def measured_once(promise: Promise, settings: dict[str, Any], limit_s: float | N
     return found
 
 
-def write(found: list[Outcome], asked: Asked) -> None:
-    if "json" in asked.given:
-        Path(asked.given["json"][0]).write_text(json.dumps(show.as_json(found), indent=1))
-    if "page" in asked.given:
-        file = Path(asked.given["page"][0])
+def write(found: list[Outcome], line: CommandLine) -> None:
+    if "json" in line.options:
+        Path(line.options["json"][0]).write_text(json.dumps(show.as_json(found), indent=1))
+    if "page" in line.options:
+        file = Path(line.options["page"][0])
         file.parent.mkdir(parents=True, exist_ok=True)
-        title = asked.given.get("title", [""])[0]
-        file.write_text(show.page(title, found, file.read_text() if file.is_file() else "", "brief" in asked.given))
+        title = line.options.get("title", [""])[0]
+        file.write_text(show.page(title, found, file.read_text() if file.is_file() else "", "brief" in line.options))
 
 
 if __name__ == "__main__":

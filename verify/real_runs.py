@@ -52,16 +52,16 @@ def tandem(*words: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
 
 def reported(child: "subprocess.Popen[str]", limit_s: float = LIMIT_S) -> dict[str, Any]:
     """The figures that a run prints at its end, which must come in time."""
-    asked = " ".join(str(word) for word in child.args) if isinstance(child.args, list) else str(child.args)
+    command = " ".join(str(word) for word in child.args) if isinstance(child.args, list) else str(child.args)
     try:
         printed, _ = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        raise SystemExit(f"{asked}: no end after {limit_s:g} s") from None
+        raise SystemExit(f"{command}: no end after {limit_s:g} s") from None
     finally:
         end(child)
     lines = [line for line in printed.splitlines() if line.startswith("{")]
     if not lines:
-        raise SystemExit(f"{asked}: no figures, exit code {child.returncode}")
+        raise SystemExit(f"{command}: no figures, exit code {child.returncode}")
     found: dict[str, Any] = json.loads(lines[-1])
     return found
 

@@ -122,11 +122,11 @@ def _text(settings: Settings) -> str:
 def _settings(promise: Promise, text: str) -> dict[str, Any]:
     """The settings as they were before `_text`."""
     options = promise.options if not promise.missing() else {}
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
     paths = {name for name, option in options.items() if option.kind is Path}
     return {
         name: (tuple(map(Path, v)) if isinstance(v, tuple) else Path(v)) if name in paths else v
-        for name, v in given.items()
+        for name, v in values.items()
     }
 
 

@@ -85,10 +85,10 @@ def as_json(found: list[Outcome]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def from_json(made: dict[str, Any], promise: Promise, settings: Settings) -> Outcome | None:
+def from_json(data: dict[str, Any], promise: Promise, settings: Settings) -> Outcome | None:
     """The outcome that `as_json` wrote of this promise alone; None if it was measured with other settings."""
-    (one,) = made["promises"]
-    found = Outcome(promise, settings, machine=made["machine"])
+    (one,) = data["promises"]
+    found = Outcome(promise, settings, machine=data["machine"])
     if one["command"] != found.command:
         return None
     found.rows = [Row(**{key: value for key, value in row.items() if key != "verdict"}) for row in one["rows"]]

@@ -37,8 +37,8 @@ Change = Callable[[dict[str, bytes], np.ndarray], None]
 
 
 def good(folder: Path, number: int) -> Path:
-    asked = Options(overrides=[f"sim.parameters.mass={700 + number}"])
-    return save(replay_run(GOLDEN / "single_track.mcap", asked), folder / f"{number:03d}", {})
+    options = Options(overrides=[f"sim.parameters.mass={700 + number}"])
+    return save(replay_run(GOLDEN / "single_track.mcap", options), folder / f"{number:03d}", {})
 
 
 def changed(folder: Path, change: Change) -> None:

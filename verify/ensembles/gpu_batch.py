@@ -38,13 +38,13 @@ def gpu_batch(
     on_device = inputs.is_cuda and outputs.is_cuda
     generator = torch.Generator(device=inputs.device).manual_seed(1)
     a, b = cars.input_index[first], cars.input_index[second]
-    given = np.zeros((steps, 2, len(beside)))
+    rows = np.zeros((steps, 2, len(beside)))
     whole, seconds = 0.0, 0.0
     for k in range(steps):
-        drawn = torch.rand((2, copies), dtype=torch.float64, device=inputs.device, generator=generator)
-        inputs[:, a] = 0.2 + 0.6 * drawn[0]
-        inputs[:, b] = 0.2 * (drawn[1] - 0.5)
-        given[k] = inputs[: len(beside), [a, b]].T.cpu().numpy()
+        sampled = torch.rand((2, copies), dtype=torch.float64, device=inputs.device, generator=generator)
+        inputs[:, a] = 0.2 + 0.6 * sampled[0]
+        inputs[:, b] = 0.2 * (sampled[1] - 0.5)
+        rows[k] = inputs[: len(beside), [a, b]].T.cpu().numpy()
         torch.cuda.synchronize()
         begun = time.perf_counter()
         cars.step()
@@ -52,7 +52,7 @@ def gpu_batch(
         seconds += time.perf_counter() - begun
         whole += float(outputs.abs().sum())
     for k in range(steps):
-        beside.step({first: given[k, 0], second: given[k, 1]})
+        beside.step({first: rows[k, 0], second: rows[k, 1]})
     shared = torch.from_dlpack(cars.inputs).data_ptr() == places[0] and outputs.data_ptr() == places[1]
     off = np.abs(outputs[: len(beside)].cpu().numpy() - beside.outputs).max(axis=0)
     described = beside.machine.outputs

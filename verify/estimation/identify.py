@@ -65,13 +65,13 @@ def measurement(
     sigmas: dict[str, float] = SIGMAS,
 ) -> None:  # fmt: skip
     car = tandem.load_machine(of, hidden)
-    given = {name: values for name, values in inputs(seconds).items() if name in {q.name for q in car.inputs}}
-    made = car.run(given, step_s=STEP_S)
-    count = made.rows
+    signals = {name: values for name, values in inputs(seconds).items() if name in {q.name for q in car.inputs}}
+    simulated = car.run(signals, step_s=STEP_S)
+    count = simulated.rows
     columns = {"t": STEP_S * np.arange(count + 1)}
-    columns |= {name: np.append(values, values[-1]) for name, values in given.items()}
+    columns |= {name: np.append(values, values[-1]) for name, values in signals.items()}
     for name, sigma in sigmas.items():  # the value at the end of a step stands at that instant
-        columns[name] = np.concatenate([[0.0], made[name]]) + sigma * random.standard_normal(count + 1)
+        columns[name] = np.concatenate([[0.0], simulated[name]]) + sigma * random.standard_normal(count + 1)
     table = np.column_stack(list(columns.values()))
     np.savetxt(file, table, fmt="%.17g", delimiter=",", header=",".join(columns), comments="")
 

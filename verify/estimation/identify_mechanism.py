@@ -73,7 +73,7 @@ def study(machine: Path, rows: Path, start: dict[str, float]) -> dict[str, objec
     }  # fmt: skip
 
 
-def slopes_apart(machine: Path) -> float:
+def worst_error(machine: Path) -> float:
     """Derivatives of a second's run by the exact way, off differences of the fourth order: share of the largest."""
     one, params = load_machine(machine)
     count = round(SECONDS / H)
@@ -105,7 +105,7 @@ def identify_mechanism(*, repetitions: int = 10, seconds: float = SECONDS) -> It
     held, scores, errors, costs = 0, [], [], {"auto": 0.0, "differences": 0.0}
     with tempfile.TemporaryDirectory() as place:
         machine, file = machine_file(Path(place)), Path(place) / "measured.csv"
-        yield at_most("derivatives of a run, off differences of runs", slopes_apart(machine), 1e-5, "of the largest")
+        yield at_most("derivatives of a run, off differences of runs", worst_error(machine), 1e-5, "of the largest")
         for seed in range(repetitions):
             random = np.random.default_rng(seed)
             hidden = {name: value * random.uniform(1 - WITHIN, 1 + WITHIN) for name, value in first.items()}

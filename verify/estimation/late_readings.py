@@ -42,15 +42,15 @@ SAME, MOST_MS = 1e-9, 2.0
 )
 def timed(model, memory, inputs, readings, late, h, times, settled, linearise, measure, correct):
     """All steps: what each took, ns, and whether nothing was left to be caught up after it."""
-    given = view(memory.given, 0, inputs.shape[1])
+    current = view(memory.given, 0, inputs.shape[1])
     for k in range(len(inputs)):
-        for i in range(len(given)):
-            given[i] = inputs[k, i]
+        for i in range(len(current)):
+            current[i] = inputs[k, i]
         began = now_ns()
         for i in range(len(late)):
             if k >= late[i] and not isnan(readings[k - late[i], i]):
                 take_reading(model, memory, i, k - late[i], 0.0, readings[k - late[i], i], 1.0)
-        observe(model, memory, given, h, linearise, measure, correct)
+        observe(model, memory, current, h, linearise, measure, correct)
         times[k] = now_ns() - began
         settled[k] = 1.0 if memory.notes[ACTIVE] == 0 else 0.0
 

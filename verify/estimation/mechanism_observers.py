@@ -41,7 +41,7 @@ class Case:
     coordinates: tuple[tuple[str, str], ...]
 
 
-def _drawn(data: dict) -> Places:
+def _reference(data: dict) -> Places:
     return {name: np.array(point["at"]) for name, point in data["points"].items()}
 
 
@@ -55,7 +55,7 @@ def _length(way: np.ndarray) -> float:
 
 def four_bar() -> Case:
     data = tomllib.loads((FOLDER / "four_bar.toml").read_text())
-    p, mass = _drawn(data), {name: body["mass"] for name, body in data["bodies"].items()}
+    p, mass = _reference(data), {name: body["mass"] for name, body in data["bodies"].items()}
     crank = _length(p["B"] - p["A"])
     coupler, rocker = _length(p["C"] - p["B"]), _length(p["C"] - p["D"])
 
@@ -76,7 +76,7 @@ def four_bar() -> Case:
 
 def five_bar() -> Case:
     data = tomllib.loads((FOLDER / "five_bar.toml").read_text())
-    p, mass = _drawn(data), {name: body["mass"] for name, body in data["bodies"].items()}
+    p, mass = _reference(data), {name: body["mass"] for name, body in data["bodies"].items()}
     far = {name: _length(p[b] - p[a]) for name, (a, b) in {n: b["nodes"] for n, b in data["bodies"].items()}.items()}
 
     def joints(s: np.ndarray) -> Places:
@@ -99,7 +99,7 @@ class Both:
     """Our filter, its truth and the other filter, of one seed."""
 
     def __init__(self, case: Case, seed: int) -> None:
-        self.case, self.random, self.made = case, np.random.default_rng(seed), 0
+        self.case, self.random, self.steps = case, np.random.default_rng(seed), 0
         machine, params = load_machine(ROOT / "configs" / "observers" / f"{case.file}_machine.toml")
         self.own = observed(machine, params)
         self.machine, self.n = self.own.machine, len(self.own.coordinates) // 2
@@ -118,25 +118,25 @@ class Both:
 
     def _kalman(self, state: np.ndarray, believed: np.ndarray, walk: np.ndarray) -> Kalman:
         case, n = self.case, self.n
-        drawn = case.planar.joints(case.s)
+        nodes = case.planar.joints(case.s)
 
         def read(x: np.ndarray) -> np.ndarray:
-            return np.concatenate([case.planar.imu(bar, np.array(place), drawn, x) for bar, place in case.imus.items()])
+            return np.concatenate([case.planar.imu(bar, np.array(place), nodes, x) for bar, place in case.imus.items()])
 
-        self.T = np.linalg.inv(self._slopes(case.s))  # s by the product's coordinates
+        self.T = np.linalg.inv(self._derivatives(case.s))  # s by the product's coordinates
         x = np.concatenate([case.s, self.T @ state[n : 2 * n]])
         both = np.kron(np.eye(2), self.T)
         P = both @ np.diag(believed**2) @ both.T
         self.walk = walk[n:]
         return Kalman(case.planar, read, np.tile([FORCE, FORCE, RATE], len(case.imus)), x, P)
 
-    def _slopes(self, s: np.ndarray) -> np.ndarray:
+    def _derivatives(self, s: np.ndarray) -> np.ndarray:
         turn = self.case.planar.turn
         return np.array([turn(a, s) - (turn(b, s) if b else 0.0) for a, b in self.case.coordinates])
 
     def _walked(self) -> np.ndarray:
         """White noise on the rates of the product's coordinates, over a step."""
-        T = np.linalg.inv(self._slopes(self.other.x[: self.n]))
+        T = np.linalg.inv(self._derivatives(self.other.x[: self.n]))
         W = T @ np.diag(self.walk**2) @ T.T
         return np.block([[W * H**3 / 3.0, W * H**2 / 2.0], [W * H**2 / 2.0, W * H]])
 
@@ -149,21 +149,21 @@ class Both:
 
     def go(self) -> None:
         m, none = self.machine, np.zeros(0, np.int32)
-        at, F, slopes = np.zeros(self.own.at_size), np.zeros(4 * self.n**2 + 2 * self.n), np.zeros(2 * self.n)
+        at, F, gradient = np.zeros(self.own.at_size), np.zeros(4 * self.n**2 + 2 * self.n), np.zeros(2 * self.n)
         after, inputs = self.truth.copy(), np.full(len(m.inputs), np.nan)
         self.own.linearise(after, inputs, np.zeros(0), m.tables, self.work, H, none, np.zeros(0), F, at)
         readings = []
         for i, row in enumerate(self.sensors.rows):
             signal = int(self.sensors.counts[i, Count.SIGNAL])
-            value = self.own.measure(signal, row, 0.0, at, m.tables, self.work, none, slopes)
+            value = self.own.measure(signal, row, 0.0, at, m.tables, self.work, none, gradient)
             value += self.sensors.noise[i] * self.random.standard_normal()
             if i % 6 in (0, 1, 5):  # x, y and the turn: what there is in the plane
-                self.filter.take(i, self.made, value)
+                self.filter.take(i, self.steps, value)
                 readings.append(value)
         self.filter.observe(inputs.copy())
         self.other.go(np.array(readings), self._walked(), H)
         self.truth = self._walk(after)
-        self.made += 1
+        self.steps += 1
 
     def place(self, state: np.ndarray) -> np.ndarray:
         work = np.zeros(self.machine.work_size)

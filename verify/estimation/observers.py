@@ -119,20 +119,20 @@ def forms_of(experiment: str, seed: int, constant: int) -> tuple[str, ...]:
     return FORMS[experiment] if experiment != "wrong" or seed < constant else ("exact",)
 
 
-def _task(experiment: str, seed: int, seconds: float, forms: tuple[str, ...], made_by: str, file: str) -> float:
+def _task(experiment: str, seed: int, seconds: float, forms: tuple[str, ...], stamp: str, file: str) -> float:
     began = time.thread_time()
-    found = drive(experiment, seed, seconds, forms) | {"made_by": made_by}
-    if fingerprint() != made_by:
+    found = drive(experiment, seed, seconds, forms) | {"made_by": stamp}
+    if fingerprint() != stamp:
         raise SystemExit("code or configurations were edited meanwhile: nothing of this can be kept")
     Path(file + ".part").write_text(json.dumps(found))
     Path(file + ".part").replace(file)
     return time.thread_time() - began
 
 
-def _is_done(file: Path, made_by: str, forms: tuple[str, ...]) -> bool:
+def _is_done(file: Path, stamp: str, forms: tuple[str, ...]) -> bool:
     try:
         found = json.loads(file.read_text())
-        return bool(found["made_by"] == made_by and set(forms) <= set(found["forms"]))
+        return bool(found["made_by"] == stamp and set(forms) <= set(found["forms"]))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -293,9 +293,9 @@ def observers(
         (e, seed): results / (f"{e}_{seed}.json" if e != "beside" else f"{e}_{seconds:g}s_{seed}.json")
         for e in wanted for seed in range(count[e])
     }  # fmt: skip
-    made_by, forms = fingerprint(), {task: forms_of(*task, constant) for task in files}
+    stamp, forms = fingerprint(), {task: forms_of(*task, constant) for task in files}
     progress = Progress(
-        {task: forms[task] for task, file in files.items() if not _is_done(file, made_by, forms[task])},
+        {task: forms[task] for task, file in files.items() if not _is_done(file, stamp, forms[task])},
         seconds, processes,
     )  # fmt: skip
     left, end = progress.longest_first(), time.monotonic() + 60.0 * minutes
@@ -304,7 +304,7 @@ def observers(
         while jobs or (left and time.monotonic() < end):
             while left and len(jobs) < processes and time.monotonic() < end:
                 task = left.pop(0)
-                jobs[pool.submit(_task, *task, seconds, forms[task], made_by, str(files[task]))] = task
+                jobs[pool.submit(_task, *task, seconds, forms[task], stamp, str(files[task]))] = task
             for job in wait(jobs, return_when=FIRST_COMPLETED).done:
                 note(progress.done(jobs.pop(job), job.result()))
     if left:

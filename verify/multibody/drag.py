@@ -20,10 +20,10 @@ AIR = {"coefficient": 0.47, "area": math.pi * 0.037**2, "density": 1.204}
 GROWTH = 0.5 * AIR["coefficient"] * AIR["area"] * AIR["density"]
 
 
-def falling(weight: float = GRAVITY, **given: float) -> Mechanism:
+def falling(weight: float = GRAVITY, **options: float) -> Mechanism:
     m = Mechanism(2, (0.0, -weight))
     body = m.body("ball", [m.point("P", (0, 0)), m.vector("u", (1, 0))], MASS, (0.0, 0.0), 0.4 * MASS * 0.037**2)
-    m.drag("fluid", body, **given)
+    m.drag("fluid", body, **options)
     return m
 
 

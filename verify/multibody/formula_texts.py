@@ -36,14 +36,14 @@ APART = 1e-9
 TOGETHER = 20  # mechanisms in a process of Octave
 VEHICLE = Path(__file__).resolve().parents[2] / "configs" / "vehicles" / "buggy.toml"
 
-Given = Mapping[str, np.ndarray]
+Inputs = Mapping[str, np.ndarray]
 Found = dict[str, np.ndarray]
 
 
 # ---- running texts ---------------------------------------------------------------------------------------------------
 
 
-def in_c(functions: Sequence[Formula], given: Sequence[Given], folder: Path) -> dict[str, list[Found]]:
+def in_c(functions: Sequence[Formula], inputs: Sequence[Inputs], folder: Path) -> dict[str, list[Found]]:
     if COMPILER is None:
         raise NotHere("no C compiler")
     files = [folder / f"{one.name}.c" for one in functions]
@@ -66,7 +66,7 @@ def in_c(functions: Sequence[Formula], given: Sequence[Given], folder: Path) -> 
     found: dict[str, list[Found]] = {}
     for one in functions:
         call = getattr(code, one.name)
-        for arrays in given:
+        for arrays in inputs:
             out = {a.name: np.full(a.shape, np.nan) for a in one.writes}
             reads = [None if a.usual else np.ascontiguousarray(arrays[a.name], float) for a in one.reads]
             call(*(None if a is None else a.ctypes.data_as(pointer) for a in reads),
@@ -75,27 +75,27 @@ def in_c(functions: Sequence[Formula], given: Sequence[Given], folder: Path) -> 
     return found
 
 
-def in_python(functions: Sequence[Formula], given: Sequence[Given]) -> dict[str, list[Found]]:
+def in_python(functions: Sequence[Formula], inputs: Sequence[Inputs]) -> dict[str, list[Found]]:
     found: dict[str, list[Found]] = {}
     for one in functions:
         names: dict[str, Any] = {}
         exec(compile(written_in(one, "python"), f"{one.name}.py", "exec"), names)  # our own text
-        for arrays in given:
+        for arrays in inputs:
             out = names[one.name](*(arrays[a.name].tolist() for a in one.reads if not a.usual))
             out = out if len(one.writes) > 1 else (out,)
             found.setdefault(one.name, []).append({a.name: v for a, v in zip(one.writes, out, strict=True)})
     return found
 
 
-def in_matlab(texts: Sequence[tuple[Formula, Sequence[Given]]], folder: Path) -> dict[str, list[Found]]:
+def in_matlab(texts: Sequence[tuple[Formula, Sequence[Inputs]]], folder: Path) -> dict[str, list[Found]]:
     """By Octave, in one process for all: it takes longer to start than to run a text. Names must differ."""
     if OCTAVE is None:
         raise NotHere("no Octave")
     lines = [f"addpath('{folder}');"]
-    for one, given in texts:
+    for one, inputs in texts:
         (folder / f"{one.name}.m").write_text(written_in(one, "matlab"))
         outs = [a.name for a in one.writes]
-        for arrays in given:
+        for arrays in inputs:
             reads = ", ".join(f"[{', '.join(map(repr, arrays[a.name].tolist()))}]" for a in one.reads if not a.usual)
             lines.append(f"[{', '.join(outs)}] = {one.name}({reads});")
             lines += [f"A = {name}.'; printf('%.17g\\n', A(:));" for name in outs]
@@ -105,17 +105,17 @@ def in_matlab(texts: Sequence[tuple[Formula, Sequence[Given]]], folder: Path) ->
     numbers = iter(map(float, done.stdout.split()))
     return {
         one.name: [
-            {a.name: np.array([next(numbers) for _ in a.values]).reshape(a.shape) for a in one.writes} for _ in given
+            {a.name: np.array([next(numbers) for _ in a.values]).reshape(a.shape) for a in one.writes} for _ in inputs
         ]
-        for one, given in texts
+        for one, inputs in texts
     }
 
 
-def by_graph(functions: Sequence[Formula], given: Sequence[Given]) -> dict[str, list[Found]]:
+def by_graph(functions: Sequence[Formula], inputs: Sequence[Inputs]) -> dict[str, list[Found]]:
     """The graph interpreted: no text at all."""
     found: dict[str, list[Found]] = {}
     for one in functions:
-        for arrays in given:
+        for arrays in inputs:
             known = {a.name: np.array(a.usual) if a.usual else arrays[a.name] for a in one.reads}
             values = one.graph.evaluate([e for a in one.writes for e in a.values], known)
             parts = np.split(values, np.cumsum([len(a.values) for a in one.writes])[:-1])
@@ -198,7 +198,7 @@ def states(one: Writer, random: np.random.Generator, count: int) -> list[dict[st
     raise MechanismError("loops do not close near the drawing")
 
 
-def against_natural(m: Mechanism, one: Writer, given: Sequence[Given], found: dict[str, list[Found]]) -> float:
+def against_natural(m: Mechanism, one: Writer, inputs: Sequence[Inputs], found: dict[str, list[Found]]) -> float:
     """Accelerations M \\ F of the texts, as those of natural coordinates, against the ones that these find; NaN where
     these say of themselves that they are ill conditioned there. Its places have been written."""
     g, tree = one.g, one.tree
@@ -212,7 +212,7 @@ def against_natural(m: Mechanism, one: Writer, given: Sequence[Given], found: di
         except IllConditioned:
             return np.nan  # by their own words
     mass, forces = (next(runs for name, runs in found.items() if name.endswith(end)) for end in ("_mass", "_forces"))
-    for arrays, M, F in zip(given, mass, forces, strict=True):
+    for arrays, M, F in zip(inputs, mass, forces, strict=True):
         a = np.linalg.solve(M["M"], F["F"])
         known = {**arrays, "a": a, "p": np.array(one.links.p.values)}
         q, qd, qdd = np.split(g.evaluate([*one.values, *rates, *seconds], known), 3)
@@ -228,10 +228,10 @@ def random_texts(
 ) -> Iterator[Row]:
     """Every function of random mechanisms, at 10 states each; and how long a system of a car's size takes."""
     apart_most = apart_octave = natural_most = 0.0
-    waiting: list[tuple[Formula, Sequence[Given]]] = []  # for Octave
+    waiting: list[tuple[Formula, Sequence[Inputs]]] = []  # for Octave
     known: dict[str, list[Found]] = {}
-    made, refused, loops, ill, tried = 0, 0, 0, 0, seed
-    while made < mechanisms:
+    count, refused, loops, ill, tried = 0, 0, 0, 0, seed
+    while count < mechanisms:
         m = random_mechanism(tried)
         tried += 1
         try:
@@ -239,28 +239,28 @@ def random_texts(
             if not one.independent:
                 continue
             one.write_places()
-            given = states(one, np.random.default_rng(tried), STATES)
-            functions = formulas(m, f"random_{made}", tuple(QUANTITIES))
+            inputs = states(one, np.random.default_rng(tried), STATES)
+            functions = formulas(m, f"random_{count}", tuple(QUANTITIES))
         except MechanismError:
             refused += 1
             continue
-        made += 1
+        count += 1
         loops += bool(one.loops)
         with tempfile.TemporaryDirectory() as folder:
-            c, python = in_c(functions, given, Path(folder)), in_python(functions, given)
+            c, python = in_c(functions, inputs, Path(folder)), in_python(functions, inputs)
             if OCTAVE:
-                waiting += [(f, given) for f in functions]
+                waiting += [(f, inputs) for f in functions]
                 known |= python
-            if waiting and (made % TOGETHER == 0 or made == mechanisms):
+            if waiting and (count % TOGETHER == 0 or count == mechanisms):
                 apart_octave = max(apart_octave, apart(known, in_matlab(waiting, Path(folder))))
                 waiting, known = [], {}
-        apart_most = max(apart_most, apart(c, python), apart(python, by_graph(functions, given)))
-        if made % 100 == 0:
-            note(f"{made} of {mechanisms} mechanisms")
-        off = against_natural(m, one, given, python)
+        apart_most = max(apart_most, apart(c, python), apart(python, by_graph(functions, inputs)))
+        if count % 100 == 0:
+            note(f"{count} of {mechanisms} mechanisms")
+        off = against_natural(m, one, inputs, python)
         ill += bool(np.isnan(off))
         natural_most = max(natural_most, 0.0 if np.isnan(off) else off)
-    yield at_least("mechanisms", made, mechanisms)
+    yield at_least("mechanisms", count, mechanisms)
     yield figure("of these with loops", loops)
     yield figure("refused besides, by a sentence", refused)
     yield at_most("C, Python and the graph apart, relative", apart_most, APART)

@@ -160,12 +160,12 @@ def double_pendulum() -> Iterator[Row]:
     for _ in range(2):
         t, phi, rate = _to_the_wall(t, phi, rate, length, mass, wall)
         instants.append(t)
-        slope = length * np.array([np.sin(phi[0]), np.sin(phi[1])])  # of the gap, wall - x
+        gradient = length * np.array([np.sin(phi[0]), np.sin(phi[1])])  # of the gap, wall - x
         M = mass * length**2 * np.array([[4.0 / 3.0, 0.5 * np.cos(phi[0] - phi[1])], [0.0, 1.0 / 3.0]])
         M[1, 0] = M[0, 1]
-        y = np.linalg.solve(M, slope)
-        rate = rate - (1.0 + e) * (slope @ rate) / (slope @ y) * y
-        after.append(slope @ rate)
+        y = np.linalg.solve(M, gradient)
+        rate = rate - (1.0 + e) * (gradient @ rate) / (gradient @ y) * y
+        after.append(gradient @ rate)
     yield at_most(
         "double pendulum: two instants off by", np.abs(record.impacts[:2, E_TIME] - instants).max(), NEAR, "s"
     )
@@ -178,8 +178,8 @@ def double_pendulum() -> Iterator[Row]:
     # moment of momentum about the hinge: of the weights, and of what the wall gives
     arms = np.array([record.values(body.centre)[:, 0] for body in record.system.mechanism.bodies.values()])
     weight = -mass * G * arms.sum(axis=0)
-    given = -record.impacts[:, E_NORMAL] * -record.impacts[:, E_Y]
-    left = spin_about(record, -1) - spin_about(record, 0) - np.trapezoid(weight, record.t) - given.sum()
+    impulses = -record.impacts[:, E_NORMAL] * -record.impacts[:, E_Y]
+    left = spin_about(record, -1) - spin_about(record, 0) - np.trapezoid(weight, record.t) - impulses.sum()
     yield at_most("double pendulum: book of the moment of momentum", abs(left), 1e-5, "N m s")
     i3al = shipped("double_pendulum", scheme="i3al")
     yield at_most(

@@ -69,9 +69,9 @@ def refused(problem: Problem) -> str:
 
 
 def _run(problem: Problem, method: str, h: float, every: int) -> Record:
-    made = _prepared(problem)
-    made.runner.restart(made.first.copy(), method)
-    return made.runner.run(problem.seconds, h, every=every, strict=False)
+    setup = _prepared(problem)
+    setup.runner.restart(setup.first.copy(), method)
+    return setup.runner.run(problem.seconds, h, every=every, strict=False)
 
 
 def simulate(problem: Problem, method: str, h: float) -> Record:

@@ -43,7 +43,7 @@ def mechanisms(
             continue
         done = ran(file, seconds=seconds)
         yield equal(f"{file.stem}: steps not converged", done.figures["capped_steps"], 0)
-        yield equal(f"{file.stem}: channels that differ when made again", _made_again(done), 0)
+        yield equal(f"{file.stem}: channels that differ when made again", _changed_channels(done), 0)
         if file.stem in KNOWN:
             yield from KNOWN[file.stem](tomllib.loads(file.read_text()), done)
 
@@ -52,7 +52,7 @@ def ran(file: Path, **chosen: Any) -> Simulated:
     return simulate(*load(file, **chosen), lambda *_: None)
 
 
-def _made_again(done: Simulated) -> int:
+def _changed_channels(done: Simulated) -> int:
     with tempfile.TemporaryDirectory() as folder:
         save_record(Path(folder), done)
         run = open_run(Path(folder))
@@ -241,9 +241,9 @@ class Corner:
         self.masses = np.concatenate(masses)
         self.springs = data["forces"]
         first = len(self.masses)
-        drawn = [np.linalg.norm(np.subtract(*(self.at[p] for p in s["points"]))) for s in self.springs.values()]
+        lengths = [np.linalg.norm(np.subtract(*(self.at[p] for p in s["points"]))) for s in self.springs.values()]
         springs = tuple(
-            Spring(first + 2 * k, first + 2 * k + 1, s["stiffness"], s["damping"], float(drawn[k]), s["preload"])
+            Spring(first + 2 * k, first + 2 * k + 1, s["stiffness"], s["damping"], float(lengths[k]), s["preload"])
             for k, s in enumerate(self.springs.values())
         )
         self.moved = Moved(self.masses, self.places, springs)
@@ -260,7 +260,7 @@ class Corner:
         lower, *others = self.arms
         unknown = np.zeros(len(others) + 3)
 
-        def made(y: np.ndarray) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+        def posed(y: np.ndarray) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
             out = {lower: self._arm(lower, s[1], lift), "body": lambda p: p + lift}
             out |= {name: self._arm(name, y[k], lift) for k, name in enumerate(others)}
             ball = self.at[self.arms[lower]]
@@ -269,16 +269,16 @@ class Corner:
             return out
 
         for _ in range(30):
-            left = self.closing(self, made(unknown))
-            slopes = np.array([
-                (self.closing(self, made(unknown + d)) - self.closing(self, made(unknown - d))) / 2e-6
+            left = self.closing(self, posed(unknown))
+            jacobian = np.array([
+                (self.closing(self, posed(unknown + d)) - self.closing(self, posed(unknown - d))) / 2e-6
                 for d in 1e-6 * np.eye(len(unknown))
             ]).T  # fmt: skip
-            step = np.linalg.solve(slopes, left)
+            step = np.linalg.solve(jacobian, left)
             unknown = unknown - step
             if np.abs(step).max() < 1e-14:
                 break
-        return made(unknown)
+        return posed(unknown)
 
     def places(self, s: np.ndarray) -> np.ndarray:
         pose = self.poses(s)

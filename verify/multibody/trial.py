@@ -82,7 +82,7 @@ def observed_order(
     return math.log2(coarse / fine) / (pair[1] - pair[0]) if coarse > 0 and fine > 0 else math.nan
 
 
-def straightened(first: State) -> State:
+def with_unrolled_code(first: State) -> State:
     """The same state in a system with unrolled code (natural/unrolling.py), all of which is there."""
     system = first.system
     words = unrolling.Words(system.ints, system.reals)
@@ -94,7 +94,7 @@ def straightened(first: State) -> State:
 
 def unrolled_alike(problem: Problem, formulation: Formulation, record: Record) -> bool:
     """Whether unrolled code makes the states of a record, bit by bit."""
-    first, h = straightened(begin(problem, formulation.settings, problem.h)), problem.h
+    first, h = with_unrolled_code(begin(problem, formulation.settings, problem.h)), problem.h
     every = max(1, round(problem.seconds / h) // INSTANTS)
     found = run(first, problem.seconds, h, every=every, strict=False)
     return found.states.tobytes() == record.states.tobytes()
@@ -103,7 +103,7 @@ def unrolled_alike(problem: Problem, formulation: Formulation, record: Record) -
 def seconds_of(problem: Problem, formulation: Formulation, h: float, repeats: int = 5) -> float:
     """Processor time of a whole run, the quickest of some."""
     first, best = begin(problem, formulation.settings, h), math.inf
-    first = straightened(first) if formulation.unrolled else first
+    first = with_unrolled_code(first) if formulation.unrolled else first
     steps = round(problem.seconds / h)
     for _ in range(repeats):
         state = first.copy()

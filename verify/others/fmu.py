@@ -29,33 +29,33 @@ def fmu(*, name: Annotated[str, "of a machine"] = "vehicles/buggy") -> Iterator[
     step = machine.step
 
     @kernel(cache=False)
-    def bare(state, inputs, given, params, tables, work, h, steps):
+    def bare(state, inputs, values, params, tables, work, h, steps):
         for _ in range(steps):
-            for k in range(len(given)):
-                inputs[k] = given[k]
+            for k in range(len(values)):
+                inputs[k] = values[k]
             step(state, inputs, params, tables, work, h)
 
     params.flags.writeable = False
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
-    given = np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
-    inputs = given.copy()
+    values = np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
+    inputs = values.copy()
     with tempfile.TemporaryDirectory() as folder:
-        made = write_fmu(loaded, "model", STEP_S, Path(folder) / "model.fmu", "tandem")
-        place = str(extract(made["fmu"], Path(folder) / "x"))
+        written = write_fmu(loaded, "model", STEP_S, Path(folder) / "model.fmu", "tandem")
+        place = str(extract(written["fmu"], Path(folder) / "x"))
         fmpy.fmi3.platform_tuple = HOST
-        described = read_model_description(made["fmu"])
+        described = read_model_description(written["fmu"])
         slave = fmpy.fmi3.FMU3Slave(
             instanceName="it", guid=described.guid, modelIdentifier="model", unzipDirectory=place
         )  # fmt: skip
         slave.instantiate()
         slave.enterInitializationMode()
         slave.exitInitializationMode()
-        bare(state.copy(), inputs, given, params, machine.tables, work.copy(), STEP_S, 0)
+        bare(state.copy(), inputs, values, params, machine.tables, work.copy(), STEP_S, 0)
         best = {"bare": np.inf, "fmu": np.inf}
         for turn in range(TURNS):
             begin = time.perf_counter()
-            bare(state, inputs, given, params, machine.tables, work, STEP_S, STEPS)
+            bare(state, inputs, values, params, machine.tables, work, STEP_S, STEPS)
             middle = time.perf_counter()
             slave.doStep(turn * STEPS * STEP_S, STEPS * STEP_S)
             end = time.perf_counter()
@@ -67,4 +67,4 @@ def fmu(*, name: Annotated[str, "of a machine"] = "vehicles/buggy") -> Iterator[
     yield figure("a step of its FMU", us["fmu"], "us")
     yield figure("ratio", us["fmu"] / us["bare"])
     yield holds(f"the same state to the bit after {TURNS * STEPS} steps", same)
-    yield figure("size of the library", made["library_bytes"] / 1e3, "kB")
+    yield figure("size of the library", written["library_bytes"] / 1e3, "kB")

@@ -45,13 +45,13 @@ class Slave:
         fmpy.fmi3.platform_tuple = HOST
         self.described = read_model_description(str(file))
         self.library = folder / "binaries" / HOST / "model.so"
-        self._made: dict[str, Any] = {
+        self._arguments: dict[str, Any] = {
             "guid": self.described.guid, "modelIdentifier": "model", "unzipDirectory": extract(str(file), str(folder))
         }  # fmt: skip
         self.at = {v.name: v.valueReference for v in self.described.modelVariables}
         self.outputs = [v.valueReference for v in self.described.modelVariables if v.causality == "output"]
         self.states = [reference for name, reference in self.at.items() if name.startswith("states.")]
-        self.it = fmpy.fmi3.FMU3Slave(instanceName="it", **self._made)
+        self.it = fmpy.fmi3.FMU3Slave(instanceName="it", **self._arguments)
         self.it.instantiate()
         self.it.enterInitializationMode()
         self.it.exitInitializationMode()
@@ -69,14 +69,14 @@ def promises(run: Path, folder: Path) -> Iterator[Row]:
     replayed = replay_run(run, Options("exact"))
     h, columns = 1e-3 * replayed.config.sim.step_ms, replayed.columns()
     file = folder / "model.fmu"
-    made = write_fmu(load_machine(run), "model", h, file, "tandem")
+    report = write_fmu(load_machine(run), "model", h, file, "tandem")
     problems = validate_fmu(str(file))
     fmu = Slave(file, folder / "unpacked")
     shown = subprocess.run(["nm", "-D", fmu.library], capture_output=True, text=True, check=True).stdout
     python = re.findall(r"\b(?:_?Py|NRT|numba)\w*", shown)
     names = [name for row in replayed.config.inputs.values() for name in row.to if name in fmu.at]
     inputs = [fmu.at[name] for name in names]
-    given = np.column_stack([columns[name] for name in names])
+    rows = np.column_stack([columns[name] for name in names])
     wanted = np.ascontiguousarray(np.column_stack([columns[q.name] for q in replayed.model.outputs]))
     count, half = len(wanted), len(wanted) // 2
     saved, different = None, count
@@ -84,15 +84,15 @@ def promises(run: Path, folder: Path) -> Iterator[Row]:
         if k == half:
             saved = fmu.it.getFMUState()
             written = fmu.it.serializeFMUState(saved)
-        if fmu.step(k, h, inputs, given[k].tolist()) != wanted[k].tobytes():
+        if fmu.step(k, h, inputs, rows[k].tolist()) != wanted[k].tobytes():
             different = min(different, k)
     end = fmu.state()
     restored = []
     for state in (saved, fmu.it.deserializeFMUState(written)):
         fmu.it.setFMUState(state)
-        steps = [fmu.step(k, h, inputs, given[k].tolist()) == wanted[k].tobytes() for k in range(half, count)]
+        steps = [fmu.step(k, h, inputs, rows[k].tolist()) == wanted[k].tobytes() for k in range(half, count)]
         restored.append(all(steps) and fmu.state() == end)
-    yield from _made(problems, made)
+    yield from _checked_file(problems, report)
     yield holds("no symbols of Python or numba in the library", not python, ", ".join(python) or "none")
     yield holds("the replay of the record is exact", replayed.figures["identical"])
     what = f"{count * h:.1f} s, {count} steps, {wanted.shape[1]} outputs each, to the bit"
@@ -100,9 +100,9 @@ def promises(run: Path, folder: Path) -> Iterator[Row]:
     yield holds("from half way on, saved and restored, and serialised: the same bits", all(restored), restored)
 
 
-def _made(problems: list[str], made: dict[str, Any]) -> Iterator[Row]:
+def _checked_file(problems: list[str], report: dict[str, Any]) -> Iterator[Row]:
     yield holds("FMPy's validation", not problems, "; ".join(problems) or "no problem")
-    yield at_most(f"library for {HOST}", made["library_bytes"] / 1e3, MOST_BYTES / 1e3, "kB")
+    yield at_most(f"library for {HOST}", report["library_bytes"] / 1e3, MOST_BYTES / 1e3, "kB")
 
 
 MOST_APART = 1e-6  # m, rad, m/s, rad/s, of any output over the time
@@ -111,13 +111,13 @@ MOST_APART = 1e-6  # m, rad, m/s, rad/s, of any output over the time
 def exchanged(mechanism: str, seconds: float, folder: Path) -> Iterator[Row]:
     """Model Exchange of a mechanism: what a method of order 8 makes of its rates, beside a tenth of the file's step."""
     loaded, exchange, step_s = load_source(mechanism, {})
-    made = write_fmu(loaded, "model", step_s, folder / "model.fmu", "tandem", exchange=exchange)
-    if not made["model_exchange"]:
-        yield holds("Model Exchange", False, made["no_model_exchange"])
+    report = write_fmu(loaded, "model", step_s, folder / "model.fmu", "tandem", exchange=exchange)
+    if not report["model_exchange"]:
+        yield holds("Model Exchange", False, report["no_model_exchange"])
         return
-    problems = validate_fmu(made["fmu"])
+    problems = validate_fmu(report["fmu"])
     fmu = Slave(folder / "model.fmu", folder / "unpacked")
-    it = fmpy.fmi3.FMU3Model(instanceName="it", **fmu._made)
+    it = fmpy.fmi3.FMU3Model(instanceName="it", **fmu._arguments)
     it.instantiate()
     it.enterInitializationMode()
     it.exitInitializationMode()
@@ -146,7 +146,7 @@ def exchanged(mechanism: str, seconds: float, folder: Path) -> Iterator[Row]:
             wanted = own.step({}, (solver.t - done) / parts)
         done = solver.t
         apart = max(apart, float(np.abs(found - list(wanted.values())).max()))
-    yield from _made(problems, made)
+    yield from _checked_file(problems, report)
     what = f"{mechanism}, {n} states, {seconds:g} s in {steps} steps of DOP853 through FMPy: apart from our own steps"
     yield at_most(what, apart, MOST_APART)
 

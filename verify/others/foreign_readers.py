@@ -59,10 +59,10 @@ def compared(file: Path) -> dict[str, int]:
         found: dict[str, list[bytes]] = {}
         for topic, block in read(file):
             layout = wanted[topic][0]
-            made = np.zeros((), layout.dtype)
+            decoded = np.zeros((), layout.dtype)
             for name, field in zip((*HEADER, *layout.names), (*HEADER, *field_names(layout)), strict=True):
-                made[name] = getattr(block, field)
-            found.setdefault(topic, []).append(made.tobytes())
+                decoded[name] = getattr(block, field)
+            found.setdefault(topic, []).append(decoded.tobytes())
         for topic, (_, blocks) in wanted.items():
             if blocks != found.get(topic, []):
                 count = len(found.get(topic, []))

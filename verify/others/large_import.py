@@ -50,9 +50,9 @@ def large_import(rows: int = 10_000_000) -> Iterator[Row]:
                 np.savetxt(out, table, fmt="%.3f", delimiter=",")
         yield figure("file", file.stat().st_size / 2**20, "MiB")
         maps = ["steering=angle", "throttle=accel", "brake=brk"]
-        for what, given in (("imported", maps), ("asked what may be mapped", maps[:2])):
+        for what, columns in (("imported", maps), ("asked what may be mapped", maps[:2])):
             begun = time.perf_counter()
-            command = [sys.executable, "-c", _IMPORT, str(file), str(ROOT / "configs" / "drive.toml"), *given]
+            command = [sys.executable, "-c", _IMPORT, str(file), str(ROOT / "configs" / "drive.toml"), *columns]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
             grown, progress = (int(word) for word in done.stdout.split()[-2:])
             yield figure(f"{rows} rows {what}", time.perf_counter() - begun, "s")

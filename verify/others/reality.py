@@ -83,8 +83,8 @@ def _joint(kind: str, centre: list[float], inertia: list[float], **joint: Any) -
 
 
 def _hung(centre: list[float], inertia: list[float], **parts: Any) -> dict[str, Any]:
-    made = _joint("", centre, inertia)
-    return {**made, "joints": {}, **parts}
+    described = _joint("", centre, inertia)
+    return {**described, "joints": {}, **parts}
 
 
 def adams_cases() -> dict[str, dict[str, Any]]:
@@ -270,8 +270,8 @@ def rav4() -> Iterator[Row]:
         then = now_ns()
         quantities = ["yaw_rate=KINEMATICS.YAW_RATE", "vx=SPEED.SPEED:km/h", "front_right=WHEEL_SPEED_FR"]
         config, overrides = HERE / "rav4_can" / "rav4.toml", [f"source.dbc={dbc}"]
-        asked = Options(log, config, True, [], quantities, overrides=overrides, runs=Path(scratch))
-        figures = import_file(asked)
+        options = Options(log, config, True, [], quantities, overrides=overrides, runs=Path(scratch))
+        figures = import_file(options)
         import_s = (now_ns() - then) * 1e-9
         brought = measured(open_run(Path(figures["run"])))
     yield from (

@@ -131,12 +131,12 @@ class Scenario:
         return f"capacity {self.capacity}, {self.pushes} blocks of {self.words}{lives}: {calls}"
 
 
-NEWEST, EPOCH_LOOK = ("newest",), ("epoch",)
+NEWEST, EPOCH_READ = ("newest",), ("epoch",)
 SMALL = (
     Scenario(4, (NEWEST, NEWEST)),
     Scenario(4, (("since", 2), ("since", 2))),
     Scenario(3, (NEWEST, ("since", 3))),
-    Scenario(2, (NEWEST, EPOCH_LOOK), dies=True),
+    Scenario(2, (NEWEST, EPOCH_READ), dies=True),
     Scenario(2, (("since", 3),), dies=True),
     Scenario(3, (("slot", 0), ("slot", 2))),
 )
@@ -148,7 +148,7 @@ LARGE = (
     Scenario(6, (NEWEST, NEWEST), capacity=4),
     Scenario(6, (("since", 4), ("since", 4)), capacity=4),
     Scenario(4, (NEWEST, NEWEST), words=3),
-    Scenario(3, (NEWEST, NEWEST, EPOCH_LOOK), dies=True),
+    Scenario(3, (NEWEST, NEWEST, EPOCH_READ), dies=True),
     Scenario(3, (("since", 4), ("since", 4)), dies=True),
     Scenario(4, (("since", 4),), capacity=4, dies=True),
     Scenario(5, (("slot", 0), ("slot", 1), ("slot", 4))),

@@ -117,7 +117,7 @@ class Recorded:
     segments: list["Segment"]
     steps: np.ndarray
     later: np.ndarray  # rows that came too late for the loop
-    look_ns: int  # what a look at the clock takes at most; 0 if now and then it takes much longer
+    read_ns: int  # what a look at the clock takes at most; 0 if now and then it takes much longer
 
 
 @dataclass
@@ -256,11 +256,11 @@ def run(stage: Setup, seed: int, calm: bool) -> Recorded:
         before = counters.copy()
         control[rec.LAST_SEQ] = -1
         ended = simulation.run(stage.rings[ring], stage.results, clock)
-        made = counters - before
+        delta = counters - before
         segments.append(
             Segment(
-                ring, int(before[rec.STEPS]), int(counters[rec.STEPS]), ended, int(made[rec.USED]),
-                int(made[rec.SUPERSEDED]), int(control[rec.LAST_SEQ]), int(stage.rings[ring, HEAD_WORD]),
+                ring, int(before[rec.STEPS]), int(counters[rec.STEPS]), ended, int(delta[rec.USED]),
+                int(delta[rec.SUPERSEDED]), int(control[rec.LAST_SEQ]), int(stage.rings[ring, HEAD_WORD]),
                 int(control[rec.BEGIN]),
             )
         )  # fmt: skip
@@ -269,5 +269,5 @@ def run(stage: Setup, seed: int, calm: bool) -> Recorded:
             break
     cursor = int(clock.words[CURSOR])
     words = clock.words
-    look_ns = 0 if words[STALL_PER_MILLION] else int(words[READ_NS] + words[SPREAD_NS])
-    return Recorded(stage, calm, script[:cursor], segments, stage.steps(), script[cursor:], look_ns)
+    read_ns = 0 if words[STALL_PER_MILLION] else int(words[READ_NS] + words[SPREAD_NS])
+    return Recorded(stage, calm, script[:cursor], segments, stage.steps(), script[cursor:], read_ns)

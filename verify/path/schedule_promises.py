@@ -104,8 +104,8 @@ def catching_up(recorded: Recorded) -> str | None:
     for _, steps, _ in _each(recorded):
         missed, skipped = _flagged(steps, rec.MISSED), _flagged(steps, rec.SKIPPED)
         row = 0
-        for late, given_up in zip(missed.tolist(), skipped.tolist(), strict=True):
-            row = row + 1 if late and not given_up else 0
+        for late, skip in zip(missed.tolist(), skipped.tolist(), strict=True):
+            row = row + 1 if late and not skip else 0
             if row > most:
                 return f"{row} late steps in a row, {most} are allowed"
         if (steps["started_ns"] < steps["t_ns"]).any():
@@ -126,13 +126,13 @@ def rehearsed(recorded: Recorded) -> str | None:
     """Where nothing stalls, a step whose instant comes after the step before it starts at its instant: a rehearsal in
     between has ended by then."""
     simulation = recorded.stage.simulation
-    if not simulation.settings.rehearses or not recorded.look_ns:
+    if not simulation.settings.rehearses or not recorded.read_ns:
         return None
     for _, steps, _ in _each(recorded):
         late = (steps["started_ns"] - steps["t_ns"])[1:]
-        ready = steps["pushed_ns"][:-1] + 20 * recorded.look_ns < steps["t_ns"][1:]  # what follows a push are looks
-        if (late[ready] > 8 * recorded.look_ns).any():
-            k = int(np.flatnonzero(ready & (late > 8 * recorded.look_ns))[0]) + 1
+        ready = steps["pushed_ns"][:-1] + 20 * recorded.read_ns < steps["t_ns"][1:]  # what follows a push are looks
+        if (late[ready] > 8 * recorded.read_ns).any():
+            k = int(np.flatnonzero(ready & (late > 8 * recorded.read_ns))[0]) + 1
             return f"step {steps['step'][k]} starts {late[k - 1]} ns late after a rehearsal"
     return None
 
@@ -160,7 +160,7 @@ def flags(recorded: Recorded) -> str | None:
     return None
 
 
-def asked_to_end(recorded: Recorded) -> str | None:
+def end_request(recorded: Recorded) -> str | None:
     """Asked to end at once, no further step begins; asked to end when nothing new comes, none without a new block."""
     steps = recorded.steps
     for control in _rows(recorded, CONTROL):
@@ -287,7 +287,7 @@ PROMISES: tuple[Callable[[Recorded], str | None], ...] = (
     catching_up,
     rehearsed,
     flags,
-    asked_to_end,
+    end_request,
     length,
     commanded,
     phase_lock,

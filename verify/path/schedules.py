@@ -59,8 +59,8 @@ def schedules(
     done = steps = failed = 0
     chunks = [(n, min(n + _CHUNK, last), model) for n in range(seed, last, _CHUNK)]
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for count, made, found in pool.imap_unordered(_starred, chunks):
-            done, steps = done + count, steps + made
+        for count, stepped, found in pool.imap_unordered(_starred, chunks):
+            done, steps = done + count, steps + stepped
             for number, wrong in found:
                 failed += 1
                 if failed <= _MOST_SHOWN:

@@ -63,7 +63,7 @@ class Manoeuvre:
     road: str = ""
     parameters: dict[str, float] = field(default_factory=dict)
 
-    def given(self, k: int, finer: int) -> dict[str, float]:
+    def inputs_at(self, k: int, finer: int) -> dict[str, float]:
         """At the end of step k of so many in 5 ms: pedals are what a step of 5 ms has of them, whatever the step."""
         found, whole = self.driver(k * H / finer), -(-k // finer)
         before, after = self.driver((whole - 1) * H), self.driver(whole * H)
@@ -122,26 +122,26 @@ def machine(formulation: str, road: str = "") -> tuple[Machine, np.ndarray]:
 class Car:
     """A machine with its state and inputs."""
 
-    def __init__(self, made: Machine, params: np.ndarray) -> None:
-        self.made, self.params = made, params.copy()
-        self.state, self.work = np.zeros(len(made.states)), np.zeros(made.work_size)
-        self.inputs = np.array([np.nan if q.optional else 0.0 for q in made.inputs])
-        made.initial(self.state, self.params, made.tables, self.work)
+    def __init__(self, model: Machine, params: np.ndarray) -> None:
+        self.model, self.params = model, params.copy()
+        self.state, self.work = np.zeros(len(model.states)), np.zeros(model.work_size)
+        self.inputs = np.array([np.nan if q.optional else 0.0 for q in model.inputs])
+        model.initial(self.state, self.params, model.tables, self.work)
 
-    def step(self, given: dict[str, float], h: float) -> None:
-        for name, value in given.items():
-            self.inputs[index(self.made.inputs, name)] = value
-        self.made.step(self.state, self.inputs.copy(), self.params, self.made.tables, self.work, h)
+    def step(self, inputs: dict[str, float], h: float) -> None:
+        for name, value in inputs.items():
+            self.inputs[index(self.model.inputs, name)] = value
+        self.model.step(self.state, self.inputs.copy(), self.params, self.model.tables, self.work, h)
 
     def output(self, name: str) -> float:
-        return float(self.work[index(self.made.outputs, name)])
+        return float(self.work[index(self.model.outputs, name)])
 
     def drive(self, manoeuvre: Manoeuvre, finer: int) -> tuple[np.ndarray, np.ndarray, float]:
         """Body and spins at every 5 ms, and the share of Rosenbrock steps."""
         body, spins, own = [], [], 0
         count = round(manoeuvre.seconds / H) * finer
         for k in range(count):
-            self.step(manoeuvre.given(k + 1, finer), H / finer)
+            self.step(manoeuvre.inputs_at(k + 1, finer), H / finer)
             own += self.output("parts") == 0.0
             if (k + 1) % finer == 0:
                 body.append([self.output(name) for name in BODY])
@@ -226,18 +226,18 @@ def cost(rounds: int) -> Iterator[Row]:
     inputs = []
     for k in range(count):
         for name, value in manoeuvre.driver((k + 1) * H).items():
-            cars[0].inputs[index(cars[0].made.inputs, name)] = value
+            cars[0].inputs[index(cars[0].model.inputs, name)] = value
         inputs.append(cars[0].inputs.copy())
     for _ in range(rounds):
         for car, state in zip(cars, states, strict=True):
             car.state[:] = state
         for first in range(0, count, per_second):
             for which, car in enumerate(cars):
-                made, state, params, work = car.made, car.state, car.params, car.work
-                for k, given in enumerate(inputs[first : first + per_second]):
-                    row = given.copy()
+                model, state, params, work = car.model, car.state, car.params, car.work
+                for k, source in enumerate(inputs[first : first + per_second]):
+                    row = source.copy()
                     started, used = time.perf_counter_ns(), time.thread_time_ns()
-                    made.step(state, row, params, made.tables, work, H)
+                    model.step(state, row, params, model.tables, work, H)
                     used = time.thread_time_ns() - used
                     if k > 0:
                         rows[which].append(((time.perf_counter_ns() - started) / 1e3, used / 1e3))

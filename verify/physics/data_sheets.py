@@ -49,9 +49,9 @@ def data_sheets() -> Iterator[Result]:
             table, file = Path(folder) / f"car{k}.csv", Path(folder) / f"car{k}.toml"
             table.write_text("".join(f"{key},{value}\n" for key, value in figures.items()))
             words = python_command("-m", "tandem", "vehicle", "new", str(file), "--from", str(table))
-            made = subprocess.run(words, env=python_environment(), capture_output=True, text=True, check=False)
-            yield holds(f"{name}: a file is made of {len(figures)} figures", not made.returncode, made.stderr[-200:])
-            if not made.returncode:
+            done = subprocess.run(words, env=python_environment(), capture_output=True, text=True, check=False)
+            yield holds(f"{name}: a file is made of {len(figures)} figures", not done.returncode, done.stderr[-200:])
+            if not done.returncode:
                 yield from _driven(name.partition(" (")[0].partition(",")[0], file)
 
 

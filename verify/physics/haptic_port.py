@@ -86,19 +86,19 @@ def _swing(hz: float, settings: list[str], replays: bool) -> Swing:
     from tandem.machines.car.studies.steering.sweep import AMPLITUDE, PEAK_SPEED
 
     swing = min(AMPLITUDE, PEAK_SPEED / (2.0 * np.pi * hz))
-    asked = [
+    overrides = [
         *settings, f"name=haptics_port_{os.getpid()}", "view.enabled=false", "sim.parameters.feel_limit=20.0",
         f"source.hand={{rigid=true, motion={{amplitude={swing}, hz={hz}}}}}",
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         seconds = str(PORT_S[1] + 1.0)
-        result = tandem("run", str(WHEEL), *options(asked), "--seconds", seconds, "--runs", folder)
+        result = tandem("run", str(WHEEL), *options(overrides), "--seconds", seconds, "--runs", folder)
         topics = open_run(next(Path(folder).iterdir())).topics
         blocks, efforts, steps = (topics[name].blocks for name in ("/daq", "/effort", "/step"))
         again = tandem("replay", folder) if replays else {}
     begun = int(efforts["sampled_ns"][efforts["sampled_ns"] > 0][0])
     at = np.where(efforts["motion_ns"] > 0, efforts["motion_ns"], efforts["sampled_ns"])
-    step_ns = load(WHEEL, asked).step_ns
+    step_ns = load(WHEEL, overrides).step_ns
     # a model that is older than two steps is not asked: what was wanted then is not of that motion
     newer = np.flatnonzero((np.diff(at, prepend=0) > 0) & (at - efforts["sampled_ns"] <= 2 * step_ns))
     angle = 2.0 * np.pi / 40000.0 * blocks["steering"].astype(float)

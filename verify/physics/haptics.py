@@ -86,7 +86,7 @@ def chatter() -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             seconds = str((len(LEVELS) + 3) * LEVEL_S)
             run = started("run", settings, "--seconds", seconds, "--runs", folder, "--json", stdout=subprocess.PIPE)
-            until(partial(_felt, config))
+            until(partial(_in_contact, config))
             time.sleep(LEVEL_S)
             for level in LEVELS:
                 until(partial(tune, config, [f"stiffness={level * expected}"], False))
@@ -104,7 +104,7 @@ def chatter() -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _felt(config: Config) -> bool:
+def _in_contact(config: Config) -> bool:
     step = newest(config.ring("sim"))
     return step is not None and bool(step["force"] != 0.0)
 
@@ -237,9 +237,9 @@ def kills(*, kills: Annotated[int, "of each of both"] = 20) -> Iterator[Row]:
                 time.sleep(2e-3 * promised[side] + 0.1)
                 blocks = list(follower.batches())
                 follower.close()
-                given, at = (np.concatenate([b[name] for b in blocks]) for name in ("actuator_given", "t_ns"))
+                efforts, at = (np.concatenate([b[name] for b in blocks]) for name in ("actuator_given", "t_ns"))
                 late = np.flatnonzero((at >= killed) & (at < killed + 2e6 * promised[side]))
-                pushed = late[given[late] != 0.0]
+                pushed = late[efforts[late] != 0.0]
                 times.append(1e-6 * float(at[pushed[-1]] - killed) if len(pushed) else 0.0)
             in_time = sum(ms <= promised[side] for ms in times)
             yield at_most(f"kill -9 of the {side}: zero after, at most", max(times), promised[side], "ms")
@@ -295,10 +295,10 @@ def limit() -> Iterator[Row]:
                           "sim.parameters.feel={}"], "steering_angle", 5e-3, 5e-2),
     ):  # fmt: skip
         for times in (1.0, BEYOND):
-            asked = times * (wall.passive if what == "wall" else largest)
-            swing = _swings(file, [each.format(asked) for each in settings], unit)
+            value = times * (wall.passive if what == "wall" else largest)
+            swing = _swings(file, [each.format(value) for each in settings], unit)
             judged, bound = (at_most, still) if times == 1.0 else (at_least, swings)
-            title = f"{what} at {times:g} times the doctor's limit ({asked:.4g}): swings in the last second by"
+            title = f"{what} at {times:g} times the doctor's limit ({value:.4g}): swings in the last second by"
             yield judged(title, swing, bound, "m" if what == "wall" else "rad")
 
 

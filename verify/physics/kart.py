@@ -191,9 +191,9 @@ def kart(*, seconds: float = 15.0) -> Iterator[Row]:
     one = Kart(start_speed=8.0)
     spent = []
     for k in range(4000):
-        given = np.array([0.1 * sin(2 * pi * k * H), 0.2, 0.0])
+        inputs = np.array([0.1 * sin(2 * pi * k * H), 0.2, 0.0])
         begun = now_ns()
-        one.machine.step(one.state, given, one.params, one.machine.tables, one.work, H)
+        one.machine.step(one.state, inputs, one.params, one.machine.tables, one.work, H)
         spent.append(now_ns() - begun)
     yield at_most("a step of 1 ms", 1e-3 * float(np.median(spent)), 100.0, "us")
     with tempfile.TemporaryDirectory() as folder:
@@ -201,8 +201,8 @@ def kart(*, seconds: float = 15.0) -> Iterator[Row]:
         yield equal(f"live: blocks lost, of {found['steps']} steps", found["balance"]["lost"], 0)
         run = open_run(Path(folder))
         steps = run.topics["/step"].blocks
-        asked = np.corrcoef(steps["steering_angle"][-2000:], steps["steering_torque"][-2000:])[0, 1]
-        yield holds("live: the hand is asked for torque into the bend", bool(asked > 0.5))
+        correlation = np.corrcoef(steps["steering_angle"][-2000:], steps["steering_torque"][-2000:])[0, 1]
+        yield holds("live: the hand is asked for torque into the bend", bool(correlation > 0.5))
         yield replayed(run.path.parent)
 
 

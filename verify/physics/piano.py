@@ -31,12 +31,12 @@ def one_key(*, seconds: float = 60.0, action: Literal["piano", "piano_multibody"
     with tempfile.TemporaryDirectory() as folder:
         result, misses, steps = run_it(f"{action}.toml", seconds, folder)
         p50, p999 = np.percentile(costs_us(steps), [50.0, 99.9])
-        made, put_in = float(steps["energy_error"].max()), float(np.abs(np.diff(steps["work_done"])).sum()) / 2.0
+        excess, put_in = float(steps["energy_error"].max()), float(np.abs(np.diff(steps["work_done"])).sum()) / 2.0
         yield equal(f"blocks lost, of {result['steps']} steps", result["balance"]["lost"], 0)
         yield misses.row
         yield figure("a step, p50", p50, "us")
         yield at_most("a step, p99.9", p999, _STEP_US[action], "us")
-        yield at_most(f"energy made, of {1e3 * put_in:.1f} mJ done on the key", 100.0 * made / put_in, 1.0, "%")
+        yield at_most(f"energy made, of {1e3 * put_in:.1f} mJ done on the key", 100.0 * excess / put_in, 1.0, "%")
         notes = tandem("notes", folder, "--out", f"{folder}/notes")["notes"]
         velocities = sorted({n["velocity"] for n in notes})
         yield holds("notes are found", notes, f"{len(notes)}, velocities {velocities}")
@@ -69,7 +69,7 @@ def strokes(*, count: int = 1000, seed: int = 1, together: int = 50) -> Iterator
     deep, in which way, how long held, from which height again. Those that fail are counted by what they are, and those
     that begin with the hammer back, by the time in which it falls freely and hops, apart. Trills beside them."""
     wanted = drawn(count, seed, FASTEST, SLOWEST, DIP)
-    made, most, work, slowest, fastest = 0.0, 0.0, 0.0, np.inf, 0.0
+    excess, most, work, slowest, fastest = 0.0, 0.0, 0.0, np.inf, 0.0
     notes: list[int] = []
     for first in range(0, count, together):
         note(f"stroke {first} of {count}")
@@ -82,14 +82,14 @@ def strokes(*, count: int = 1000, seed: int = 1, together: int = 50) -> Iterator
         speeds = [v for _, v in run.strikes]
         notes += np.histogram(struck, bins=[*begins, np.inf])[0].tolist()
         error, put_in = run.of("energy_error"), np.abs(np.diff(run.of("work_done"))).sum() / 2.0
-        made = max(made, float((error - np.minimum.accumulate(error)).max()) / put_in)
+        excess = max(excess, float((error - np.minimum.accumulate(error)).max()) / put_in)
         work += put_in
         most = max(most, float(np.abs(run.of("tip_force")).max()))
         fastest, slowest = max([fastest, *speeds]), min([slowest, *speeds])
     yield from _counted(wanted, np.array(notes), together)
     yield figure("hammer, slowest and fastest", f"{slowest:.2f}, {fastest:.2f}", "m/s")
     yield figure("most at the tip", most, "N")
-    yield at_most(f"energy made, of {work:.1f} J done on the key", 100.0 * made, 0.02, "%")
+    yield at_most(f"energy made, of {work:.1f} J done on the key", 100.0 * excess, 0.02, "%")
     once, again = (_played(wanted[:together])[0] for _ in range(2))
     same = once.out.tobytes() == again.out.tobytes() and once.states.tobytes() == again.states.tobytes()
     yield holds("the same strokes twice are the same bits", same)

@@ -179,7 +179,7 @@ def run(case: Case, folder: Path, cars: dict[str, Coasting], trace: bool = False
     car, out = cars[case.road], Result()
     car.again(case.speed, case.across)
     car.inputs[0] = case.hand_wheel
-    start, given, before = car.energy_at_start(), 0.0, np.zeros(3)
+    start, work, before = car.energy_at_start(), 0.0, np.zeros(3)
     for n in range(round((SECONDS + REST_SECONDS) / H)):  # it may slide on for a while, or roll on to its wheels
         out.lies = bool(n) and car["overturned"] > 0.0
         out.at_rest = out.lies and _speed(car) < AT_REST
@@ -192,7 +192,7 @@ def run(case: Case, folder: Path, cars: dict[str, Coasting], trace: bool = False
         car.step(H)
         out.slowest_step = max(out.slowest_step, time.thread_time() - begun)
         rates = np.array([car["roll_rate"], car["pitch_rate"], car["yaw_rate"]])
-        given, before = given + float(case.push @ (before + rates)) * 0.5 * H * on, rates
+        work, before = work + float(case.push @ (before + rates)) * 0.5 * H * on, rates
         if not (np.isfinite(car.state).all() and np.isfinite(car.work[: len(W)]).all()):
             return Result(False, np.nan, np.nan, out.capped, out.thrown_away)
         out.in_parts += car["parts"] > 1.0
@@ -200,10 +200,10 @@ def run(case: Case, folder: Path, cars: dict[str, Coasting], trace: bool = False
         out.thrown_away += car["capped"] == 2.0
         out.steps += 1
         energy = max(car.energy(), car.energy(springs=False))
-        out.created = max(out.created, energy - start - given)
+        out.created = max(out.created, energy - start - work)
         if trace and (car["capped"] > 0.0 or energy - last > 500.0):
             note(_trace(n, car, energy, last))
-    out.share = out.created / (start + given)
+    out.share = out.created / (start + work)
     out.lies = car["overturned"] > 0.0
     out.at_rest = out.lies and _speed(car) < AT_REST
     return out

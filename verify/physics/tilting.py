@@ -29,15 +29,15 @@ def drive(
     steer: Callable[[float], float], speed: float, seconds: float, road: Path | None = None, h: float = H
 ) -> tuple[Values, float]:  # fmt: skip
     """Outputs of every step, and what a step costs in us."""
-    given = {"road": road} if road is not None else None
-    machine, params = load_machine(FILE, {"start_speed": speed}, given)
+    files = {"road": road} if road is not None else None
+    machine, params = load_machine(FILE, {"start_speed": speed}, files)
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
     count, rows, spent = round(seconds / h), [], []
     for k in range(count):
-        given_inputs = np.array([steer(k * h), speed])
+        inputs = np.array([steer(k * h), speed])
         begun = now_ns()
-        machine.step(state, given_inputs, params, machine.tables, work, h)
+        machine.step(state, inputs, params, machine.tables, work, h)
         spent.append(now_ns() - begun)
         rows.append(work[: len(machine.outputs)].copy())
     found = np.array(rows)
@@ -98,19 +98,19 @@ def tilting(*, seconds: float = 15.0) -> Iterator[Row]:
     expected = G * along / front
     yield at_most(f"load of the front wheel off the lever's {expected:.0f} N", abs(v["load_front"][0] / expected - 1.0),
                   1e-3, "of it")  # fmt: skip
-    worst = transfer = felt = 0.0
+    worst = transfer = sideways = 0.0
     for speed, angle in ((5.0, 0.1), (8.0, 0.05), (8.0, 0.08), (11.0, -0.04), (14.0, 0.03)):
         v, _ = drive(turning(angle), speed, 20.0)
         late = slice(-1000, None)
         R = radius(v["x"][late], v["y"][late])
         u = float(np.mean(v["speed"][late]))
         worst = max(worst, abs(abs(degrees(float(v["roll"][-1]))) - degrees(atan(u * u / (G * R)))))
-        felt = max(felt, float(np.abs(v["felt"][late]).max()))
+        sideways = max(sideways, float(np.abs(v["felt"][late]).max()))
         a = u * u / R * np.sign(angle)
         moved = 0.5 * figure_of("track") * (v["load_rr"][-1] - v["load_rl"][-1])
         transfer = max(transfer, abs(moved / overturning(v, -1, a) - 1.0))
     yield at_most("lean in five circles, 5 to 14 m/s, off atan(v^2 / g R), R of the circle driven", worst, 0.2, "deg")
-    yield at_most("what the occupant feels sideways in them", felt, 0.03, "m/s2")
+    yield at_most("what the occupant feels sideways in them", sideways, 0.03, "m/s2")
     yield at_most("load moved across the rear axle, off what masses where they are ask for", transfer, 0.03, "of it")
     with tempfile.TemporaryDirectory() as folder:
         banked = Path(folder) / "bank.toml"

@@ -43,13 +43,13 @@ def read_mcap(path: Path) -> None:
 def read_measurement(path: Path) -> None:
     from tandem.records.exchange.importer import Options, import_file
 
-    asked = Options(path, CONFIG, True, runs=path.parent / "runs")
+    options = Options(path, CONFIG, True, runs=path.parent / "runs")
     if path.suffix == ".parquet":
         t, *channels = COLUMNS
-        asked.maps, asked.time = [f"{name}={name}:count" for name in channels], f"{t}:s"
+        options.maps, options.time = [f"{name}={name}:count" for name in channels], f"{t}:s"
     else:
-        asked.maps = [f"{name}=v:count" for name in COLUMNS[1:]]
-    import_file(asked)
+        options.maps = [f"{name}=v:count" for name in COLUMNS[1:]]
+    import_file(options)
     raise NotRefused
 
 

@@ -78,14 +78,14 @@ def _packed_change(keys: list[str]) -> Change:
 class _Wire:
     """In a socket's place."""
 
-    given: bytes = b""
+    received: bytes = b""
     sent: list[bytes] = field(default_factory=list)
 
     def recv(self) -> bytes:
-        return self.given
+        return self.received
 
     def recv_multipart(self) -> list[bytes]:
-        return [self.given]
+        return [self.received]
 
     def send(self, data: Any) -> None:
         self.sent = [bytes(data)]
@@ -159,7 +159,7 @@ def wire(_: Path) -> Target:
             seeds.append(msgpack.packb(msgpack.unpackb(message.tobytes())))
 
     def run(data: bytes) -> bool:
-        wires.wire.given = data
+        wires.wire.received = data
         accepted = False
         for receiver in receivers:
             before = receiver.counts[BLOCKS]
@@ -189,8 +189,8 @@ def clock(_: Path) -> Target:
     wires = _Wires()
     wires.socket(0)
     server = ClockServer(wires, "", Artificial())  # type: ignore[arg-type]
-    asked = _Wires()
-    clients = [ClockClient(asked, "", bound) for bound in (None, 100_000)]  # type: ignore[arg-type]
+    sockets = _Wires()
+    clients = [ClockClient(sockets, "", bound) for bound in (None, 100_000)]  # type: ignore[arg-type]
     seeds = [msgpack.packb({"version": 1, "a0": 1})]
     seeds += [msgpack.packb({"version": 1, "a0": 1, "b1": 2 * k, "b2": 2 * k + 5, "discipline_ns": 5}) for k in (1, 2)]
     now = int(now_ns())
@@ -201,25 +201,25 @@ def clock(_: Path) -> Target:
 
         def recv(self) -> bytes:
             with contextlib.suppress(Exception):
-                answer = msgpack.unpackb(self.given)
+                answer = msgpack.unpackb(self.received)
                 if answer["a0"] == 1:
                     answer["a0"] = msgpack.unpackb(self.sent[0])["a0"]
                     if isinstance(answer["b1"], int) and abs(answer["b1"]) < 10**6:  # about now, there as here
                         answer["b1"], answer["b2"] = answer["a0"] + answer["b1"], answer["a0"] + answer["b2"]
                     return bytes(msgpack.packb(answer))
-            return self.given
+            return self.received
 
     for client in clients:
         client._socket = Echo()  # type: ignore[assignment]
 
     def run(data: bytes) -> bool:
-        wires.wire.given = data
+        wires.wire.received = data
         malformed = server.malformed
         server.serve()
         msgpack.unpackb(wires.wire.sent[0])
         accepted = server.malformed == malformed
         for client in clients:
-            client._socket.given = data
+            client._socket.received = data
             before = client.unanswered
             client.exchange()
             client.reading()
@@ -255,7 +255,7 @@ def commands(folder: Path) -> Target:
             {"set": {p.name: p.value for p in live[:3]}}, {"set": {live[0].name: live[0].low}, "pause": True},
         )
     ]  # fmt: skip
-    wires.wire.given = seeds[0]
+    wires.wire.received = seeds[0]
     server.serve()
     seeds.append(wires.wire.sent[0])  # the answer, to the client
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
@@ -277,13 +277,13 @@ def commands(folder: Path) -> Target:
 
     def run(data: bytes) -> bool:
         nonlocal cursor
-        wires.wire.given = data
+        wires.wire.received = data
         refused = server.refused
         server.serve()
         msgpack.unpackb(wires.wire.sent[0])
         cursor = obey_all(ring.words, cursor, block, no_fit, machine)
         accepted = server.refused == refused
-        wires.wire.given = data
+        wires.wire.received = data
         with contextlib.suppress(NoSimulator):
             client.ask({})
             accepted = True
@@ -524,10 +524,10 @@ def road(folder: Path) -> Target:
         text, heights = (*data.split(_PART), b"")[:2]
         _written(folder / "heights.csv", heights)
         file = _written(folder / "road.toml", text)
-        made = make_road(file)
-        _driven(made)
-        if len(made) < 10_000:
-            assert road_from_sources(sources(file)).tobytes() == made.tobytes()
+        ground = make_road(file)
+        _driven(ground)
+        if len(ground) < 10_000:
+            assert road_from_sources(sources(file)).tobytes() == ground.tobytes()
 
     return Target("road", seeds, _refusing(ConfigError, what), changed, 0.02, 10_000)
 
@@ -561,10 +561,10 @@ def crg(folder: Path) -> Target:
 
     def what(data: bytes) -> None:
         _written(folder / "road.crg", data)
-        made = None
+        ground = None
         for file in files:
-            made = make_road(file)
-            _driven(made)
+            ground = make_road(file)
+            _driven(ground)
 
     def changed(r: Random, data: bytes, others: list[bytes]) -> bytes:
         return (change.changed_text if r.random() < 0.6 else change.changed_bytes)(r, data, others)
@@ -577,8 +577,8 @@ def _pressed(model: Any) -> np.ndarray:
     from sim_service.contract.machine import default_inputs
 
     inputs = default_inputs(model)
-    given = (0.1, 0.0, 0.0, 0.3, 2.0, 50.0)[: len(inputs)]
-    inputs[: len(given)] = given
+    values = (0.1, 0.0, 0.0, 0.3, 2.0, 50.0)[: len(inputs)]
+    inputs[: len(values)] = values
     return inputs
 
 
@@ -719,11 +719,11 @@ def keys(folder: Path) -> Target:
     from sync.errors import ConfigError
     from sync.transport.keys import make_keys, read_keys
 
-    made = folder / "keys"
+    place = folder / "keys"
     for name in ("daq", "sim"):
-        make_keys(made, name)
+        make_keys(place, name)
     names = ["daq.key", "daq.key_secret", "sim.key"]
-    whole = [(made / name).read_bytes() for name in names]
+    whole = [(place / name).read_bytes() for name in names]
     seeds = [_PART.join(whole)]
 
     def changed(r: Random, data: bytes, _: list[bytes]) -> bytes:
@@ -734,8 +734,8 @@ def keys(folder: Path) -> Target:
 
     def what(data: bytes) -> None:
         for name, content in zip(names, data.split(_PART), strict=False):
-            _written(made / name, content)
-        read_keys(made, "daq", "sim")
+            _written(place / name, content)
+        read_keys(place, "daq", "sim")
 
     return Target("keys", seeds, _refusing(ConfigError, what), changed, 0.015, 10_000)
 
@@ -757,8 +757,8 @@ def measurement(folder: Path) -> Target:
         for time in ("Time:s", None):
             found = open_measurement(file)
             try:
-                asked = Options(file, CONFIGS / "drive.toml", maps=maps, time=time, overrides=[quick])
-                summary_of(content_of(asked, found))
+                options = Options(file, CONFIGS / "drive.toml", maps=maps, time=time, overrides=[quick])
+                summary_of(content_of(options, found))
             finally:
                 found.close()
 
@@ -929,8 +929,8 @@ def bag(folder: Path) -> Target:
         Vector: Any = store.types["geometry_msgs/msg/Vector3"]
         two = kind is Stores.ROS2_HUMBLE
         place = folder / name
-        made: Any = Writer(place, version=9, storage_plugin=StoragePlugin.MCAP) if two else Writer1(place)
-        with made as out:
+        writer: Any = Writer(place, version=9, storage_plugin=StoragePlugin.MCAP) if two else Writer1(place)
+        with writer as out:
             topic = out.add_connection("/v", Vector.__msgtype__, typestore=store)
             for k in range(20):
                 message = Vector(x=0.1 * k, y=0.0, z=1.0)
@@ -1129,9 +1129,9 @@ MAKERS: dict[str, Maker] = {
 
 def make(makers: list[Maker], folder: Path) -> list[Target]:
     """The targets, each with a folder of its own."""
-    made = []
+    targets = []
     for maker in makers:
         place = folder / maker.__name__
         place.mkdir(parents=True)
-        made.append(maker(place))
-    return made
+        targets.append(maker(place))
+    return targets

@@ -130,19 +130,19 @@ def machine_words(name: str, guard: bool) -> Subject:
     from sim_service.contract.recorded_parameters import with_words, words_of
 
     config, model, params = _machine(name)
-    made, h = words_of(model, params), config.step_ns * 1e-9
-    given = np.array([np.nan if q.optional else 0.3 for q in model.inputs])
+    original, h = words_of(model, params), config.step_ns * 1e-9
+    constant = np.array([np.nan if q.optional else 0.3 for q in model.inputs])
     first, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     model.initial(first, params, model.tables, work)
-    inputs = given.copy()
+    inputs = constant.copy()
     for _ in range(STEPS):  # from a state that moves
-        inputs[:] = given
+        inputs[:] = constant
         model.step(first, inputs, params, model.tables, work, h)
     own = guarded if guard else lambda array, writeable=True: array.copy()
-    state, inputs, room, ints = own(first), own(inputs), own(work), own(model.tables.ints, False)
+    state, inputs, scratch, ints = own(first), own(inputs), own(work), own(model.tables.ints, False)
 
     def run(word: int, value: float) -> tuple[int, float]:
-        words = made.copy()
+        words = original.copy()
         words[word] = value
         accepted = with_words(model, params, words)
         if accepted is None:
@@ -151,19 +151,19 @@ def machine_words(name: str, guard: bool) -> Subject:
         values = own(values) if guard else values
         floats = own(other.tables.floats, False) if guard else other.tables.floats
         tables = Tables(ints if guard else other.tables.ints, floats)
-        state[:], room[:] = first, work
+        state[:], scratch[:] = first, work
 
         def step() -> None:
-            inputs[:] = given
-            model.step(state, inputs, values, tables, room, h)
+            inputs[:] = constant
+            model.step(state, inputs, values, tables, scratch, h)
 
         def sound() -> bool:
-            both = (state, room[: len(model.outputs)])
+            both = (state, scratch[: len(model.outputs)])
             return all(bool(np.all(np.abs(part) <= model.stepping.bound)) for part in both)
 
         return _judged(step, sound)
 
-    return Subject(name, len(made), run)
+    return Subject(name, len(original), run)
 
 
 def machine_commands(name: str) -> Subject:
@@ -225,13 +225,13 @@ def mechanism_words(name: str, guard: bool) -> Subject:
 
     _, begun = load(CONFIGS / "mechanisms" / f"{name}.toml")
     system = begun.system
-    made, count = np.concatenate([system.reals, begun.vector]), len(system.reals)
+    original, count = np.concatenate([system.reals, begun.vector]), len(system.reals)
     own = guarded if guard else lambda array, writeable=True: array.copy()
     ints, reals, state, work = own(system.ints, False), own(system.reals), own(begun.vector), own(system.work())
     clean = system.work()
 
     def run(word: int, value: float) -> tuple[int, float]:
-        words = made.copy()
+        words = original.copy()
         words[word] = value
         if not sound_words(words[:count], words[count:], system):
             return REFUSED, 0.0
@@ -241,7 +241,7 @@ def mechanism_words(name: str, guard: bool) -> Subject:
             lambda: bool(np.isfinite(state).all()),
         )
 
-    return Subject(f"mechanism {name}", len(made), run)
+    return Subject(f"mechanism {name}", len(original), run)
 
 
 def _machine(name: str) -> tuple[Any, Any, np.ndarray]:
@@ -354,10 +354,10 @@ def hostile_words(
     np.seterr(all="ignore")
     for name in machine:
         if name in MECHANISMS:
-            made = [lambda name=name: mechanism_words(name, unchecked)]
+            subjects = [lambda name=name: mechanism_words(name, unchecked)]
         else:
-            made = [lambda name=name: machine_words(name, unchecked), lambda name=name: machine_commands(name)]
-        for make in made:
+            subjects = [lambda name=name: machine_words(name, unchecked), lambda name=name: machine_commands(name)]
+        for make in subjects:
             row = judge(make(), every, jobs)
             found = ", ".join(f"{count} {verdict}" for verdict, count in sorted(row["verdicts"].items()))
             faults = "; ".join(f"word {f['word']} = {f['value']}: {f['verdict']}" for f in row["faults"][:5])

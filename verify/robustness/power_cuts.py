@@ -99,10 +99,10 @@ def promised(disk: Disk) -> tuple[dict[str, set[int]], int]:
 def judged(disk: Disk, run: str, pushed: dict[str, int], ended: bool, seed: int) -> tuple[str | None, int]:
     """What is wrong with the record that a power cut now leaves; and the newest instant that was promised."""
     sure, newest = promised(disk)
-    with tempfile.TemporaryDirectory(prefix="tandem") as made:
-        disk.left(Path(made), random.Random(seed))
+    with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+        disk.left(Path(folder), random.Random(seed))
         try:
-            record = open_run(Path(made) / run)
+            record = open_run(Path(folder) / run)
         except RunError as error:
             return (f"cannot be read: {error}" if any(sure.values()) else None), newest
         for topic, numbers in sure.items():
@@ -174,8 +174,8 @@ def operations(seconds: float, work: Path) -> tuple[list[Op], dict[str, int], Pa
 
 
 def power_cuts(*, cuts: int = 100, seconds: float = 20.0, seed: int = 1) -> Iterator[Row]:
-    with tempfile.TemporaryDirectory(prefix="tandem") as made:
-        ops, counts, root = operations(seconds, Path(made))
+    with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+        ops, counts, root = operations(seconds, Path(folder))
         kinds = [op.kind for op in ops]
         yield figure("operations on the disk", len(ops))
         yield figure("syncs; removals", f"{kinds.count(FSYNC)}; {kinds.count(UNLINK)}")

@@ -36,7 +36,7 @@ from verify.measure import Row, at_most, equal, holds
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LAYOUT = Layout((Channel("number", "i8"), Channel("noise", "i8"), Channel("steering", "f8", "rad")))
-LOOK_NS = 2_000_000_000
+POLL_NS = 2_000_000_000
 DAY_NS = 86_400 * 10**9
 MOST_GROWTH_MB = 8.0
 MOST_MORE_MB = 64.0
@@ -86,7 +86,7 @@ class RingWriters:
             for n in range(count):
                 block["number"], block["noise"] = self.counts[topic], self._noise.integers(1 << 62)
                 block["steering"], block["seq"], block["epoch"] = 0.1, ring.head, ring.epoch
-                block["t_ns"] = block["pushed_ns"] = now - LOOK_NS + (n + 1) * LOOK_NS // count
+                block["t_ns"] = block["pushed_ns"] = now - POLL_NS + (n + 1) * POLL_NS // count
                 push(ring.words, self._words[0])
                 self.counts[topic] += 1
 
@@ -109,26 +109,26 @@ def week(*, days: float = 7.0, keep_gb: float = 0.04) -> Iterator[Row]:
         "realtime.enabled=false", "record.flush_ms=500", f"record.keep_gb={keep_gb}",
     ]  # fmt: skip
     config = load(CONFIG, settings)
-    with tempfile.TemporaryDirectory(prefix="tandem") as made:
-        folder = Path(made) / "20260101T000000Z-week"
+    with tempfile.TemporaryDirectory(prefix="tandem") as scratch:
+        folder = Path(scratch) / "20260101T000000Z-week"
         clock = virtual_clock()
         feed = RingWriters({stream.topic: config.ring(stream.name) for stream in (DAQ, SIM)})
         recorder = Recorder(config, CONFIG, folder, b"{}", clock=clock)
         first_mb, most_bytes = 0.0, 0
-        looks_a_day = DAY_NS // LOOK_NS
+        polls_a_day = DAY_NS // POLL_NS
         try:
-            for look in range(1, round(days * looks_a_day) + 1):
-                clock.words[NOW] += LOOK_NS
+            for poll in range(1, round(days * polls_a_day) + 1):
+                clock.words[NOW] += POLL_NS
                 feed.push(int(clock.words[NOW]))
                 recorder.poll()
                 recorder.notices.clear()
                 while not recorder.writer.sink.has_space:
                     time.sleep(0.001)
-                if look % (looks_a_day // 24) == 0:
+                if poll % (polls_a_day // 24) == 0:
                     size = size_of(folder)
                     most_bytes = max(most_bytes, size)
-                if look % looks_a_day == 0:
-                    mb, day = memory_mb(), look // looks_a_day
+                if poll % polls_a_day == 0:
+                    mb, day = memory_mb(), poll // polls_a_day
                     first_mb = first_mb or mb
                     what = f"day {day}, {len(parts(folder))} parts, {size / 1e6:.1f} MB on the disk"
                     yield at_most(f"{what}: memory more than on day 1", mb - first_mb, MOST_GROWTH_MB, "MB")

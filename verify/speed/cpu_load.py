@@ -58,9 +58,9 @@ def stream(core: int) -> None:
 
 @contextlib.contextmanager
 def load_on_all_cores(wanted: bool) -> Iterator[None]:
-    made = multiprocessing.get_context("spawn")
+    spawn = multiprocessing.get_context("spawn")
     cores = sorted(os.sched_getaffinity(0)) if wanted else []
-    processes = [made.Process(target=kind, args=(core,), daemon=True) for core in cores for kind in (compute, stream)]
+    processes = [spawn.Process(target=kind, args=(core,), daemon=True) for core in cores for kind in (compute, stream)]
     for process in processes:
         process.start()
     try:

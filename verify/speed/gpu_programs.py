@@ -100,7 +100,7 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
         )  # fmt: skip
         expected.append(one[places])
     count = places.stop - places.start
-    room = len(system.work())
+    size = len(system.work())
 
     @inner
     def advance(state, inputs, params, tables, work, h, shown):
@@ -123,7 +123,7 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
         (),
         cast(Step, None),
         tables=constants,
-        work_size=count + room,
+        work_size=count + size,
         capabilities=(DeviceCode(lambda: DeviceSource(advance, constants.ints, constants.floats)),),
     )
     data = {
@@ -146,12 +146,12 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
     from verify.multibody.trees import chain as described
 
     of, n = described(links, False), 2 * links
-    room = of.work.size
+    size = of.work.size
 
     @inner
     def rk4(ints, reals, y, work, h):
         f, total, at = view(work, n, 2 * n), view(work, 2 * n, 3 * n), view(work, 3 * n, 4 * n)
-        own = view(work, 4 * n, 4 * n + room)
+        own = view(work, 4 * n, 4 * n + size)
         planar_rates(ints, reals, own, 0.0, y, f)
         for i in range(n):
             total[i] = f[i]
@@ -185,7 +185,7 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
     starts = np.zeros((CHECKED, n))
     starts[:, :links] = 0.1 * np.random.default_rng(1).normal(size=(CHECKED, links))
     expected = starts.copy()
-    work = np.zeros(4 * n + room)
+    work = np.zeros(4 * n + size)
     for one in expected:
         steps_of(of.ints, of.reals, one, work, RECURSION_STEP, CHECKED_STEPS)
     begun = time.perf_counter()
@@ -200,7 +200,7 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
         (),
         cast(Step, None),
         tables=constants,
-        work_size=4 * n + room,
+        work_size=4 * n + size,
         capabilities=(
             DeviceCode(
                 lambda: DeviceSource(advance, np.array(constants.ints), np.array(constants.floats), inline=False)
@@ -215,7 +215,7 @@ def recursion(links: int) -> tuple[dict[str, Any], Any]:
     return data, machine
 
 
-def made_of(name: str) -> tuple[dict[str, Any], Any]:
+def subject(name: str) -> tuple[dict[str, Any], Any]:
     if name.startswith("chain"):
         return chain(int(name.removeprefix("chain")))
     return recursion(int(name.removeprefix("recursion"))) if name.startswith("recursion") else car(name)
@@ -233,12 +233,12 @@ def prepared(
     machines = {}
     for name in what:
         (folder / name).mkdir(parents=True, exist_ok=True)
-        data, machines[name] = made_of(name)
+        data, machines[name] = subject(name)
         np.savez_compressed(folder / name / "data.npz", **data)
         yield figure(f"{name}: references that had steps of another method", int((data["fallen"] > 0).sum()))
     for name, machine in machines.items():
-        made = texts(machine)
-        text = ptx(**made)
+        parts = texts(machine)
+        text = ptx(**parts)
         (folder / name / "program.ptx").write_text(text)
         yield figure(f"{name}: program", len(text), "bytes")
 
@@ -322,27 +322,27 @@ def gpu_programs(
     )
     for image in programs:
         with np.load(image.parent / "data.npz") as found:
-            given = dict(found)
+            data = dict(found)
         for count in threads:
             what = f"{image.parent.name}/{image.name}, {count} threads"
             try:
-                for name, value in measured(on, gpu, image, given, copies, seconds, count).items():
+                for name, value in measured(on, gpu, image, data, copies, seconds, count).items():
                     yield figure(f"{what}: {name}", value if isinstance(value, int | float) else json.dumps(value))
             except RuntimeError as error:  # too many registers for so many threads, or too little memory
                 yield figure(what, str(error))
 
 
 def measured(
-    on: Any, gpu: Any, image: Path, given: dict[str, Any], copies: int, seconds: float, threads: int
+    on: Any, gpu: Any, image: Path, data: dict[str, Any], copies: int, seconds: float, threads: int
 ) -> dict[str, Any]:
     begun = time.perf_counter()
     program = on.Program(gpu, image.read_bytes())
     found: dict[str, Any] = {"loaded_s": round(time.perf_counter() - begun, 1)} | program.figures(threads)
-    names, bound, h = [str(name) for name in given["names"]], float(given["bound"]), float(given["h"])
+    names, bound, h = [str(name) for name in data["names"]], float(data["bound"]), float(data["h"])
 
-    def made(count: int) -> Any:
+    def create(count: int) -> Any:
         return on.Copies(
-            gpu, *(rows(given[key], count) for key in ("starts", "inputs", "params")), len(names), bound
+            gpu, *(rows(data[key], count) for key in ("starts", "inputs", "params")), len(names), bound
         )  # fmt: skip
 
     def took(of: Any, steps: int) -> float:
@@ -351,9 +351,9 @@ def measured(
         gpu.wait()
         return time.perf_counter() - begun
 
-    checked = made(CHECKED)
+    checked = create(CHECKED)
     took(checked, CHECKED_STEPS)
-    expected, fallen = rows(given["expected"], CHECKED), given["fallen"][np.arange(CHECKED) % len(given["fallen"])]
+    expected, fallen = rows(data["expected"], CHECKED), data["fallen"][np.arange(CHECKED) % len(data["fallen"])]
     same = (checked.steps_done() == CHECKED_STEPS) & (fallen == 0)
     apart = np.abs(checked.outputs() - expected)[same]
     checked.free()
@@ -361,12 +361,12 @@ def measured(
     for name in SHOWN:
         if name in names and same.any():
             found[f"apart_{name}"] = float(apart[:, names.index(name)].max())
-    one = made(1)
+    one = create(1)
     took(one, 1)
     found["one_copy_us"] = round(1e6 * took(one, 20) / 20, 1)
     one.free()
-    copies = int(min(copies, MEMORY // (8 * given["starts"].shape[1])))
-    many = made(copies)
+    copies = int(min(copies, MEMORY // (8 * data["starts"].shape[1])))
+    many = create(copies)
     took(many, 1)
     steps = int(np.clip(seconds / max(took(many, 2) / 2, 1e-6), 2, 200))
     best, total = min((took(many, steps), float(many.steps_done().sum())) for _ in range(2))

@@ -50,14 +50,14 @@ def counts(reports: list[dict[str, Any]], misses: list[Misses], h_ns: int) -> st
     ours, bare, ended = (sum(getattr(each, name) for each in misses) for name in ("ours", "bare", "ended"))
     steps, waited, again = (sum(each[key] for each in reports) for key in ("steps", "waited_steps", "reused"))
     of = [each["rehearsal"] for each in reports]
-    made, left, late, spun = (
+    rehearsed, left, late, spun = (
         sum(each[key] for each in of) for key in ("rehearsed_steps", "not_rehearsed", "late_rehearsals", "spun_ns")
     )
     cost = np.median([each["us"]["p50"] for each in of])
     busy = sum(1e3 * each["us"]["mean"] * each["us"]["n"] for each in of)
     return (
         f"{steps} steps, {ours} woken more than a period late, of a bare loop beside them {bare}; {ended} ended late;"
-        f" {waited} waited for their block, {again} had none\n   {made} rehearsed, {cost:.1f} us each (median),"
+        f" {waited} waited for their block, {again} had none\n   {rehearsed} rehearsed, {cost:.1f} us each (median),"
         f" {100 * busy / (steps * h_ns):.2f} % of the time, {left} not, {late} ended after the instant;"
         f" spun {100 * spun / (steps * h_ns):.2f} %"
     )

@@ -36,49 +36,49 @@ PIECES = ("all", "car alone", "car and its linearisation", "covariance", "correc
          *FUNCTIONS),
     error_model="numpy", cache=False,
 )  # fmt: skip
-def timed(model, memory, inputs, readings, first, steps, h, pieces, room, times, step, linearise, measure, correct):
+def timed(model, memory, inputs, readings, first, steps, h, pieces, scratch, times, step, linearise, measure, correct):
     """Times of all steps, ns: of the whole, and of pieces from the same states."""
     sizes, e, S = model.sizes, memory.estimate, memory.scratch
     n, q, states = sizes[Z.ERRORS], sizes[Z.ESTIMATED], sizes[Z.STATE]
     N, rest = ekf.order(sizes), sizes[Z.STATE] + sizes[Z.PARAMETERS]
-    given, begun = view(memory.given, 0, inputs.shape[1]), view(room, 0, states)
+    current, begun = view(memory.given, 0, inputs.shape[1]), view(scratch, 0, states)
     which = view(sizes, ekf.SIZES + n, ekf.SIZES + n + q)
     square = N * factored.stride_of(N)
     k = n * (n + q + 1)
     # as ekf.advance has its scratch: F, a matrix, some columns, seven vectors, what measurements see
     stride = factored.stride_of(N)
-    F, W, x = view(S, 0, k), view(S, k, k + square), view(room, states, len(room))
+    F, W, x = view(S, 0, k), view(S, k, k + square), view(scratch, states, len(scratch))
     P = view(S, k + square, k + square + factored.SCRATCH * stride)
     behind = k + square + (factored.SCRATCH + 7) * stride
     at = view(S, behind, behind + sizes[Z.AT])
     zeros = view(x, N, 2 * N)
     U, d = view(x, 2 * N, 2 * N + N * N + 4), view(x, 2 * N + N * N + 4, 3 * N + N * N + 4)
     for i in range(steps):
-        for j in range(len(given)):
-            given[j] = inputs[first + i, j]
+        for j in range(len(current)):
+            current[j] = inputs[first + i, j]
         for j in range(sizes[Z.ROWS]):
             if not np.isnan(readings[first + i, j]):
                 ekf.take_reading(model, memory, j, first + i, 0.0, readings[first + i, j], 1.0)
         copy(begun, e)
         began = now_ns()
-        ekf.observe(model, memory, given, h, linearise, measure, correct)
+        ekf.observe(model, memory, current, h, linearise, measure, correct)
         times[0, i] = now_ns() - began
         if not pieces:
             continue
         # from the state before, in the filter's own memory
-        state, params, extra = view(room, 0, states), view(e, states, rest), view(e, rest, rest + N - n)
+        state, params, extra = view(scratch, 0, states), view(e, states, rest), view(e, rest, rest + N - n)
         saved = view(x, 3 * N + N * N + 4, 3 * N + N * N + 4 + states)
         copy(saved, begun)
-        for j in range(len(given)):
-            given[j] = inputs[first + i, j]
+        for j in range(len(current)):
+            current[j] = inputs[first + i, j]
         began = now_ns()
-        step(state, given, params, model.tables, memory.work, h)
+        step(state, current, params, model.tables, memory.work, h)
         times[1, i] = now_ns() - began
         copy(state, saved)
-        for j in range(len(given)):
-            given[j] = inputs[first + i, j]
+        for j in range(len(current)):
+            current[j] = inputs[first + i, j]
         began = now_ns()
-        linearise(state, given, params, model.tables, memory.work, h, which, extra, F, at)
+        linearise(state, current, params, model.tables, memory.work, h, which, extra, F, at)
         times[2, i] = now_ns() - began
         copy(d, view(e, rest + N - n, rest + N - n + N))
         copy(U, view(e, rest + N - n + N, rest + N - n + N + N * N + 4))
@@ -103,11 +103,11 @@ def observer_cost(*, rounds: int = 40, steps: int = 400) -> Iterator[Row]:
     filter = twin.make_filter(setup, state, twin.FORMS["exact"], 0)
     observed, memory = filter.observed, filter.memory
     functions = (observed.machine.step, observed.linearise, observed.measure, observed.correct)
-    room = np.zeros(2 * len(state) + 5 * filter.order + filter.order**2 + 64)
+    scratch = np.zeros(2 * len(state) + 5 * filter.order + filter.order**2 + 64)
     readings = truth.seen.readings
 
     def go(first: int, count: int, pieces: bool, times: np.ndarray) -> None:
-        timed(filter.model, memory, truth.inputs, readings, first, count, filter.h, pieces, room, times, *functions)
+        timed(filter.model, memory, truth.inputs, readings, first, count, filter.h, pieces, scratch, times, *functions)
 
     go(0, begin, False, np.zeros((len(PIECES), begin)))
     saved = [array.copy() for array in memory]

@@ -26,7 +26,7 @@ STEP = Layout((*STEP_CHANNELS, *(Channel(f"q{k}", "f8") for k in range(43))))
 FLUSH = {"/daq": (DAQ, 200), "/received": (DAQ, 200), "/step": (STEP, 40)}  # blocks
 BLOCKS = sum(count for _, count in FLUSH.values())
 FLUSHES_A_MINUTE = 300
-_LOOK_S = 0.0005
+_POLL_S = 0.0005
 
 Blocks = dict[str, np.ndarray]
 
@@ -49,8 +49,8 @@ class Recorder:
 def written(sink: Sink) -> None:
     """Wait for it, at no cost to the thread that writes."""
     while sink.pending:
-        time.sleep(_LOOK_S)
-    time.sleep(_LOOK_S)  # behind the write it looks what there is next
+        time.sleep(_POLL_S)
+    time.sleep(_POLL_S)  # behind the write it looks what there is next
 
 
 def one_flush(writer: Recorder, words: Blocks, first: int) -> tuple[float, float]:

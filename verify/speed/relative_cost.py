@@ -83,7 +83,7 @@ class Arrays:
         u[:, 0] = tree.start
         (d,) = code.call("prepare", generated.parameters)
         self.code = code
-        self.given = {
+        self.inputs = {
             "p": generated.parameters, "x": tree.assembled, "ref": np.tile([1.0, 0.0, 0.0, 0.0], len(generated.balls)),
             "w": random.uniform(-0.1, 0.1, tree.n), "u": u.ravel(), "d": d, "f": np.zeros(len(generated.ports)),
             "full": np.zeros(tree.n),
@@ -93,7 +93,7 @@ class Arrays:
     def of(self, name: str) -> tuple[np.ndarray, ...]:
         function = self.code.functions[name]
         out = [np.zeros(max(size, 1)) for size in function.outputs.values()]
-        return (*(self.given[array] for array in function.inputs), *out, self.work)
+        return (*(self.inputs[array] for array in function.inputs), *out, self.work)
 
     def cost_us(self, name: str, entries: list[str], rounds: int) -> float:
         arrays = self.of(name)
@@ -116,14 +116,14 @@ def evaluation_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
 def jacobian_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
     """The part of the Jacobian that is no generated code, with full blocks of the forces."""
     function = arrays.code.functions["derivatives"]
-    values = arrays.code.call("derivatives", *(arrays.given[array] for array in function.inputs))
+    values = arrays.code.call("derivatives", *(arrays.inputs[array] for array in function.inputs))
     out = dict(zip(function.outputs, values, strict=True))
     blocks, n = generated.blocks, len(generated.independent)
     random = np.random.default_rng(2)
     K, C = (random.uniform(-1.0, 1.0, sum(size * size for size in blocks.sizes)) for _ in range(2))
-    given = (
-        blocks.table, K, C, out["port_derivatives"], out["rate_derivatives"], out["derivatives"], out["turns"],
-        out["factor"], np.zeros(blocks.work_size), np.zeros(4 * n * n), 2 * n,
+    arguments = (
+        blocks.table, K, C, out["port_derivatives"], out["rate_derivatives"], out["derivatives"], out["turns"], out["factor"],
+        np.zeros(blocks.work_size), np.zeros(4 * n * n), 2 * n,
     )  # fmt: skip
 
     @kernel(cache=False, error_model="numpy")
@@ -131,7 +131,7 @@ def jacobian_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
         for _ in range(times):
             jacobian(table, K, C, P, R, derivatives, turns, factor, work, J, stride)
 
-    return least_us(lambda times: often(*given, times), rounds)
+    return least_us(lambda times: often(*arguments, times), rounds)
 
 
 def natural_us(mechanism: Mechanism, rounds: int) -> float:
@@ -158,22 +158,22 @@ def car_us(rounds: int) -> float:
     machine, params = make_machine(MachineFiles({**found.files, FILE: text}, found.names))
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
-    given = np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
-    given[index(machine.inputs, "throttle")] = 0.5
+    inputs = np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
+    inputs[index(machine.inputs, "throttle")] = 0.5
     for _ in range(600):
-        machine.step(state, given.copy(), params, machine.tables, work, 5e-3)
+        machine.step(state, inputs.copy(), params, machine.tables, work, 5e-3)
     assert work[index(machine.outputs, "parts")] == 0.0
     head, reals = machine.tables.ints, machine.tables.floats
-    ints, room = head[relative.FRONT :], work[head[relative.WORK_AT] : head[relative.SCRATCH_AT]]
+    ints, scratch = head[relative.FRONT :], work[head[relative.WORK_AT] : head[relative.SCRATCH_AT]]
     tree = state[head[relative.STATE_AT] :]
 
     def part(which: int, array: np.ndarray) -> np.ndarray:
         return array[ints[2 * which] : ints[2 * which + 1]]
 
     # where the step has ended, the turn of the chassis taken into its reference
-    x, y, independent = part(Own.X, tree), part(Own.Y, room).copy(), part(Own.INDEPENDENT, ints)
+    x, y, independent = part(Own.X, tree), part(Own.Y, scratch).copy(), part(Own.INDEPENDENT, ints)
     y[: len(independent)] = x[independent]
-    part(Own.AT_REF, room)[:], part(Own.START_X, room)[:] = part(Own.REF, tree), x
+    part(Own.AT_REF, scratch)[:], part(Own.START_X, scratch)[:] = part(Own.REF, tree), x
     N, t = len(y), float(part(Own.TIME, tree)[0])
     word = as_word(address_of(relative.car_rates_and_jacobian, ode.RATES_AND_JACOBIAN))
     signature = void(float64, INDICES, CONSTANTS, VECTOR, float64, VECTOR, VECTOR, VECTOR, VECTOR, int64)
@@ -185,7 +185,7 @@ def car_us(rounds: int) -> float:
             both(ints, reals, room, t, y, ydot, J, ydot_t)
 
     out = np.zeros(N), np.zeros(N * N), np.zeros(N)
-    return least_us(lambda times: often(word, ints, reals, room, t, y, *out, times), rounds)
+    return least_us(lambda times: often(word, ints, reals, scratch, t, y, *out, times), rounds)
 
 
 FRESH = """

@@ -185,8 +185,8 @@ def wheel(
             env={**os.environ, "PYTHONPATH": ""},  # pip would find it installed in the checkout
         )  # fmt: skip
         user.mkdir()
-        asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        site = Path(_obeyed(user, python, "-c", asked).stdout.strip())
+        script = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        site = Path(_obeyed(user, python, "-c", script).stdout.strip())
         lay_beside(site)
         first, printed = first_step_s(user, python)
         yield at_most("from the first command to the first step", first, WHEEL_S, "s")

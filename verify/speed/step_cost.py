@@ -67,9 +67,9 @@ def compared_drives(other: Path, drives: int, seconds: float) -> Iterator[Row]:
     found: list[list[dict]] = [[], []]
     for turn in range(drives + 1):
         for which in (0, 1) if turn % 2 == 0 else (1, 0):
-            made = drive((ROOT, other)[which], seconds)
+            report = drive((ROOT, other)[which], seconds)
             if turn > 0:
-                found[which].append(made)
+                found[which].append(report)
     for name, where, most in FIGURES:
         here, there = (float(np.median([_at(each, where) for each in of])) for of in found)
         what = f"{name}: here {here:.2f}, other {there:.2f}, ratio"

@@ -162,8 +162,8 @@ def _missed(steps: np.ndarray, period_ns: int) -> np.ndarray:
     """Before every step: the one before it that ended late, and those that were given up."""
     apart = np.diff(steps["t_ns"].astype(np.int64), prepend=steps["t_ns"][:1].astype(np.int64))
     status = steps["status"]
-    given_up = np.maximum(np.rint(apart / period_ns).astype(np.int64) - 1, 0) * (status & SKIPPED != 0)
-    return np.asarray(given_up + (status & MISSED != 0))
+    skipped = np.maximum(np.rint(apart / period_ns).astype(np.int64) - 1, 0) * (status & SKIPPED != 0)
+    return np.asarray(skipped + (status & MISSED != 0))
 
 
 @dataclass

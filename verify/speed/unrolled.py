@@ -49,8 +49,8 @@ def compiled_from_nothing(machine: Machine) -> float:
 
 def drive(machine: Machine, params: np.ndarray, steps: int, flush: bool) -> tuple[np.ndarray, bytes]:
     """Microseconds of each step, and what came out."""
-    state, room = np.zeros(len(machine.states)), np.zeros(machine.work_size)
-    machine.initial(state, params, machine.tables, room)
+    state, scratch = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, scratch)
     names = [q.name for q in machine.inputs]
     inputs = np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
     inputs[names.index("steering_angle")], inputs[names.index("throttle")] = 0.3, 0.4
@@ -59,20 +59,20 @@ def drive(machine: Machine, params: np.ndarray, steps: int, flush: bool) -> tupl
         if flush:
             _EVICT.sum()
         begun = time.perf_counter_ns()
-        machine.step(state, inputs, params, machine.tables, room, H)
+        machine.step(state, inputs, params, machine.tables, scratch, H)
         took[k] = 1e-3 * (time.perf_counter_ns() - begun)
-    return took, state.tobytes() + room[: len(machine.outputs)].tobytes()
+    return took, state.tobytes() + scratch[: len(machine.outputs)].tobytes()
 
 
 def futures(predictor: Predictor, machine: Machine, params: np.ndarray) -> tuple[np.ndarray, bytes]:
-    state, room = np.zeros(len(machine.states)), np.zeros(machine.work_size)
-    machine.initial(state, params, machine.tables, room)
+    state, scratch = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, scratch)
     inputs = default_inputs(machine)
     inputs[[q.name for q in machine.inputs].index("throttle")] = 0.4
     block, took = np.zeros(record.LAYOUT.words, np.int64), np.zeros(FUTURES)
     for k in range(FUTURES):
         begun = time.perf_counter_ns()
-        predictor.predict(record.HELD, state, inputs, room[: len(machine.outputs)], params, block)
+        predictor.predict(record.HELD, state, inputs, scratch[: len(machine.outputs)], params, block)
         took[k] = 1e-3 * (time.perf_counter_ns() - begun)
     return took, block.tobytes() + predictor.path.tobytes()
 

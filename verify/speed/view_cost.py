@@ -60,14 +60,14 @@ async def _page(port: int, path: str, cookie: str, version: str, got: dict[str, 
     ) as socket:  # fmt: skip
         await socket.send(msgpack.packb(camera))  # a client that has sent one is a page
         got["open"] += 1
-        asked = False
+        sent = False
         async for data in socket:
             got["messages"] += 1
             got["bytes"] += len(data)
-            if not asked and (list_of_charts := _charts(data)):
+            if not sent and (list_of_charts := _charts(data)):
                 update = {"type": "GuiUpdateMessage", "uuid": list_of_charts, "updates": {"value": str(MOST_CHARTS)}}
                 await socket.send(msgpack.packb(update))
-                got["charts"], asked = MOST_CHARTS, True
+                got["charts"], sent = MOST_CHARTS, True
 
 
 def _charts(data: bytes) -> str:

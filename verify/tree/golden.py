@@ -281,10 +281,10 @@ def _replay_mechanism(name: str) -> dict[str, Any]:
     from tandem.records.provenance import other_facts
 
     run = open_run(GOLDEN / f"{name}.mcap")
-    made = recorded_file(run)[1].system.reals.copy()
+    original = recorded_file(run)[1].system.reals.copy()
     described, state = recorded_file(run)
     used = put_back(run, state)
-    differ = int(np.count_nonzero(made.view(np.int64) != state.system.reals.view(np.int64)))
+    differ = int(np.count_nonzero(original.view(np.int64) != state.system.reals.view(np.int64)))
     found = differences(run, columns(simulate(described, state, lambda *_: None).record))
     return {
         "steps": described.file.run.steps,

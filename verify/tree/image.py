@@ -79,10 +79,10 @@ class Images:
 def make_base(images: Images, folder: Path) -> None:
     tar = folder / "base.tar"
     make_root(tar, own_release(), INCLUDED, own_sources())
-    made = images("from", "scratch")
-    images("add", made, tar, "/")
-    images("commit", made, BASE)
-    images("rm", made)
+    container = images("from", "scratch")
+    images("add", container, tar, "/")
+    images("commit", container, BASE)
+    images("rm", container)
     tar.unlink()
 
 

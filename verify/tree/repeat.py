@@ -124,7 +124,7 @@ def repeat(
     keyword: Annotated[str | None, "only tests whose name matches, as in pytest"] = None,
     why: Annotated[bool, "print the first traceback of each test that failed"] = False,
 ) -> Iterator[Row]:
-    chosen = [f for given in files for f in ([given] if given.is_file() else sorted(given.rglob("test_*.py")))]
+    chosen = [f for path in files for f in ([path] if path.is_file() else sorted(path.rglob("test_*.py")))]
     with counting(busy), tempfile.TemporaryDirectory() as folder:
         for n, file in enumerate(chosen):
             results = Path(folder) / f"{n}.json"

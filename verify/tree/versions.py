@@ -112,14 +112,14 @@ def prepared(side: str, chosen: dict[str, str], bare: bool, place: Path) -> str:
     others |= {name: version for name, version in pinned(DEVELOP).items() if name in TESTING}
     fixed = [f"{name}=={version}" for name, version in others.items() if name not in (*chosen, COMPILER)]
     newest = {name: f"{name}{allowed()[name]}" for name in chosen}  # of which numba, for one, may not take all
-    asked = [f"{name}=={version}" if side == "oldest" else newest[name] for name, version in chosen.items()]
+    requested = [f"{name}=={version}" if side == "oldest" else newest[name] for name, version in chosen.items()]
     if not Path(python).exists():
         say(side, "make an environment")
         subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
-    say(side, f"install {len(fixed)} packages as they are pinned, and {' '.join(asked)}")
-    for words in (["--no-deps", *fixed], ["--only-binary", ",".join((*chosen, COMPILER)), *asked]):
+    say(side, f"install {len(fixed)} packages as they are pinned, and {' '.join(requested)}")
+    for words in (["--no-deps", *fixed], ["--only-binary", ",".join((*chosen, COMPILER)), *requested]):
         if subprocess.run([*install, *words], check=False).returncode != 0:
-            raise NoEnvironment(f"{' '.join(asked)} cannot be installed beside what is pinned")
+            raise NoEnvironment(f"{' '.join(requested)} cannot be installed beside what is pinned")
     subprocess.run([*install, "--no-deps", "--no-build-isolation", "-e", str(ROOT)], check=True)
     exact = versions_of(python, tuple(chosen)).replace(" ", "==").replace(",==", " ").split()
     if refused := _refused(python):
@@ -132,8 +132,8 @@ def prepared(side: str, chosen: dict[str, str], bare: bool, place: Path) -> str:
 
 
 def versions_of(python: str, names: tuple[str, ...]) -> str:
-    asked = "import importlib.metadata as m, sys; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
-    done = subprocess.run([python, "-c", asked, *names], capture_output=True, text=True, check=True)
+    script = "import importlib.metadata as m, sys; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
+    done = subprocess.run([python, "-c", script, *names], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

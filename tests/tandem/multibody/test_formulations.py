@@ -10,7 +10,7 @@ import pytest
 from tandem.mechanism.columns import energies
 from tandem.multibody.natural.api import Settings, run
 from verify.multibody import problems
-from verify.multibody.bench import chain_costs
+from verify.multibody.benchmark import chain_costs
 from verify.multibody.stabilisation import stabilisation
 from verify.multibody.trial import FORMULATIONS, begin, error, instants, observed_order, simulate
 

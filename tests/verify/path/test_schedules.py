@@ -31,7 +31,7 @@ def test_schedules_are_as_wild_as_they_are_meant_to_be() -> None:
     seen = ended = rehearsed = 0
     for seed in range(1, 281):
         recorded = one(seed, "trivial")
-        rehearsed += int(recorded.stage.simulation.counters[rec.REHEARSED]) if recorded.look_ns else 0
+        rehearsed += int(recorded.stage.simulation.counters[rec.REHEARSED]) if recorded.read_ns else 0
         seen |= int(np.bitwise_or.reduce(recorded.steps["status"], initial=0))
         for segment in recorded.segments:
             ended |= 1 << segment.ended

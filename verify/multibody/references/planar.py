@@ -43,18 +43,18 @@ class Planar:
         return float(np.arctan2(d[1].real, d[0].real))
 
     @staticmethod
-    def slopes(f: Callable[[np.ndarray], np.ndarray], s: np.ndarray) -> np.ndarray:
+    def derivatives(f: Callable[[np.ndarray], np.ndarray], s: np.ndarray) -> np.ndarray:
         """By complex steps, exact."""
         return np.stack([np.imag(f(s + 1j * TINY * e)) / TINY for e in np.eye(len(s))], axis=-1)
 
     def bent(self, f: Callable[[np.ndarray], np.ndarray], s: np.ndarray, rate: np.ndarray) -> np.ndarray:
         """f'' s' s'"""
-        ahead, back = (self.slopes(f, s + sign * SMALL * rate) for sign in (1.0, -1.0))
+        ahead, back = (self.derivatives(f, s + sign * SMALL * rate) for sign in (1.0, -1.0))
         return np.asarray((ahead - back) @ rate / (2.0 * SMALL))
 
     def acceleration(self, s: np.ndarray, rate: np.ndarray) -> np.ndarray:
         masses = self._particles(s)[1]
-        J = self.slopes(lambda x: self._particles(x)[0], s)
+        J = self.derivatives(lambda x: self._particles(x)[0], s)
         bias = self.bent(lambda x: self._particles(x)[0], s, rate)
         M = np.einsum("p,pik,pil->kl", masses, J, J)
         Q = -GRAVITY * np.einsum("p,pk->k", masses, J[:, 1]) - np.einsum("p,pik,pi->k", masses, J, bias)
@@ -67,7 +67,7 @@ class Planar:
         a, b, _ = self.bars[bar]
         d = self.joints(s)
         way = d[b] - d[a]
-        D = self.slopes(lambda x: self.joints(x)[b] - self.joints(x)[a], s)
+        D = self.derivatives(lambda x: self.joints(x)[b] - self.joints(x)[a], s)
         return np.asarray((way[0] * D[1] - way[1] * D[0]) / (way @ way))
 
     def step(self, x: np.ndarray, h: float) -> np.ndarray:
@@ -81,15 +81,15 @@ class Planar:
         k3 = f(x + 0.5 * h * k2)
         return np.asarray(x + h / 6.0 * (k1 + 2.0 * (k2 + k3) + f(x + h * k3)))
 
-    def imu(self, bar: str, place: np.ndarray, drawn: Places, x: np.ndarray) -> np.ndarray:
+    def imu(self, bar: str, place: np.ndarray, reference: Places, x: np.ndarray) -> np.ndarray:
         """Specific force along x and y of the world as it lies in the bar, and rate, at a place of the drawing."""
         n = len(x) // 2
         s, rate = x[:n], x[n:]
         a, b, _ = self.bars[bar]
-        way = drawn[b] - drawn[a]
+        way = reference[b] - reference[a]
         along, across = (
-            (place - drawn[a]) @ way / (way @ way),
-            (way[0] * (place - drawn[a])[1] - way[1] * (place - drawn[a])[0]) / (way @ way),
+            (place - reference[a]) @ way / (way @ way),
+            (way[0] * (place - reference[a])[1] - way[1] * (place - reference[a])[0]) / (way @ way),
         )
 
         def at(y: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ class Planar:
             d = p[b] - p[a]
             return np.asarray(p[a] + along * d + across * np.array([-d[1], d[0]]))
 
-        force = self.slopes(at, s) @ self.acceleration(s, rate) + self.bent(at, s, rate) + np.array([0.0, GRAVITY])
+        force = self.derivatives(at, s) @ self.acceleration(s, rate) + self.bent(at, s, rate) + np.array([0.0, GRAVITY])
         angle = self.angle(bar, s) - float(np.arctan2(way[1], way[0]))
         c, sine = np.cos(angle), np.sin(angle)
         return np.array([c * force[0] + sine * force[1], -sine * force[0] + c * force[1], self.turn(bar, s) @ rate])
@@ -114,16 +114,16 @@ class Kalman:
     P: np.ndarray
 
     @staticmethod
-    def _slopes(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+    def _derivatives(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
         return np.stack([(f(x + SMALL * e) - f(x - SMALL * e)) / (2.0 * SMALL) for e in np.eye(len(x))], axis=-1)
 
     def go(self, readings: np.ndarray, Q: np.ndarray, h: float) -> None:
         """Update by the readings of an instant, then predict over a step."""
-        H = self._slopes(self.read, self.x)
+        H = self._derivatives(self.read, self.x)
         S = H @ self.P @ H.T + np.diag(self.noise**2)
         K = np.linalg.solve(S, H @ self.P).T
         self.x = self.x + K @ (readings - self.read(self.x))
         self.P = (np.eye(len(self.x)) - K @ H) @ self.P
-        F = self._slopes(lambda y: self.of.step(y, h), self.x)
+        F = self._derivatives(lambda y: self.of.step(y, h), self.x)
         self.x = self.of.step(self.x, h)
         self.P = F @ self.P @ F.T + Q

@@ -41,7 +41,7 @@ class Moved:
             out += 0.5 * spring.stiffness * longer**2 + spring.preload * longer
         return out
 
-    def _slopes(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _derivatives(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By each s, of the potential; and its second derivatives."""
         n = len(s)
         e = STEP * np.eye(n)
@@ -54,7 +54,7 @@ class Moved:
 
     def rest(self, s: np.ndarray) -> np.ndarray:
         for _ in range(30):
-            grad, second = self._slopes(s)
+            grad, second = self._derivatives(s)
             change = np.linalg.solve(second, grad)
             s = s - change
             if np.abs(change).max() < 1e-9:
@@ -72,7 +72,7 @@ class Moved:
         for spring in self.springs:
             rates = np.array([(self._length(spring, a) - self._length(spring, b)) / (2.0 * STEP) for a, b in ends])
             C += spring.damping * np.outer(rates, rates)
-        K = self._slopes(s)[1]
+        K = self._derivatives(s)[1]
         A = np.block([[np.zeros((n, n)), np.eye(n)], [-np.linalg.solve(M, K), -np.linalg.solve(M, C)]])
         values = np.linalg.eigvals(A)
         values = values[values.imag > 0.0]

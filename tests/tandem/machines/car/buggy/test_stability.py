@@ -6,7 +6,7 @@ import pytest
 from sim_service.contract.stability import GROWTH, JUDGED, LOSS, USE, stability_monitor
 from tandem.machines.car.buggy.stability import growth, mass_figures
 from tests.tandem.machines.car.buggy.conftest import Car, G
-from verify.estimation.look_ahead_drives import is_lost
+from verify.estimation.prediction_drives import is_lost
 
 
 def judged(car: Car) -> np.ndarray:

@@ -445,7 +445,7 @@ def _headline(result: dict[str, Any]) -> str:
 OPEN_M = 1e-9  # constraints after a step of I3AL
 
 
-def multibody_bench(
+def multibody_benchmark(
     *,
     small: Annotated[bool, "a few mechanisms, no orders, no compile times"] = False,
     report_in: Annotated[Path | None, "folder for report.html, with the pictures, and report.json"] = None,

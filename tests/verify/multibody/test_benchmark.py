@@ -8,7 +8,7 @@ import pytest
 
 from sync.config.extras import install_extra
 from tandem.reports.html.chart import Series, curves, paths
-from verify.multibody import bench, other_codes, problems, relative, trees, work_precision
+from verify.multibody import benchmark, other_codes, problems, relative, trees, work_precision
 from verify.multibody.relative import RELATIVE
 from verify.multibody.trial import FORMULATIONS, UNROLLED, instants
 
@@ -32,15 +32,15 @@ def small(monkeypatch):
     monkeypatch.setattr(other_codes, "runners", lambda: {"perfect": perfect, "broken": broken})
     monkeypatch.setattr(other_codes, "installed", lambda: {"exudyn": "1"})
     times = {"cold_s": 20.0, "cold_processor_s": 19.0, "warm_s": 0.5, "warm_processor_s": 0.5}
-    monkeypatch.setattr(bench, "compile_times", lambda: {"i3al": times, "all": times})
-    monkeypatch.setattr(bench, "CHAINS", (5, 10, 20))
-    monkeypatch.setattr(bench, "QUICK_CURVES", ("pendulum",))
+    monkeypatch.setattr(benchmark, "compile_times", lambda: {"i3al": times, "all": times})
+    monkeypatch.setattr(benchmark, "CHAINS", (5, 10, 20))
+    monkeypatch.setattr(benchmark, "QUICK_CURVES", ("pendulum",))
     monkeypatch.setattr(work_precision, "QUICK_FACTORS", (0.1, 0.4))
     monkeypatch.setattr(trees, "pinocchio_version", lambda: None)
 
 
 def test_rows_are_the_same_as_objects_on_the_page_and_printed(small, tmp_path):
-    printed, *judged = bench.multibody_bench(small=True, report_in=tmp_path)
+    printed, *judged = benchmark.multibody_benchmark(small=True, report_in=tmp_path)
     assert [row for row in judged if row.held is False] == []
     result = json.loads((tmp_path / "report.json").read_text())
     rows = {(row["problem"], row["formulation"]): row for row in result["rows"]}
@@ -73,7 +73,7 @@ NOTHING = {"cheapest": [], "chains": [], "recursion": [], "rows": [], "refused":
 
 def test_what_compiling_costs_is_said_apart_for_the_core_and_for_everything():
     times = {"cold_s": 20.0, "cold_processor_s": 19.0, "warm_s": 0.5, "warm_processor_s": 0.4}
-    said = bench.closing(NOTHING | {"compilation": {"i3al": times, "all": {**times, "cold_s": 35.0}}})
+    said = benchmark.closing(NOTHING | {"compilation": {"i3al": times, "all": {**times, "cold_s": 35.0}}})
     assert "I3AL: from an empty cache 20.0 s" in said[0] and "from a full one 0.50 s" in said[0]
     assert "all formulations: from an empty cache 35.0 s" in said[1]
 
@@ -82,11 +82,11 @@ def test_equal_accuracy_takes_the_coarsest_step_that_is_as_good():
     problem = problems.pendulum()
     reference = problem.reference(instants(problem))
     theirs = {"formulation": "x", "h": problem.h, "error": 1e-3, "real_time_factor": 10.0}
-    row = bench._at_equal_accuracy(problem, reference, theirs, bench.COMPARED[0])
+    row = benchmark._at_equal_accuracy(problem, reference, theirs, benchmark.COMPARED[0])
     assert row["our_error"] <= 1e-3 and row["our_h"] == pytest.approx(problem.h / 2)
     assert row["times_quicker"] == pytest.approx(0.1 / row["our_cost"])
-    never = bench._at_equal_accuracy(problem, reference, {**theirs, "error": 1e-14}, bench.COMPARED[0])
-    assert never["our_h"] is None and bench.equal_cells(never)[-1] == "not reached"
+    never = benchmark._at_equal_accuracy(problem, reference, {**theirs, "error": 1e-14}, benchmark.COMPARED[0])
+    assert never["our_h"] is None and benchmark.equal_cells(never)[-1] == "not reached"
 
 
 def point(method: str, group: str, error: float, cost: float) -> dict:

@@ -18,7 +18,7 @@ from sim_service.look_ahead.hindsight import Warnings
 from sim_service.look_ahead.predict import Predictor
 from sync.config.config import load
 from verify import ROOT
-from verify.estimation.look_ahead_drives import MANOEUVRES, Drive, H, buggy, limit_drive, normal_drive
+from verify.estimation.prediction_drives import MANOEUVRES, Drive, H, buggy, limit_drive, normal_drive
 from verify.measure import NotHere, Row, at_least, at_most, equal, figure, holds, note
 from verify.real_runs import options, tandem
 
