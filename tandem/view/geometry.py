@@ -136,14 +136,14 @@ def box(low: np.ndarray, high: np.ndarray) -> Mesh:
 
 def tubes(ends: np.ndarray, radius: float) -> Mesh:
     """Straight tubes between pairs of points (n, 2, 3), with round joints."""
-    made = []
+    parts = []
     for a, b in ends:
         length = float(np.linalg.norm(b - a))
         if length < 1e-9:
             continue
         v, f = cylinder(8)
-        made.append((rotated(v * [radius, radius, length], along((b - a)[None])[0]) + a, f))
-    return merged(made)
+        parts.append((rotated(v * [radius, radius, length], along((b - a)[None])[0]) + a, f))
+    return merged(parts)
 
 
 def flat(mesh: Mesh) -> Mesh:

@@ -1,4 +1,4 @@
-"""Drives of the buggy for look_ahead.py: to the limit and beyond it, and as people drive. Made here, not
+"""Drives of the buggy for prediction.py: to the limit and beyond it, and as people drive. Made here, not
 stored.
 
 A drive is the car itself, stepped at 5 ms, with a plan for hand wheel and pedals. What is random: the car (grip of the

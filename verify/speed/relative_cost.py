@@ -179,10 +179,10 @@ def car_us(rounds: int) -> float:
     signature = void(float64, INDICES, CONSTANTS, VECTOR, float64, VECTOR, VECTOR, VECTOR, VECTOR, int64)
 
     @kernel(signature, cache=False, error_model="numpy")
-    def often(word, ints, reals, room, t, y, ydot, J, ydot_t, times):
+    def often(word, ints, reals, scratch, t, y, ydot, J, ydot_t, times):
         both = both_at(word)
         for _ in range(times):
-            both(ints, reals, room, t, y, ydot, J, ydot_t)
+            both(ints, reals, scratch, t, y, ydot, J, ydot_t)
 
     out = np.zeros(N), np.zeros(N * N), np.zeros(N)
     return least_us(lambda times: often(word, ints, reals, scratch, t, y, *out, times), rounds)

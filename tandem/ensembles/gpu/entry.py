@@ -1,11 +1,11 @@
 """What one thread of a GPU does with its copy of a machine, as a nopython function.
 
 Vectors of all copies lie `[entry][copy]`, so that neighbours read neighbouring words. A copy's state, inputs,
-parameters and room to work in are its thread's own memory, which the hardware interleaves in the same way. Copies
+parameters and scratch are its thread's own memory, which the hardware interleaves in the same way. Copies
 share tables.
 
 A copy stops at a step that its method does not make (`advance` says no) or that diverges: it stays as it was before,
-and `made` says how many steps it has made.
+and `totals` says how many steps it has made.
 """
 
 from typing import Any
