@@ -43,7 +43,7 @@ def mechanism(
     from sync.errors import ConfigError
 
     with errors():
-        read_toml(file)  # what is no file is reported before anything is compiled
+        read_toml(file)  # a missing file is reported before anything is compiled
         if equations is None and quantities is not None:
             raise ConfigError(f"--with {quantities}: is for --equations, and there is none")
         if equations is not None:

@@ -132,7 +132,7 @@ def view(
                     run, _options(against, delay_ms, config, overrides), _say, update, report_losses=False
                 )
                 second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
-        # not as the record has it: its author does not decide who may look at it here
+        # not those of the record: its author does not decide who may open the page here
         settings = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
         serve(_where(check(View, settings, "--set", "view"), (host, port)), feed, second, token, opened)
 

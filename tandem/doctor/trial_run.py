@@ -21,7 +21,7 @@ def trial_run(config: Config, file: Path, overrides: list[str], seconds: float) 
     """Its report, with a round trip. Raises ConfigError where the run does not come about."""
     settings = [
         *overrides, f"name=loop_{os.getpid()}", "view.enabled=false", "supervision.restart=false",
-        *(f"{key}.gain=0.0" for key, _ in config.efforts.values()),  # nobody is pushed before anything is known
+        *(f"{key}.gain=0.0" for key, _ in config.efforts.values()),  # no force on a hand before the limits are known
     ]  # fmt: skip
     if config.source.get("own_process"):
         settings.append("source.own_process=false")  # a device of the run's own name has not been started

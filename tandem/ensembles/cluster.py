@@ -21,7 +21,7 @@ _OTHERS = 0o077
 
 
 def who_can_use(address: str, certificate: str = "") -> str:
-    """What a user should know who is about to use the cluster there; "" where it has certificates.
+    """A warning for the user of the cluster at this address; "" where it has certificates.
 
     Raises ConfigError for an address that is neither tls:// nor of the loopback.
     """
@@ -110,7 +110,7 @@ def _security(distributed: Any, address: str, certificate: str) -> Any:
 
 
 def _refuse_readable(file: Path) -> None:
-    """Its key lets whoever can read it run code on every host of the cluster."""
+    """Raises an error if other users can read it: with its key one runs code on every host of the cluster."""
     try:
         found = file.stat()
     except OSError as error:

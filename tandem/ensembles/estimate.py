@@ -77,7 +77,7 @@ class Estimate:
     after: list[dict[str, Floats]]
     influence: dict[str, dict[str, float]]  # rms of each channel, over its noise, for a tenth of a range
     noises: dict[str, Noise]  # what the residuals of each channel are like
-    wider: Floats  # each deviation, over what white noise would have made of it
+    wider: Floats  # each standard deviation, over the one that white noise would give
     by_blocks: bool = False  # whether windows scatter more than the noise model allows
     blocks: int = 0
     halves: Halves | None = None

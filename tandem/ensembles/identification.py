@@ -39,7 +39,7 @@ class Identified(Section):
 
 
 class Region(Section):
-    """Errors are told apart by a quantity that was measured, such as speed or the size of the lateral acceleration."""
+    """Errors are listed by ranges of a measured quantity, such as speed or the size of the lateral acceleration."""
 
     channel: str  # one of `measured`
     edges: list[float] = Field(min_length=2, max_length=100)
@@ -99,7 +99,7 @@ class Problem:
     job: Job
     windows: list[Window]  # those that are fitted, then those that are not
     gaps: int  # windows that are left out, or end early: a gap of the data lies in them
-    lost_s: float  # of which so much is in none
+    lost_s: float  # of data that these windows lost
     start: Floats
     low: Floats
     high: Floats

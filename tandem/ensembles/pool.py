@@ -1,8 +1,8 @@
 """Where runs are made: threads of this process, processes of this machine, or a Dask cluster. The rows are the same.
 
 Runs go out in chunks of about a second, sized by what runs have taken so far, a few chunks ahead: whatever the number
-of runs, little waits. Kernels hold no GIL, so threads use all cores unless a machine has to be made anew for every run;
-then processes do. A cluster's workers need this version of tandem and nothing else.
+of runs, little waits. Kernels hold no GIL, so threads use all cores. Where a machine has to be built for every run,
+processes do. A cluster's workers need this version of tandem and nothing else.
 
 A worker process that is lost (a crash in compiled code, a kill, too little memory) is a row and nothing more: the runs
 of its chunk are made again, each in a process that makes no other, and the one that ends its process is the row.
@@ -138,7 +138,7 @@ class _Child:
 
 
 class Processes(ThreadPoolExecutor):
-    """Threads of which each has a process that it hands its calls to.
+    """Threads, each with a process that runs its calls.
 
     `ProcessPoolExecutor` gives up all its work when one of its processes is lost. Here it is the one call that the
     process had, which raises WorkerEnded; the thread goes on with a new process.
@@ -229,7 +229,7 @@ def _serve(line: "connection.Connection[Any, Any]") -> None:
             try:
                 line.send(answer)
             except OSError:
-                raise  # nobody waits for it
+                raise  # the parent is gone
             except Exception as error:  # it cannot be sent
                 line.send((False, TandemError(f"{type(error).__name__}: {error}: {answer[1]!r:.200}")))
 

@@ -84,7 +84,7 @@ class RowFile:
         self._stream.truncate()
 
     def append(self, rows: list[Row]) -> None:
-        # strict JSON: what is no number is null
+        # strict JSON: NaN and infinity become null
         lines = [json.dumps(_finite(row), allow_nan=False) + "\n" for row in rows if not row.get("again")]
         try:
             self._stream.write("".join(lines))

@@ -1,4 +1,4 @@
-"""A window of a study as a run of its own: to be watched, replayed to the bit, and given to whoever asks why.
+"""A window of a study as a run of its own: to be watched, replayed bit by bit, and passed on as evidence.
 
 Its blocks are the inputs of the window as counts, its configuration has the measured start and the parameters, its
 steps are what the machine makes of them, and what was measured stands beside them.

@@ -253,7 +253,7 @@ class Steps:
         self.path, self.machine, self.sources, self.step_s, self._run = path, machine, sources, step_s, run
         self._steps = steps_of(run)
         self._rows = rows_of(path, self._steps, machine)
-        self._rows[_held(self._steps)] = np.nan  # nobody knows what the inputs were
+        self._rows[_held(self._steps)] = np.nan  # the inputs of these steps are unknown
         self._breaks = np.concatenate([[False], np.diff(self._steps["step"]) != 1])
         self._zero_ns = int(self._steps["t_ns"][0])
         self._t = (self._steps["t_ns"] - self._zero_ns) * 1e-9
@@ -358,7 +358,7 @@ class Cut:
 
     windows: list[Window]
     gaps: int = 0  # windows that are left out, or end early: a gap of the data lies in them
-    lost_s: float = 0.0  # of which so much is in none
+    lost_s: float = 0.0  # of data that these windows lost
 
     @property
     def fitted(self) -> int:

@@ -147,7 +147,7 @@ class GpuBatch(Described):
         self.outputs.put(outputs)
 
     def close(self) -> None:
-        """Nothing is stepped any more. Memory goes with the last tensor that is made of it."""
+        """It cannot be stepped any more. Its memory is freed with the last tensor that shares it."""
         self._program = None
 
     def __enter__(self) -> Self:

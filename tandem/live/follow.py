@@ -82,7 +82,7 @@ class Steps:
         self._last = (int(steps[-1]), int(planned[-1]))
 
     def _due(self, since_ns: int, until_ns: int) -> int:
-        """Steps that were due between two instants, the first of which had a step."""
+        """How many steps were due between two instants; there was one at the first."""
         return max(round((until_ns - since_ns) / self._step_ns) - 1, 0)
 
     def absent_until(self, end_ns: int) -> None:

@@ -211,7 +211,7 @@ class Model:
         return other
 
     def description(self) -> tuple[Machine, Floats]:
-        """The machine, and the values of its parameters as they are now; for those who make something of it."""
+        """The machine, and the present values of its parameters; for code that builds on them."""
         return self._machine, self._params.copy()
 
     def frames(self) -> dict[str, Floats]:

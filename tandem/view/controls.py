@@ -261,7 +261,7 @@ class HandControls:
             slider.value = slider.control.moved(slider.value, move)
 
     def values(self) -> dict[str, float] | None:
-        """What is sent, of every row; nothing while nobody has touched a control of this page."""
+        """The values to send, of every row; None until a control of this page has been used."""
         if not self._watched():
             # the next page that is opened does not find a control pressed
             for slider in self._sliders.values():

@@ -147,7 +147,7 @@ class History:
 
     def curves(self, wanted: list[tuple[str, str]]) -> tuple[np.ndarray, list[np.ndarray]]:
         """(seconds before the newest, a column for each), few enough to draw. Wanted is a name, and a name to take off
-        it ("" nothing); what there is not is not a number."""
+        it ("" nothing); a channel that is missing is NaN."""
         return curves_of(self.last(), wanted)
 
     def pace(self, seconds: float = 1.0) -> Pace | None:

@@ -1,7 +1,7 @@
 """Time, for a record: where in it the page is, how fast it goes on, and how far a second record is from the first.
 
-Whatever a person does on the page comes on threads of viser's; it is put into a queue and done by the one thread that
-shows frames. Time stands while nobody watches.
+What a person does on the page arrives on threads of viser's. It goes through a queue to the one thread that shows
+frames. Time stands still while no page is open.
 """
 
 import math

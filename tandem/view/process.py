@@ -26,7 +26,7 @@ from tandem.view.address import announced
 from tandem.view.data_source import DataSource, Frame, LiveData, RecordData
 from tandem.view.listen import close_page, open_page
 
-_IDLE_S = 0.1  # between looks while nobody watches
+_IDLE_S = 0.1  # between polls while no page is open
 _MOST_FAULTS = 20  # reported, each once
 _NICE = 10
 _LAST_WORD_S = 0.1  # for the state in words to reach the pages before their connection ends

@@ -157,7 +157,7 @@ class Both:
             signal = int(self.sensors.counts[i, Count.SIGNAL])
             value = self.own.measure(signal, row, 0.0, at, m.tables, self.work, none, gradient)
             value += self.sensors.noise[i] * self.random.standard_normal()
-            if i % 6 in (0, 1, 5):  # x, y and the turn: what there is in the plane
+            if i % 6 in (0, 1, 5):  # x, y and the turn, which a plane has
                 self.filter.take(i, self.steps, value)
                 readings.append(value)
         self.filter.observe(inputs.copy())

@@ -56,7 +56,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a code made of it: instants and positions of the observed point, seconds of processor time."""
+    """The result of another code: instants and positions of the observed point, seconds of processor time."""
 
     times: np.ndarray
     positions: np.ndarray

@@ -65,7 +65,7 @@ def step_sizes(problem: Problem, factors: tuple[float, ...]) -> list[float]:
 
 
 def distance(problem: Problem, outcome: other_codes.Outcome, reference: np.ndarray | None = None) -> float:
-    """Largest, of what another code found from the reference, which is found anew at instants of its own only."""
+    """Largest distance of another code's result from the reference, which is recomputed if the instants differ."""
     stride = max(1, INSTANTS // max(1, len(outcome.times) - 1))
     usual = trial.instants(problem)[::stride]
     near = len(usual) == len(outcome.times) and np.abs(usual - outcome.times).max() < 1e-12 * problem.seconds

@@ -2,9 +2,9 @@
 
     python -m verify drop            one line a step: largest forces, steps capped, steps made again (--json)
 
-The hard part is the rebound: wheels of which nothing but their own weight is left stick and slip at every step, and two
-branches of the tyre's force send an undamped iteration to each other and back. Compare with `--retries 0`, one attempt.
-Forces at 5 ms must be those at 1 ms within 10 %, and every step converge: else the exit code is 1.
+The hard part is the rebound: wheels that carry only their own weight stick and slip at every step, and two branches of
+the tyre's force send an undamped iteration to each other and back. Compare with `--retries 0`, one attempt. Forces at
+5 ms must be those at 1 ms within 10 %, and every step converge: else the exit code is 1.
 """
 
 from collections.abc import Iterator

@@ -310,7 +310,7 @@ def flood(
         few = max(malformed // 10, 1)
         part = max(oversized // 4, 1)
         relay: Middle = middle
-        # door: who floods, what of it must have been counted for it, and where
+        # by socket: what floods it, which counter of which process must count that, and how much of it
         floods: dict[str, tuple[Callable[[], int], tuple[str, str], str]] = {
             "publisher": (lambda: relay.flood(malformed), ("sim", "received.malformed"), "looked at"),
             "clock": (lambda: ask((here, clock_port), malformed), ("daq", "clock.malformed"), "each"),

@@ -50,7 +50,7 @@ def written(sink: Sink) -> None:
     """Wait for it, at no cost to the thread that writes."""
     while sink.pending:
         time.sleep(_POLL_S)
-    time.sleep(_POLL_S)  # behind the write it looks what there is next
+    time.sleep(_POLL_S)  # after the write it polls for the next
 
 
 def one_flush(writer: Recorder, words: Blocks, first: int) -> tuple[float, float]:

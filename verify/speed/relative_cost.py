@@ -122,8 +122,8 @@ def jacobian_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
     random = np.random.default_rng(2)
     K, C = (random.uniform(-1.0, 1.0, sum(size * size for size in blocks.sizes)) for _ in range(2))
     arguments = (
-        blocks.table, K, C, out["port_derivatives"], out["rate_derivatives"], out["derivatives"], out["turns"], out["factor"],
-        np.zeros(blocks.work_size), np.zeros(4 * n * n), 2 * n,
+        blocks.table, K, C, out["port_derivatives"], out["rate_derivatives"], out["derivatives"], out["turns"],
+        out["factor"], np.zeros(blocks.work_size), np.zeros(4 * n * n), 2 * n,
     )  # fmt: skip
 
     @kernel(cache=False, error_model="numpy")

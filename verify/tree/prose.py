@@ -61,7 +61,7 @@ def read(path: Path) -> Page:
 
 
 def split(text: str) -> list[str]:
-    """Sentences of a paragraph, without what is no prose; a few words in a cell are none."""
+    """Sentences of a paragraph, with links and code as plain words; one has more than three words."""
     plain = re.sub(r"!\[[^\]]*\]\([^)]*\)", " ", text)
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain)
     plain = re.sub(r"`[^`]*`", "code", plain)

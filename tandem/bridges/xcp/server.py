@@ -1,12 +1,12 @@
 """The sockets of the slave: one master at a time, over TCP or UDP, and the packets of every new block to it.
 
 Over Ethernet a packet has its length and a number before it. One thread waits for a command or for the next blocks,
-half a step at most, and does nothing else; the rings are read, never waited for. What a master does not take is
-dropped with a number and an event, what is no packet is counted, and nothing that comes makes anything grow:
+half a step at most, and does nothing else; it never waits for a ring. Packets that a master does not take are dropped
+with a number and an event, malformed packets are counted, and no input makes a buffer grow:
 
 - one master: others are refused while it is there. One that has not connected the slave makes room for the next.
 - a master that vanishes is noticed by the kernel (TCP: something unacknowledged for ten seconds, or five probes;
-  UDP: the answer that nobody listens there). Over UDP one without a running list makes room after half a minute.
+  UDP: the answer that its port is closed). Over UDP one without a running list makes room after half a minute.
 - a malformed length ends a TCP connection, for there is no way back into step; of UDP it costs that datagram.
 """
 
@@ -92,7 +92,7 @@ class Server:
     # ---- what the slave has of the run
 
     def _commands(self) -> int:
-        """Obeyed by the newest step; another simulator counts anew."""
+        """How many the newest step had obeyed; a restarted simulator counts from 0."""
         block = self._newest(self._memory.events[0])
         if block is None:
             return -1 - time.monotonic_ns()  # nothing is known: it is asked each time
@@ -122,7 +122,7 @@ class Server:
             self.turn(self._wait_s if self.slave.daq.running else _IDLE_S)
 
     def turn(self, wait_s: float) -> None:
-        """Wait a little for commands, answer them, and send what there is of new blocks."""
+        """Wait a little for commands, answer them, and send the blocks that are new."""
         for key, mask in self._selector.select(wait_s):
             if key.fileobj is self._tcp:
                 self._accept()

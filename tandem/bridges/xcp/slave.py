@@ -2,11 +2,11 @@
 
 It knows no socket: packets come in and go out as bytes (server.py carries them). Whatever comes, the answer is one of
 the standard's, the simulator is changed only by what calibration.py sends it, and nothing grows. A master is connected
-or not; another CONNECT begins a session anew, with no DAQ list and everything locked that a key locks.
+or not; another CONNECT begins a new session, without a DAQ list, in which all that a key protects is locked.
 
 Seed & key: a resource is unlocked by HMAC-SHA-256, under the secret, of the seed and the number of the resource. A
-seed is random and good for one attempt. A wrong key ends the session, as the standard has it. Locked, a master learns
-who this is (GET_ID, the EPK) and no value.
+seed is random and good for one attempt. A wrong key ends the session, as the standard has it. While it is locked, a
+master learns the identity of the slave (GET_ID, the EPK) and no value.
 """
 
 import hashlib

@@ -76,12 +76,12 @@ class Device:
 
 
 def _freed(device: Device, place: Any) -> None:
-    device.use()  # whoever had it last, in whatever thread
+    device.use()  # another thread may have dropped the last reference
     device.cu.cuMemFree(place)
 
 
 class Vector:
-    """An array on the device, freed when nobody has it any more."""
+    """An array on the device, freed with its last reference."""
 
     def __init__(self, device: Device, values: np.ndarray):
         self._device, self.shape, self.kind = device, values.shape, values.dtype

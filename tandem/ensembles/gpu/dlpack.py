@@ -65,7 +65,7 @@ def capsule(
 ) -> Any:
     """The array of this shape at this address, transposed. `owner` lives until it is given back.
 
-    A capsule that nobody takes keeps it for good: a destructor would be Python, run where an exception may be pending.
+    A capsule without a consumer is never freed: a destructor would run Python while an exception may be pending.
     """
     lengths = shape[::-1]
     strides, size = [], 1

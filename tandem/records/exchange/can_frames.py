@@ -43,7 +43,7 @@ class Frames:
         self.data += data
 
     def add_many(self, seconds: np.ndarray, lengths: np.ndarray, data: np.ndarray) -> None:
-        """A row of bytes each, of which so many are its data."""
+        """`data`: a row of bytes for each frame; the first `lengths` of a row are its data."""
         self.seconds.frombytes(seconds.astype(np.float64).tobytes())
         self.lengths.frombytes(lengths.astype(np.uint8).tobytes())
         self.data += data[np.arange(data.shape[1]) < lengths[:, None]].tobytes()

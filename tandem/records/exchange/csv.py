@@ -167,7 +167,7 @@ class _Text:
                 start = file.read(1 << 16)
         except OSError as error:
             raise ExchangeError(f"{self.path}: cannot be read: {error.strerror}") from None
-        if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # the first of which begins as UTF-16 does
+        if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # first: UTF-16 has the same two bytes
             return "utf-32"
         if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"

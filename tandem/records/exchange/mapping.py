@@ -362,7 +362,7 @@ def candidates(likely: list[Likely]) -> list[Candidate]:
 
 
 def _loaded(some: list[Likely]) -> dict[int, np.ndarray]:
-    """Columns of the same sheet in one go: each go reads the whole file. Those that hold no numbers are left out."""
+    """Columns of a sheet are read together, as each read takes the whole file. Those without numbers are left out."""
     found: dict[int, np.ndarray] = {}
     for sheet in {id(each.sheet): each.sheet for each in some}.values():
         mine = {k: each.name for k, each in enumerate(some) if each.sheet is sheet}

@@ -1,9 +1,9 @@
 """The live bridge: what a running simulation does, to Foxglove, over its WebSocket protocol.
 
-Every recorded stream of the run that is on this host, block by block, under the schema a record has; transforms and
-markers some thirty times a second. Nothing is sent that nobody subscribed to. It only reads rings: a run does not
-notice it. It listens on this machine alone: the protocol knows no password, and every client may read, up to a
-number of clients (clients.py).
+It sends every recorded stream of the run that is on this host, block by block, under the schema a record has, and
+transforms and markers some thirty times a second; only to subscribers. It only reads rings: a run does not notice it.
+It listens on this machine alone: the protocol knows no password, and every client may read, up to a number of clients
+(clients.py).
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def load_sdk() -> Any:
         import foxglove
     except ImportError:
         raise BridgeError(f"the bridge needs foxglove-sdk: {install_extra('foxglove')}") from None
-    # anybody who connects and does not speak its protocol would write a line on our terminal; what matters is raised
+    # a client with another protocol would write a line on our terminal; errors that matter are raised
     logging.getLogger("foxglove").setLevel(logging.CRITICAL)
     return foxglove
 
