@@ -39,6 +39,7 @@ def test_a_hand_is_found_within_its_intervals(hand: tuple[float, float, float]) 
     assert (found["hand_stiffness"][: 2 * 1000] == 0.0).all()  # not before it is known
 
 
+@pytest.mark.drill
 def test_a_grip_that_changes_is_followed() -> None:
     found = held("mass=0.02, damping=3.75, stiffness=257.0, grips=[[8.0, 2.0]]", 18.0)["hand_stiffness"]
     assert found[7900] == pytest.approx(257.0, rel=0.1) and found[-1] == pytest.approx(514.0, rel=0.1)

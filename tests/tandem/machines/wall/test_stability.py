@@ -69,6 +69,7 @@ def test_a_display_that_no_limit_is_known_of_is_refused() -> None:
         held.held_down(load(WALL, ["sim.parameters.law=4.0", "sim.parameters.display=1.0"]), WALL, [])
 
 
+@pytest.mark.drill
 def test_a_finger_that_may_leave_the_device_does_and_loses_energy_where_it_comes_back() -> None:
     way = "{points=[[0.0, -0.002], [0.3, -0.002], [0.302, 0.02], [0.5, 0.02], [0.55, -0.002]]}"
     settings = [f"source.hand={{pushes=-1, motion={way}}}", "source.stiffness=50.0", "source.damping=0.5"]

@@ -78,6 +78,7 @@ def test_rates_are_derivatives_in_time(name):
         assert apart(along["qd"], qdd) < 1e-12
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("name", ALL)
 def test_the_jacobian_is_that_of_the_complex_step_far_from_the_drawing(name):
     """Balls turned, speeds high; forces of a model with blocks that are random, each joined to its own ports."""
