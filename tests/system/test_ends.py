@@ -121,6 +121,7 @@ main()
     assert (ended.returncode, ended.stdout, ended.stderr) == (INTERRUPTED, "", "")
 
 
+@pytest.mark.drill
 def test_ctrl_c_while_it_compiles_has_that_code_too(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     command = [sys.executable, "-m", "tandem", "drive", "--seconds", "1", "--runs", str(runs)]

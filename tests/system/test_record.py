@@ -227,6 +227,7 @@ def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: 
     assert not said["whole"] and said["ended"].startswith("without an end")
 
 
+@pytest.mark.drill
 def test_a_recorder_that_dies_before_it_begins_costs_the_record_only(drive: Start, name: str) -> None:
     while True:  # if we are so late that it has begun, it is replaced: then once more
         run = drive("--seconds", "0", "--json")
@@ -316,6 +317,7 @@ def test_a_disk_that_was_full_for_a_while_costs_nothing(drive: Start, small_disk
     assert replayed(small_disk)["identical"] is True
 
 
+@pytest.mark.drill
 def test_a_recorded_run_drives_again(drive: Start, recorded: Callable[[str], Recorded], tmp_path: Path) -> None:
     first = recorded("ipc").runs
     second = drive("--repeat", str(first), "--json")

@@ -70,6 +70,7 @@ def _misses(tree: Path) -> dict[str, int]:
     return found
 
 
+@pytest.mark.drill
 def test_what_was_built_is_compiled_and_nothing_is_built_twice(tree: Path) -> None:
     said = _built(tree)
     assert said[0] == "compiling 0 of 4" and said[-1].startswith("compiling 4 of 4")

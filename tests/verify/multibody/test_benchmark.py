@@ -39,6 +39,7 @@ def small(monkeypatch):
     monkeypatch.setattr(trees, "pinocchio_version", lambda: None)
 
 
+@pytest.mark.drill
 def test_rows_are_the_same_as_objects_on_the_page_and_printed(small, tmp_path):
     printed, *judged = benchmark.multibody_benchmark(small=True, report_in=tmp_path)
     assert [row for row in judged if row.held is False] == []

@@ -84,6 +84,7 @@ def test_a_record_without_a_probe_is_refused(tmp_path: Path) -> None:
         examine(tmp_path)
 
 
+@pytest.mark.drill
 def test_what_finds_the_hand_is_none_of_what_the_wall_gives_out() -> None:
     """Pressed into the wall, at rest but for the probe: the books of the wall are those without it, nearly."""
     books = []

@@ -152,6 +152,7 @@ def test_the_same_loop_twice_is_the_same_bits() -> None:
     assert np.ptp(first.position) > 0.0
 
 
+@pytest.mark.drill
 def test_the_devices_own_damping_by_the_decay_of_its_speed() -> None:
     """A device that nobody holds, pushed once: what its encoder shows on the virtual clock."""
     settings = ["source.hand=false", "source.mass=0.3", "source.damping=2.0", "sim.parameters.wall=-0.05"]

@@ -150,6 +150,7 @@ def boxed(at: tuple[float, float, float], turn: np.ndarray, size: tuple[float, f
     return m
 
 
+@pytest.mark.drill
 def test_a_box_comes_to_stand_on_a_box() -> None:
     m = boxed((0.05, 0.02, 0.3), np.zeros(3), (0.3, 0.2, 0.2))
     turn = np.array([0.5, 0.7, 0.3])

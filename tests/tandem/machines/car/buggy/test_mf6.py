@@ -76,6 +76,7 @@ def test_a_softer_tyre_sinks_further(tmp_path: Path) -> None:
         assert sinks[pressure] - sinks[0.0] == pytest.approx(by_formula, rel=0.01)
 
 
+@pytest.mark.drill
 def test_pressure_changes_while_it_drives(tmp_path: Path) -> None:
     file = cars_file(tmp_path, 61, **_PRESSED)
     car, built = Car(vehicle=file), Car({"rear_tyre_pressure": 2.5e5}, vehicle=file)

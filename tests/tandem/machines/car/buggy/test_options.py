@@ -345,6 +345,7 @@ def cornering(changed: dict[str, float], live: dict[str, float]) -> Coasting:
     return car
 
 
+@pytest.mark.drill
 def test_trail_toe_and_roll_centre_change_while_it_turns_as_if_it_had_been_built_so() -> None:
     plain = cornering({}, {})
     # a centimetre more trail: trail difference x lateral force / steering ratio
