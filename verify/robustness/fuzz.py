@@ -42,16 +42,18 @@ HANG_S = 10.0
 MOST_GROWTH = 512 << 20  # bytes of real memory that one input may take
 MOST_VIRTUAL = 3 << 30  # bytes of address space beyond what the program has at its start
 SLICE = 200  # inputs of a target in a row
+_SOME = 12  # inputs of a target, of which at least one is refused
 MOST_FINDINGS = 40  # of a run; then it is broken enough
 # words of a worker's page: which target, which input, since when; then of each target accepted, refused, microseconds
 _TARGET, _INDEX, _SINCE, _CPU, _DONE, _COUNTS = range(6)
 
 
 def _plan(targets: list[Target], inputs: int) -> list[int]:
-    """How many of each: by their shares, and not fewer than make sense."""
+    """How many of each: by their shares, but not fewer than make sense, and of a few inputs some for each."""
     total = sum(t.share for t in targets)
     scale = inputs / 1_000_000
-    counts = [max(round(inputs * t.share / total), round(t.least * scale), 1) for t in targets]
+    some = max(1, min(_SOME, inputs // (2 * len(targets))))
+    counts = [max(round(inputs * t.share / total), round(t.least * scale), some) for t in targets]
     surplus = sum(counts) - inputs
     counts[int(np.argmax(counts))] -= surplus if surplus < max(counts) else 0
     return counts

@@ -1,4 +1,4 @@
-"""Some thousand changed inputs at all that reads what others wrote (verify/robustness/fuzz.py), and that it would
+"""Some hundred changed inputs at all that reads what others wrote (verify/robustness/fuzz.py), and that it would
 notice."""
 
 import os
@@ -23,17 +23,14 @@ def run(*command: str) -> tuple[int, str]:
 
 
 def test_no_input_crashes_hangs_or_eats_memory() -> None:
-    found = fuzzed("--inputs", "1000")
+    found = fuzzed()
     assert len(found) >= 22
-    # those that take long have a few inputs of a thousand: more of them, by themselves
-    slow = [name for name, (accepted, refused) in found.items() if accepted + refused < 10]
-    found |= fuzzed("--inputs", str(25 * len(slow)), *(word for name in slow for word in ("--target", name)))
     assert {name: counts for name, counts in found.items() if 0 in counts} == {}
 
 
-def fuzzed(*words: str) -> dict[str, tuple[int, int]]:
+def fuzzed() -> dict[str, tuple[int, int]]:
     """Inputs that were accepted and refused, by target."""
-    code, said = run("-m", "verify", "fuzz", "--seed", "11", *words)
+    code, said = run("-m", "verify", "fuzz", "--seed", "11", "--inputs", "640")
     assert code == 0, said
     rows = re.findall(r"(?m)^verify: fuzz: (\w+): accepted; refused; CPU ms each: (\d+); (\d+); ", said)
     return {name: (int(accepted), int(refused)) for name, accepted, refused in rows}
