@@ -37,10 +37,10 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 def keep_compiled_code(config: Any) -> None:
-    """Tell numba where: by a locator of ours or, in a numba that takes none (before 0.62), in one folder for all
-    sources together, so that an edit compiles everything again, but nothing is ever stale.
+    """Set numba's cache: by a locator of ours or, for a numba that takes none (before 0.62), in one folder for all
+    sources together, where an edit compiles everything again, but nothing is ever stale.
 
-    In the environment and in numba's configuration, which reads the first again whenever that has changed."""
+    Set in the environment, too: numba reads that again whenever it has changed."""
     if hasattr(config, "CACHE_LOCATOR_CLASSES"):
         folder, locator = CACHE, "sync.compile.jit.KernelLocator"
         os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = config.CACHE_LOCATOR_CLASSES = locator
@@ -83,7 +83,7 @@ class KernelLocator:
         return found
 
 
-numba_shortcuts.take()
+numba_shortcuts.apply()
 keep_compiled_code(numba.config)
 
 
@@ -117,10 +117,10 @@ def kernel(signature: object = None, **options: object) -> Callable[[Callable[P,
 
     def compiled(function: Callable[P, R]) -> Kernel[P, R]:
         if "<locals>" in function.__qualname__:
-            function.__qualname__ += f"_{_made_of(function)}"
+            function.__qualname__ += f"_{_closure_digest(function)}"
         setattr(function, stamps.OPTIONS, repr(sorted(options.items())).encode())
-        made: Kernel[P, R] = decorator(function)
-        return made
+        dispatcher: Kernel[P, R] = decorator(function)
+        return dispatcher
 
     return compiled
 
@@ -128,12 +128,12 @@ def kernel(signature: object = None, **options: object) -> Callable[[Callable[P,
 def inner(function: Callable[..., Any], **options: object) -> Any:
     """A function that only other kernels call: without wrappers for Python it compiles in two thirds of the time."""
     options = {"cache": False, "error_model": "numpy", **options}
-    if not numba_shortcuts.taken():
+    if not numba_shortcuts.supported():
         return kernel(**options)(function)
-    made: Any = kernel(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    dispatcher: Any = kernel(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
     def keep(compiled: Any) -> None:
-        made.overloads[tuple(compiled.signature.args)] = compiled
+        dispatcher.overloads[tuple(compiled.signature.args)] = compiled
 
     def refuse(*_: Any, **__: Any) -> None:
         raise TypeError(
@@ -141,8 +141,8 @@ def inner(function: Callable[..., Any], **options: object) -> Any:
         )
 
     # numba would take the code for something Python can call, and end the process
-    made.add_overload, made._compile_for_args = keep, refuse
-    return made
+    dispatcher.add_overload, dispatcher._compile_for_args = keep, refuse
+    return dispatcher
 
 
 def merged(function: Callable[..., Any]) -> Any:
@@ -150,8 +150,8 @@ def merged(function: Callable[..., Any]) -> Any:
     return inner(function, forceinline=True)
 
 
-def _made_of(function: Callable[..., Any]) -> str:
-    """Of a function that was made by another: what it was made of, for its name.
+def _closure_digest(function: Callable[..., Any]) -> str:
+    """A digest of what a function made by another closes over, for its name.
 
     Machine code from the cache knows its functions by names, and numba counts namesakes process by process: of two that
     were compiled in two processes, both called `advance` number 5, a third process would take one for the other.

@@ -1,8 +1,8 @@
-"""Places where numba works longer than it must, or gives up, and what is done there instead; the results are the same.
+"""Replacements for parts of numba that work longer than they must, or give up; the results are the same.
 
-All reach into numba, so all are taken only in the version they were tried with. In another everything works as it
-does in numba: a start takes longer, a cache that cannot be read must be deleted by hand, and with a full disk nothing
-is compiled.
+All use numba's internals, so all are applied only to the version they were tried with. With another everything works
+as in numba itself: a start takes longer, a cache that cannot be read must be deleted by hand, and with a full disk
+nothing is compiled.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _TRIED = "0.68.1"
 _ARRAY_FUNCTIONS = "numba.np.arraymath"
 
 
-def taken() -> bool:
+def supported() -> bool:
     """Whether this is the numba that all of this was tried with."""
     return str(numba.__version__) == _TRIED
 
@@ -41,9 +41,9 @@ def memory(allocates: bool) -> dict[str, bool]:
     return {"_nrt": allocates} if hasattr(DefaultOptions, "_nrt") else {}
 
 
-def take() -> None:
-    _take_no_settings_from_the_working_folder()
-    if taken():
+def apply() -> None:
+    _ignore_settings_of_the_working_folder()
+    if supported():
         options = targetconfig.TargetConfig
         options.__eq__, options.__hash__ = _same, _one_hash
         codegen.JITCPUCodegen._library_class = _Library
@@ -60,9 +60,9 @@ def take() -> None:
         BaseFunction.get_call_type = _get_call_type  # type: ignore[method-assign]
 
 
-def _take_no_settings_from_the_working_folder() -> None:
-    """numba takes `.numba_config.yaml` for its settings, when it is imported and whenever it compiles: that folder may
-    be somebody else's, and what is compiled by his settings stays in our cache."""
+def _ignore_settings_of_the_working_folder() -> None:
+    """numba reads `.numba_config.yaml` there when it is imported and whenever it compiles. The folder may be another
+    user's, and code compiled with that user's settings would stay in our cache."""
     numba.core.config._config_fname = os.devnull
     numba.core.config.reload_config()
 
@@ -90,8 +90,8 @@ def _one_hash(self: Any) -> int:
     return _hashes[kind]
 
 
-# ---- declarations: a tenth of the time to compile. Before every function numba asks all its tables, one by one, if
-# ---- there is more; they only grow, so their lengths tell.
+# ---- declarations: a tenth of the time to compile. Before every function numba checks each of its tables for
+# ---- new entries; they only grow, so comparing their lengths is enough.
 
 _numba_refresh_target, _numba_refresh_typing = base.BaseContext.refresh, BaseContext.refresh
 
@@ -117,8 +117,8 @@ def _refresh_typing(self: Any) -> None:
         self._tandem_declared = _declared(self)
 
 
-# ---- operators and functions of math on plain numbers: a tenth of the time to compile. numba tries all that is
-# ---- declared for `+` until something takes two float64, for each `+` again. What is declared anew makes a new type.
+# ---- operators and functions of math on plain numbers: a tenth of the time to compile. For each `+` numba
+# ---- tries all declarations until one takes two float64. The result is remembered; a new declaration makes a new type.
 
 _numba_get_call_type = BaseFunction.get_call_type
 _numbers = (types.Float, types.Integer, types.Boolean, types.IntegerLiteral)
@@ -138,9 +138,9 @@ def _get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
 # ---- loading: a fifth of the time to start. A cached kernel is kept as object code and, for kernels that inline it, as
 # ---- bitcode. numba parses that whenever it loads one; a run inlines nothing any more. Here: when needed.
 # ----
-# ---- inner functions (sync/compile/jit.py): most of the time to compile. A function that has no
-# ---- wrappers can only be called by others. numba makes machine code of it all the same, of it and of everything it
-# ---- calls, and does so again for each caller above. Here it waits until somebody who can be called links it.
+# ---- inner functions (sync/compile/jit.py): most of the time to compile. A function without wrappers
+# ---- is only called by kernels. numba makes machine code of it all the same, and of everything it calls, and again for
+# ---- each caller. Here that waits until a kernel with wrappers links it.
 
 
 class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]  # numba has no types
@@ -220,8 +220,8 @@ def _set_env(self: Any, env_name: str, env: Any) -> None:
 
 
 def _of_the_folder(self: Any) -> tuple[str, ...]:
-    """Which processor code is for: its folder says (sync/compile/dependencies.py). So code is found as well that was
-    compiled elsewhere, for a processor that this one can stand in for (sync/compile/shipped.py)."""
+    """The folder's name says which processor code is for (sync/compile/dependencies.py). So code that was compiled
+    elsewhere, for a processor that this one can stand in for, is found as well (sync/compile/shipped.py)."""
     return ("folder",)
 
 

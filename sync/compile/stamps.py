@@ -1,10 +1,10 @@
 """What a compiled function is made of: a digest of its code, of every function it calls, and of every constant it uses.
 
-numba freezes the globals and closure cells that a function names when it is compiled. They are followed here from the
-function object itself, through all that is called, so that an edit changes the stamps of just the kernels it changes: a
-comment, a text, a kernel or a constant beside it in the same file changes none. Two kinds of code are not found by
-name, and count by their files (sync/compile/dependencies.py): lowerings and overloads, which numba finds by types, with
-every function whose file imports one that registers some; and whatever this module does not know how to read.
+numba freezes the globals and closure cells that a function names when it is compiled. They are traced here from the
+function object itself, through all calls, so that an edit changes the stamps of only those kernels that it changes: a
+comment, a text, or another kernel or constant in the same file changes none. Two kinds of code cannot be traced by
+name, and their files count instead (sync/compile/dependencies.py): lowerings and overloads, which numba finds by types
+(for every function whose file imports one that registers some), and objects that this module does not know.
 """
 
 import builtins
@@ -37,7 +37,7 @@ _found: dict[Path, dict[str, str]] = {}  # in this process: of each file the sta
 
 def remembered(function: Callable[..., Any], file: Path) -> str:
     """The stamp of a function. While no file that its file imports has changed, it is the one noted at its compilation;
-    functions that others make, of functions of anywhere, are followed each time."""
+    functions that other functions make are traced each time."""
     name = function.__qualname__
     noted = _noted(file) if "<locals>" not in name else {}
     _found.setdefault(file, {})[name] = noted.get(name) or stamp(function)
@@ -213,12 +213,12 @@ def _file(function: Any) -> Path:
 
 
 @functools.cache
-def _teaches(file: Path) -> bool:
+def _registers(file: Path) -> bool:
     return _EXTENDS.search(file.read_text()) is not None
 
 
 @functools.cache
 def _extending(file: Path) -> frozenset[Path]:
-    """Files that teach numba how to compile something, among those that this one imports."""
-    found = set(filter(_teaches, dependencies.dependencies(file)))
+    """Files that register lowerings or overloads with numba, among those that this one imports."""
+    found = set(filter(_registers, dependencies.dependencies(file)))
     return frozenset(found.union(*(dependencies.dependencies(each) for each in found)))

@@ -90,7 +90,7 @@ def test_an_edit_builds_what_depends_on_it(tree: Path) -> None:
 
 
 # in another version of numba nothing is compiled on a full disk
-needs_shortcuts = pytest.mark.skipif(not numba_shortcuts.taken(), reason="not taken in this version of numba")
+needs_shortcuts = pytest.mark.skipif(not numba_shortcuts.supported(), reason="not taken in this version of numba")
 
 
 def _with_little_room(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:

@@ -300,7 +300,7 @@ def _quadrupled(x: float) -> float:
     return _doubled(_doubled(x))
 
 
-@pytest.mark.skipif(not numba_shortcuts.taken(), reason="not taken in this version of numba")
+@pytest.mark.skipif(not numba_shortcuts.supported(), reason="not taken in this version of numba")
 def test_an_inner_function_is_called_by_kernels_and_refused_to_python() -> None:
     for _ in range(2):  # compiled for nobody, and compiled for its caller
         with pytest.raises(TypeError, match=r"_doubled has no wrapper for Python: only kernels call it"):

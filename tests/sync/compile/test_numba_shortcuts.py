@@ -14,7 +14,7 @@ from sync.compile import dependencies, numba_shortcuts
 from tests.examples import cases
 from tests.sync.actors import ROOT, environment
 
-needs_shortcuts = pytest.mark.skipif(not numba_shortcuts.taken(), reason="not taken in this version of numba")
+needs_shortcuts = pytest.mark.skipif(not numba_shortcuts.supported(), reason="not taken in this version of numba")
 SET = st.dictionaries(st.sampled_from(["nrt", "noalias", "forceinline", "no_compile", "debuginfo"]), st.booleans())
 
 # compiles a kernel that inlines another, in files of its own; then loads it, and inlines what was loaded
@@ -114,7 +114,7 @@ def quadrupled(x):
     return doubled(doubled(x))
 
 hits = sum(twice.stats.cache_hits.values())
-print(twice(2.0), quadrupled(2.0), hits, numba_shortcuts.taken(), os.environ["NUMBA_CACHE_DIR"])
+print(twice(2.0), quadrupled(2.0), hits, numba_shortcuts.supported(), os.environ["NUMBA_CACHE_DIR"])
 """
 
 

@@ -17,7 +17,7 @@ from tests.examples import cases
 from tests.sync.actors import ROOT, environment
 
 pytestmark = [
-    pytest.mark.skipif(not numba_shortcuts.taken(), reason="not used with this version of numba"),
+    pytest.mark.skipif(not numba_shortcuts.supported(), reason="not used with this version of numba"),
     pytest.mark.skipif(os.uname().machine not in shipped._BASELINES, reason="no baseline for this processor"),
 ]
 CALL = """
