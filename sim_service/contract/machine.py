@@ -291,7 +291,7 @@ _SHOWN, _PLACED, _STEPPING, _EFFORTS = Shown(), Placed(), Stepping(), Efforts() 
 
 
 def default_inputs(machine: Machine) -> np.ndarray:
-    """Its inputs where nobody gives any: zeros, and NaN for those that it computes itself."""
+    """Its inputs if none are provided: zeros, and NaN for those that it computes itself."""
     return np.array([np.nan if q.optional else 0.0 for q in machine.inputs])
 
 

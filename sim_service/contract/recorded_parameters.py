@@ -1,4 +1,4 @@
-"""The numbers that a machine was made into, as a record keeps them: its parameters and those of its tables.
+"""The numbers of a machine that was made, as a record keeps them: its parameters and those of its tables.
 
 Making a machine may take many thousand operations on its file. They give the same words on every computer
 (tandem/multibody/portable.py), but only until they are improved. So a record keeps the words themselves, and a replay
@@ -36,7 +36,7 @@ def layout_id(model: Machine, params: np.ndarray) -> str:
 
 
 def packed(words: np.ndarray) -> str:
-    """Numbers as text, to the bit."""
+    """Numbers as text that `unpacked` reads bit-identically."""
     return base64.b64encode(zlib.compress(words.astype("<f8").tobytes(), 9)).decode()
 
 

@@ -7,7 +7,7 @@ often as its core allows between. Every prediction is one block of the ring `loo
 time to loss of control, whether that is a warning. It is recorded and shown like any other stream.
 
 A prediction depends on the state it begins with, that step's inputs, the parameters and the configuration alone: from a
-record, which has all of them, it is computed again to the bit (`tandem replay`).
+record, which has all of them, it is computed again, bit-identical (`tandem replay`).
 
     record.py     the block of a prediction
     predict.py    from a state to a prediction

@@ -324,7 +324,7 @@ def _entry(self: Any, name: str) -> Any:
     except OSError:
         raise
     except Exception as error:
-        raise FileNotFoundError(name) from error  # as numba takes a file that was removed: compiled anew
+        raise FileNotFoundError(name) from error  # as if the file had been removed: compiled again
 
 
 # ---- a disk that is full: what was compiled is used, and not kept. The folder of a kernel is made before it is

@@ -20,7 +20,7 @@ _MOST_TOML = 256 * 1024  # the longest that we ship has some thousand
 _MOST_FINDINGS = 50
 _LONG = 200  # letters of a key or of a value in a message
 _DEEPEST_KEY = 32  # tables in a dotted key; the parser takes the square of it
-# text in which a dot is none of a key; what is not closed reaches to the end of its line, or of the file
+# strings and comments, whose dots are not of a key; without its closing quotes a string ends with its line or file
 _TEXT = re.compile(
     r'''"""(?:[^"\\]|\\.|"(?!""))*+(?:"""|\Z)|'{3}(?:[^']|'(?!''))*+(?:'{3}|\Z)'''
     r"""|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?|\#[^\n]*+""",

@@ -1,4 +1,4 @@
-"""Opens files that somebody named, for reading: regular files and nothing else.
+"""Opens files that a user named, for reading: regular files and nothing else.
 
 A pipe that nobody writes to would block its reader for ever, and a device such as /dev/zero has no end. Both are
 refused before they are opened, by an OSError that says so.
