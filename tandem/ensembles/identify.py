@@ -34,8 +34,8 @@ def identify(
     Raises ConfigError where the study is wrong, NotEstimated where the machine does not run.
 
     >>> t, handle = 0.005 * np.arange(401), 0.03 * np.sin(np.linspace(0.0, 30.0, 401))
-    >>> made = tandem.load_machine("mass_spring", {"stiffness": 260.0}).run({"handle": handle[:-1]})
-    >>> position = np.append(0.0, made["position"]) + 1e-5 * np.cos(1e4 * t)  # with some noise
+    >>> table = tandem.load_machine("mass_spring", {"stiffness": 260.0}).run({"handle": handle[:-1]})
+    >>> position = np.append(0.0, table["position"]) + 1e-5 * np.cos(1e4 * t)  # with some noise
     >>> rows = np.column_stack([t, handle, position])
     >>> np.savetxt("pull.csv", rows, delimiter=",", header="t,handle,position", comments="")
     >>> found = tandem.identify({

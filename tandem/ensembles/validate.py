@@ -124,8 +124,8 @@ def validate(
     ConfigError where the study is wrong.
 
     >>> handle = 0.03 * np.sin(np.linspace(0.0, 30.0, 401))
-    >>> made = tandem.load_machine("mass_spring").run({"handle": handle[:-1]})
-    >>> rows = np.column_stack([0.005 * np.arange(401), handle, np.append(0.0, made["position"])])
+    >>> table = tandem.load_machine("mass_spring").run({"handle": handle[:-1]})
+    >>> rows = np.column_stack([0.005 * np.arange(401), handle, np.append(0.0, table["position"])])
     >>> np.savetxt("pull.csv", rows, delimiter=",", header="t,handle,position", comments="")
     >>> study = {
     ...     "name": "pull", "machine": "mass_spring", "step_ms": 5.0, "records": ["pull.csv"],

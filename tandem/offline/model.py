@@ -243,8 +243,8 @@ class Model:
         """So many steps; an input is one number for all of them, or an array with one for each. Columns: `t` (s, the
         end of each step), the inputs as they were used, the outputs.
 
-        >>> made = tandem.load_machine("mass_spring").run({"handle": np.linspace(0.0, 0.05, 200)})
-        >>> made.rows, round(float(made["position"][-1]), 4)
+        >>> table = tandem.load_machine("mass_spring").run({"handle": np.linspace(0.0, 0.05, 200)})
+        >>> table.rows, round(float(table["position"][-1]), 4)
         (200, 0.0494)
         """
         arrays = {name: np.asarray(value, np.float64) for name, value in (inputs or {}).items()}

@@ -43,8 +43,8 @@ class NoMatplotlib(TandemError):
 class Plot:
     """Curves as a picture. A notebook shows it by itself; `save` writes a page or a PNG.
 
-    >>> made = tandem.load_machine("mass_spring").run({"handle": 0.05}, steps=100)
-    >>> made.plot("position").save("position.html").name
+    >>> table = tandem.load_machine("mass_spring").run({"handle": 0.05}, steps=100)
+    >>> table.plot("position").save("position.html").name
     'position.html'
     """
 
