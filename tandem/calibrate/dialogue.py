@@ -144,7 +144,7 @@ class Dialogue:
         return at + 1
 
     def _back(self, at: int) -> int:
-        """To the step before; of a row that was skipped, to its first."""
+        """Go to the step before; if its row was skipped, to the first step of that row."""
         before = self._steps[max(at - 1, 0)]
         if before.row not in self._calibration.zero or before.kind == "zero":
             self._calibration.forget(before.row)

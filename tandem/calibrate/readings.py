@@ -88,12 +88,12 @@ class Readings:
 
     @property
     def age_ns(self) -> int | None:
-        """Of the newest block's instant."""
+        """The age of the newest block."""
         return None if self.newest is None else int(self._now() - self.newest["t_ns"])
 
     @property
     def rate_hz(self) -> float:
-        """At which blocks come; 0 if none do."""
+        """How often blocks come; 0 if none do."""
         t_ns = self._blocks["t_ns"]
         if self.silent or len(t_ns) < 2 or t_ns[-1] == t_ns[0]:
             return 0.0

@@ -33,8 +33,8 @@ def signal(row: Calibratable, block: Any) -> Any:
 
 @dataclass
 class Calibration:
-    """Of a row there is a zero, then how far it is moved from there (in its unit), then the other end. Of a coil, which
-    reads velocity, the other end is what it read on the way there, integrated."""
+    """What was captured of each row: its zero, how far it was moved from there (in its unit), and the other end. A coil
+    reads velocity: its other end is the integral of what it read on the way."""
 
     configured: dict[str, Calibratable]
     counters: frozenset[str]  # rows of incremental encoders
@@ -63,7 +63,7 @@ class Calibration:
         return _QUARTER_DEG if isinstance(row, Encoder) and row.unit == "deg" else None
 
     def amount_unit(self, name: str) -> str:
-        """Of how far it is moved."""
+        """The unit of how far it is moved."""
         row = self.configured[name]
         return "m" if isinstance(row, VoiceCoil) else row.unit
 
@@ -85,7 +85,7 @@ class Calibration:
         return name in self.counters and not self.write_counter_zeros
 
     def settings(self) -> dict[str, dict[str, float | int]]:
-        """Of the rows that are done, as they are to be written."""
+        """The settings of the rows that are done, as they are to be written."""
         found = {}
         for name, scale in self._scales(self.done).items():
             if "offset" not in scale:

@@ -76,7 +76,7 @@ def _of(place: Path, files: list[Path]) -> Listed:
 
 
 def _summary(file: Path) -> Any:
-    """What stands at the end of a file; None where it was cut short, or is none of ours."""
+    """The summary at the end of a file; None where the file was cut short, or is not a record of ours."""
     from mcap.exceptions import McapError
     from mcap.reader import SeekingReader
 

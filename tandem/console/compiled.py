@@ -46,6 +46,6 @@ def machine_modules(name: object, *inside: object) -> list[str]:
 
 
 def compile_machine(*names: object) -> None:
-    """One of another package is compiled when it is imported; one that is none is refused there."""
+    """A machine of another package is compiled when it is imported, which also refuses an unknown one."""
     if modules := machine_modules(*names):
         build.ensure_for(*modules)

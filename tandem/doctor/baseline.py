@@ -102,14 +102,14 @@ class BareLoop:
 
 
 def bare_lateness(config: Config, seconds: float) -> dict[str, Any]:
-    """Of a loop that gives up what it has missed: every pause counts once."""
+    """The lateness of a loop that skips the periods it missed, so that every pause counts once."""
     with BareLoop(config, seconds, catch_up=0) as bare:
         bare.wait()
     return {**summary_us(bare.hist), "deadline_misses": bare.missed, "timer_slack_ns": bare.slack_ns}
 
 
 def bare_ipc(config: Config, seconds: float) -> dict[str, Any]:
-    """From before packing in one process to after unpacking in the other, at the configured block rate."""
+    """The time from before packing in one process to after unpacking in the other, at the configured block rate."""
     path = runtime_directory() / f"{config.name}.bare.ipc"
     endpoint = f"ipc://{path}"
     priority = config.realtime.wire_priority if config.realtime.enabled else 0

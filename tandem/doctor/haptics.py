@@ -69,7 +69,7 @@ def device_delay(config: Config, axis: dict[str, Any] | None = None) -> float:
 
 
 def shown_share(config: Config, axis: dict[str, Any] | None = None) -> float:
-    """Of the machine's force, one over what the device gives of it; 0 where that is not known, or of the wrong sign."""
+    """The machine's force over the device's force; 0 where that ratio is unknown, or has the wrong sign."""
     if config.source.get("kind") != "haptic":
         return 0.0
     of = config.source if axis is None else axis

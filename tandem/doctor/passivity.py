@@ -17,7 +17,7 @@ _TERMS = 30
 
 @dataclass(frozen=True)
 class Port:
-    """Of device and hand, moving together."""
+    """Device and hand, moving together."""
 
     mass: float
     damping: float
@@ -25,7 +25,7 @@ class Port:
 
     @property
     def rates(self) -> np.ndarray:
-        """Of position, velocity and a force that opposes them."""
+        """The matrix of the rates of position, velocity and a force that opposes them."""
         a = np.zeros((3, 3))
         a[0, 1] = 1.0
         a[1] = -self.stiffness / self.mass, -self.damping / self.mass, -1.0 / self.mass
@@ -42,7 +42,7 @@ def together(device: Port, hand: Port | None) -> Port:
 
 
 def exponential(a: np.ndarray) -> np.ndarray:
-    """By its series, of a matrix halved until that is short."""
+    """The exponential of a matrix by its series, after halving it until few terms are enough."""
     halvings = max(0, math.ceil(math.log2(max(np.abs(a).sum(axis=1).max(), 1e-300))) + 2)
     a = a / 2.0**halvings
     term = total = np.eye(len(a))
@@ -55,8 +55,8 @@ def exponential(a: np.ndarray) -> np.ndarray:
 
 
 def loop_matrix(port: Port, stiffness: float, damping: float, period: float, delay: float = 0.0) -> np.ndarray:
-    """From sample to sample: position, velocity, and the forces of before that are still to come. The wall pulls, too:
-    it is the linear loop."""
+    """The step from sample to sample of position, velocity and the delayed forces. The wall pulls, too: this is the
+    linear loop."""
     whole = math.floor(delay / period)
     rest = delay - whole * period
     early, late = exponential(port.rates * rest), exponential(port.rates * (period - rest))
@@ -81,7 +81,7 @@ def loop_matrix(port: Port, stiffness: float, damping: float, period: float, del
 
 
 def growth(port: Port, stiffness: float, damping: float, period: float, delay: float = 0.0) -> float:
-    """Of an oscillation, per sample: below one it decays."""
+    """The growth of an oscillation per sample: below one it decays."""
     return float(np.abs(np.linalg.eigvals(loop_matrix(port, stiffness, damping, period, delay))).max())
 
 
@@ -112,13 +112,13 @@ def onset(port: Port, damping: float, period: float, delay: float = 0.0) -> floa
 
 
 def onset_frequency(port: Port, damping: float, period: float, delay: float = 0.0) -> float:
-    """In Hz, of the chatter where it begins."""
+    """The frequency in Hz of the chatter at its onset."""
     values = np.linalg.eigvals(loop_matrix(port, onset(port, damping, period, delay), damping, period, delay))
     return float(abs(np.angle(values[np.abs(values).argmax()])) / (2.0 * math.pi * period))
 
 
 def marginal_damping(port: Port, stiffness: float, period: float) -> float:
-    """Of the device, beside what the port has: with it the loop neither grows nor decays."""
+    """The damping that the device needs beside the port's, so that the loop neither grows nor decays."""
 
     def grows(b: float) -> bool:
         return growth(replace(port, damping=port.damping + b), stiffness, 0.0, period) > 1.0
@@ -170,7 +170,7 @@ def alpha_limits_meet() -> float:
 
 @dataclass(frozen=True)
 class WorstCrossing:
-    """On a sample late, off exactly at the exit: a port on a soft spring, against a stiff one."""
+    """A port on a soft spring strikes a stiff one, which acts a sample late and ends exactly at the exit."""
 
     mass: float
     soft: float
@@ -186,7 +186,7 @@ class WorstCrossing:
         return sigma, away, t1, t2
 
     def gain(self, damping: float = 0.0) -> float:
-        """Of the speed, from strike to strike."""
+        """The gain of the speed from strike to strike."""
         sigma, away, t1, t2 = self._of(damping)
         return math.exp(-sigma * (t1 + t2)) * away
 

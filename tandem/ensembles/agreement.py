@@ -21,7 +21,7 @@ FEW = 20  # steps: fewer are no region
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of a channel, over some steps."""
+    """How well a channel agrees over some steps."""
 
     steps: int
     signal: float  # rms about its mean
@@ -95,8 +95,8 @@ def over(windows: Sequence[Window], predicted: Predicted, name: str) -> tuple[Fl
 
 
 def channels(problem: Problem, predicted: Predicted, fitted: bool) -> dict[str, Agreement]:
-    """Of every channel, over the windows that were fitted, or over those that were not, as far as the machine did not
-    diverge in them; {} without any."""
+    """The agreement of every channel over the fitted windows, or over the others, without those in which the machine
+    diverged; {} if none is left."""
     part = slice(0, problem.fitted) if fitted else slice(problem.fitted, None)
     windows, simulated = ran(problem.windows[part], predicted[part])
     if not windows:

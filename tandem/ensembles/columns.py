@@ -17,7 +17,7 @@ _THE_SAME = 0.01  # of a factor: a scale so near to it is that factor, with fewe
 
 
 def open_columns(path: Path) -> Sheet:
-    """Nothing of it is read yet but its names. Raises ConfigError that names the file."""
+    """Read the names of its columns only. Raises ConfigError that names the file."""
     from tandem.records.exchange.importer import open_measurement
 
     measurement = open_measurement(path)

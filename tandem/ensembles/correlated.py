@@ -29,7 +29,7 @@ _CHANCE = 0.01
 
 @dataclass(frozen=True)
 class Noise:
-    """Of one channel, over the deviation of its noise."""
+    """The noise of one channel, over its standard deviation."""
 
     variance: float
     coefficients: Floats  # e[k] = sum of coefficients[i] e[k - 1 - i] + white noise
@@ -52,7 +52,7 @@ class Noise:
 
     @property
     def _head(self) -> Floats:
-        """Of lags up to the order, by the equations of Yule and Walker the other way round."""
+        """The covariance at lags up to the order: the equations of Yule and Walker, solved for it."""
         p, a = self.order, self.coefficients
         system = np.eye(p + 1)
         for lag in range(p + 1):
@@ -152,7 +152,7 @@ def scores(jacobian: Floats, residual: Floats, blocks: list[list[Part]]) -> Floa
 
 @dataclass(frozen=True)
 class Scatter:
-    """Of an answer, in the coordinates of the Jacobian's columns."""
+    """The covariance of an answer, in the coordinates of the Jacobian's columns."""
 
     covariance: Floats
     by_blocks: bool  # whether blocks scatter more than the noise model has it
@@ -195,7 +195,7 @@ class Halves:
     covariance: Floats  # of their difference
 
     def of(self, basis: Floats, scale: Floats) -> "Halves":
-        """In other coordinates."""
+        """The same in other coordinates."""
         turn = scale[:, None] * basis
         return replace(self, moved=self.moved @ turn.T, covariance=turn @ self.covariance @ turn.T)
 
@@ -208,7 +208,7 @@ class Halves:
 def halves(
     jacobian: Floats, residual: Floats, windows: list[list[Part]], noises: dict[str, Noise],
 ) -> Halves | None:  # fmt: skip
-    """By the scores of both at the common answer; None where there is too little to halve."""
+    """Compare both halves by their scores at the common answer; None where there are too few data to halve."""
     stats = needs("scipy.stats", "fit", "tandem identify")
     blocks = blocks_of(windows, noises)
     n = jacobian.shape[1]

@@ -146,7 +146,7 @@ class Estimate:
         return np.asarray(self.values + self.joint_factor * self.deviations)
 
     def distance(self, values: Floats) -> float:
-        """Of these values from the answer, in the measure of the covariance: chi-squared if they are the true ones."""
+        """How far these values are from the answer, by the covariance: chi-squared if they are the true ones."""
         identifiable = self.identifiable
         scores = ((values - self.values) / self.deviations)[identifiable]
         return float(scores @ np.linalg.solve(self.correlation[np.ix_(identifiable, identifiable)], scores))
@@ -159,7 +159,7 @@ class Estimate:
 
 
 def predicted(worker: Worker, values: Floats, cases: range, workers: int) -> list[dict[str, Floats]]:
-    """Of these windows, side by side. Raises TandemError where a run diverges."""
+    """Simulate these windows, side by side. Raises TandemError where a run diverges."""
     numbers = values.tolist()
     if len(cases) < 2 or workers < 2 or not worker.live or worker.machine.stepping.one_at_a_time:
         return [worker.log(case, numbers).columns for case in cases]
@@ -215,7 +215,7 @@ class _Model:
         return tuple(name for k, name in enumerate(self.problem.names) if k not in self.exact)
 
     def predict(self, values: Floats) -> list[dict[str, Floats]]:
-        """Of every window that is fitted. Raises TandemError where a run diverges."""
+        """Simulate every fitted window. Raises TandemError where a run diverges."""
         self.runs += self.problem.fitted
         return predicted(self._worker, values, range(self.problem.fitted), self.workers)
 
@@ -243,8 +243,8 @@ class _Model:
         return np.array([(v - mean) / sigma for v, mean, sigma in pairs if mean is not None and sigma is not None])
 
     def jacobian(self, values: Floats, here: Floats | None = None) -> Floats:
-        """Of the residual by the values in parts of their ranges. With the residual `here`, a run a parameter will do
-        for differences."""
+        """The Jacobian of the residual by the values, in parts of their ranges. With the residual `here`, differences
+        take one run for each parameter."""
         found = np.empty((len(self.residual(self.problem.measured, values)), len(values)))
         if self.exact:
             found[:, self.exact] = self._by_tangents(values)
@@ -414,8 +414,8 @@ class _Search:
         self.exact = None if exact is None else (exact[0], share[:, None] * exact[1])
 
     def near(self, x: Floats) -> Floats | None:
-        """An exact Jacobian of a place so near that a step by it, which was made since, leaves nothing worth to search
-        on for; None if there is none."""
+        """An exact Jacobian from so near that the search would gain nothing more after a step by it; None if there is
+        none."""
         if self.exact is None:
             return None
         place, jacobian = self.exact

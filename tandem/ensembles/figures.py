@@ -85,7 +85,7 @@ def _overshoot(y: np.ndarray) -> float:
 
 
 def _settling(y: np.ndarray, t: np.ndarray, band: float) -> float:
-    """From the beginning until the value stays within the band around its last one; NaN if only the last is within."""
+    """The time until the value stays within the band around its last one; NaN if only the last is within."""
     outside = np.flatnonzero(np.abs(y - y[-1]) > band * abs(y[-1] - y[0]))
     if not len(outside):
         return 0.0

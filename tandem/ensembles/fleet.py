@@ -112,7 +112,7 @@ def _files(file: Path) -> list[Path]:
 
 
 def _digest(file: Path) -> bytes:
-    """Of all parts of a record; of one that cannot be read, what the system says."""
+    """A digest of all parts of a record; of a part that cannot be read, of the system's message."""
     digest = hashlib.sha256()
     for part in _files(file):
         try:

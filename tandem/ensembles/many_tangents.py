@@ -85,8 +85,8 @@ def tangents(
 def _start_derivatives(
     machine: Machine, params: np.ndarray, which: list[int], state: np.ndarray, work: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of state and work at the start, by differences: most machines start where no parameter moves them. So small ones
-    are as good from one side, and a car takes its time to come to rest."""
+    """Derivatives of state and work at the start, by differences. Most machines start where no parameter moves them. So
+    one-sided ones are as good, and they need half the starts: a car takes long to come to rest."""
     by_state, by_work = np.zeros((len(machine.states), LANES)), np.zeros((machine.work_size, LANES))
     for lane, place in enumerate(which):
         step = _SHARE * max(abs(params[place]), 1e-3)

@@ -69,7 +69,7 @@ class OpenLoop:
         return Log(columns, self.step_s, int(done))
 
     def derivatives(self, machine: Machine, params: np.ndarray, which: list[int], case: int) -> dict[str, np.ndarray]:
-        """Of every channel by these parameters, at most eight of them: a row a step. Of a machine with a tangent."""
+        """Derivatives of every channel by at most eight parameters, a row for each step. The machine has a tangent."""
         from tandem.ensembles.many_tangents import tangents
 
         rows = self.rows[case]
@@ -78,7 +78,7 @@ class OpenLoop:
         return {name: found[:, k] for k, name in enumerate(self.channels)}
 
     def _begun(self, machine: Machine, case: int) -> Machine:
-        """As a case begins that has a start of its own."""
+        """The machine at the start of a case, which may have its own."""
         start = self.starts[case]
         return moving(machine, start, self.rows[case][0]) if start else machine
 

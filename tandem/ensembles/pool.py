@@ -155,7 +155,7 @@ class Processes(ThreadPoolExecutor):
         return super().submit(self._call, False, function, arguments, named)
 
     def submit_alone(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """In a process that has done nothing else: an earlier call may have left its memory in disorder."""
+        """Run the call in a new process: an earlier call may have damaged the memory of an old one."""
         return super().submit(self._call, True, function, arguments, {})
 
     def _call(self, alone: bool, function: Callable[..., Any], arguments: Any, named: Any) -> Any:

@@ -120,7 +120,7 @@ def _over_no_link(path: str, flags: int) -> int:
 
 @contextmanager
 def row_file(folder: Path, base: str) -> Iterator[RowFile]:
-    """Of this folder, for one process at a time."""
+    """The row file of this folder, for one process at a time."""
     try:
         make_folder(folder)
         place = folder / f"rows-{base[:16]}.jsonl"

@@ -38,7 +38,7 @@ class Signal(Section):
 
 
 def sampled(signal: Signal, t: np.ndarray, folder: Path, unit: str) -> np.ndarray:
-    """At these instants, s; `unit` of the input."""
+    """The signal at these instants, s; `unit` is that of the input."""
     found = np.full(len(t), signal.value)
     if signal.points:
         at, values = np.array(signal.points).T

@@ -105,14 +105,14 @@ class Sources:
     start: dict[str, Source]
 
     def columns(self) -> dict[str, tuple[str, str | None]]:
-        """By the keys of a study: channels, and their topic if it is given."""
+        """Channels by the keys of a study, each with its topic if the study names one."""
         found = {f"measured.{n}": (each.channel or n, each.topic) for n, each in self.measured.items()}
         for key, sources in (("inputs", self.inputs), ("start", self.start)):
             found |= {f"{key}.{n}": (x.channel, None) for n, s in sources.items() if (x := as_column(s)) is not None}
         return found
 
     def factors(self, machine: Machine, there: dict[str, str], where: str) -> dict[str, float]:
-        """By the same keys: what a value is multiplied by that the data have in the unit that is `there`."""
+        """By the same keys, the factor for values whose unit in the data is the one in `there`."""
         known = {f"start.{q.name}": q.unit for q in (*machine.states, *machine.outputs)}
         known |= {f"measured.{q.name}": q.unit for q in machine.outputs}
         known |= {f"inputs.{q.name}": q.unit for q in machine.inputs}
@@ -126,7 +126,7 @@ class Sources:
 
 
 def as_column(source: Source) -> Column | None:
-    """None of a number."""
+    """The column of a source; None if the source is a number."""
     return Column(channel=source) if isinstance(source, str) else source if isinstance(source, Column) else None
 
 
@@ -321,7 +321,7 @@ def _held(steps: np.ndarray) -> Bools:
 
 
 def _input(recording: "Table | Steps", sources: Sources, quantity: Quantity, begins: Floats) -> Floats:
-    """Of steps that begin then: where they begin, or where they end, as the machine takes it."""
+    """An input at the beginning of these steps, or at their end, whichever the machine takes."""
     source = sources.inputs.get(quantity.name, quantity.name)
     instants = begins + recording.step_s if quantity.at_end else begins
     return _read(recording, f"inputs.{quantity.name}", source, instants, not quantity.at_end)

@@ -64,7 +64,7 @@ class Worker:
         self._steps = 0
 
     def log(self, case: int, values: Sequence[float]) -> Log:
-        """Raises TandemError where the run comes to nothing."""
+        """Raises TandemError where the run fails."""
         changed = self.common | dict(zip(self.job.names, values, strict=True))
         machine, params = self._machine_for(changed, values)
         # as many steps as the last run had, in each
@@ -86,9 +86,9 @@ class Worker:
         return [k for k, (_, live) in enumerate(self._places) if live]
 
     def derivatives(self, case: int, values: Sequence[float], which: Sequence[int]) -> dict[str, Floats]:
-        """Of every logged channel by these of the values, at most eight: a row a step, a column a value.
+        """Derivatives of every logged channel by at most eight values: a row for each step, a column for each value.
 
-        Raises TandemError where the run comes to nothing.
+        Raises TandemError where the run fails.
         """
         manoeuvre: Any = self.manoeuvre
         machine, params = self._machine_for(self.common | dict(zip(self.job.names, values, strict=True)), values)
@@ -165,7 +165,7 @@ def worker_of(job: Job) -> Worker:
 
 
 def lost_row(key: str, ended: WorkerEnded) -> Row:
-    """Of a run that ended its process. One that was killed from outside is no fault of the run: `again` says that the
+    """The row of a run that ended its process. A kill from outside is not the fault of the run: `again` says that the
     row is not kept, and the same command makes it again."""
     row = {"key": key, "status": "failed", "steps": 0, "error": str(ended)}
     return row | {"again": True} if ended.killed else row

@@ -42,7 +42,7 @@ HEADINGS = ("channel", "unit", "readings", "signal, rms", "error, rms", "bias", 
 
 
 def rows_of(rows: list[dict[str, Any]]) -> list[list[str]]:
-    """Of a table of these headings."""
+    """The rows of a table with these headings."""
     out = []
     for r in rows:
         numbers = [f"{r[key]:.4g}" for key in ("measured_rms", "rms", "bias", "max")]

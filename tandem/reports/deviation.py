@@ -15,7 +15,7 @@ _BLOCK = 256
 
 
 def deviation(reference: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Of runs given as columns by name; only the first steps that both have. Empty without a pose."""
+    """How far two runs are apart, by columns with names, over the first steps that both have. Empty without a pose."""
     if not all(name in reference and name in other for name in POSE):
         return {}
     n = min(len(reference["x"]), len(other["x"]))

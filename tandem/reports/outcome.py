@@ -49,7 +49,7 @@ class Verdict:
 
 
 def verdict(figures: dict[str, Any], failure: str | None = None, code: int = CLEAN) -> Verdict:
-    """Of the figures of a run (run_figures.py); `failure` and `code` if the run already knows that it failed."""
+    """The verdict on a run (live/figures.py); `failure` and `code` if the run already knows that it failed."""
     found: list[tuple[int, str]] = []
     if failure:
         found.append((code or FAILED, failure))

@@ -125,7 +125,7 @@ def written(cell: Cell) -> Marked:
 
 
 def number(value: float | None, form: str = ".4g") -> str:
-    """A dash where there is none; no sign for what is nothing."""
+    """A number, or a dash for none; zero has no sign."""
     if value is None or not math.isfinite(value):
         return "–"
     text = str(value) if isinstance(value, int) else f"{value:{form}}"

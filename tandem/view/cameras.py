@@ -25,8 +25,8 @@ class Subject:
 
 
 class Cameras:
-    """Of all pages. The frame `moves` goes to each of them with its camera, in one message: by the way of what all
-    pages get it comes sooner or later than that, and on a slow page the machine leaves the picture."""
+    """The cameras of all pages. The frame `moves` goes to each page in one message with its camera. If it went to all
+    pages at once, it would arrive sooner or later, and on a slow page the machine would leave the picture."""
 
     def __init__(self, server: Any, cameras: tuple[Camera, ...], moves: str):
         self._server, self._moves = server, moves

@@ -82,7 +82,7 @@ class Commander:
         self._wake.set()
 
     def seen(self, commands: int) -> None:
-        """So many commands had been obeyed by the newest step: others may have given some."""
+        """`commands`: how many the newest step had obeyed; other programs may have sent some."""
         if commands != self._commands or now_ns() - self._requested_ns > _ASK_NS:
             self._commands = commands
             self._ask = True

@@ -33,7 +33,7 @@ def note(text: str) -> Markup:
 
 
 class Controls:
-    """Of the simulation. For a feed that is live."""
+    """Buttons that control a live simulation."""
 
     def __init__(self, gui: Any, feed: DataSource, commander: Commander, on_fork: OnFork):
         self._feed, self._commander, self._on_fork = feed, commander, on_fork

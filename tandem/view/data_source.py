@@ -114,7 +114,7 @@ class LiveData:
         return {stream.name: self._followers[stream].alive for stream in (DAQ, SIM)}
 
     def blocks_pushed(self) -> int | None:
-        """By the DAQ so far; None where its ring is not on this host."""
+        """How many blocks the DAQ has pushed; None where its ring is not on this host."""
         ring = self._ring(DAQ)
         return None if ring is None else ring.head
 
@@ -171,12 +171,12 @@ class RecordData:
 
     @property
     def seconds(self) -> float:
-        """From its first step to its last."""
+        """The time from its first step to its last."""
         return float(self.instants[-1] - self.instants[0]) * 1e-9 if len(self) else 0.0
 
     @property
     def time(self) -> float:
-        """Of the step shown, from the first on."""
+        """The time of the step shown, since the first."""
         return float(self.instants[self.at] - self.instants[0]) * 1e-9 if len(self) else 0.0
 
     @property
@@ -254,7 +254,7 @@ def _share(one: RecordData, stamps: str, other: RecordData, theirs: str) -> floa
 
 
 def _at(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The place of the last value that is not above each; the first where there is none."""
+    """The index of the last value that is not above each wanted one; 0 where all are above."""
     return np.maximum(np.searchsorted(sorted_values, wanted, "right") - 1, 0)
 
 

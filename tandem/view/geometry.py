@@ -167,7 +167,7 @@ def along(directions: np.ndarray) -> np.ndarray:
 
 
 def quaternion(matrix: np.ndarray) -> np.ndarray:
-    """Of a rotation; w, x, y, z."""
+    """The quaternion of a rotation matrix; w, x, y, z."""
     (a, b, c), (d, e, f), (g, h, i) = matrix.tolist()
     # the largest of the four is safe to divide by
     squares = (1.0 + a + e + i, 1.0 + a - e - i, 1.0 - a + e - i, 1.0 - a - e + i)
@@ -200,6 +200,6 @@ def times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
-    """Of length 1; of none if it has none."""
+    """The vector at length 1; a zero vector stays."""
     x, y, z = vector.tolist()
     return vector / (math.sqrt(x * x + y * y + z * z) or 1.0)

@@ -44,7 +44,7 @@ def decimated(t: np.ndarray, columns: list[np.ndarray], most: int = MOST_POINTS)
 
 @dataclass(frozen=True)
 class Pace:
-    """Of the steps within a time; times in ns."""
+    """Figures of the steps within some time; times in ns."""
 
     steps: int
     status: int  # the bits of all of them
@@ -86,7 +86,7 @@ def curves_of(
 
 
 def broken(all_t: np.ndarray, t: np.ndarray, columns: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """With a point that is none wherever there were no steps for a while: a curve is not drawn across an outage."""
+    """Insert NaN wherever steps were missing for a while, so that no curve is drawn across an outage."""
     between = np.diff(all_t)
     outages = np.flatnonzero(between > max(_OUTAGE_S, 5.0 * float(np.median(between))))
     at = np.searchsorted(t, all_t[outages], "right")

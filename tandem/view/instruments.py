@@ -179,7 +179,7 @@ _MOST_LETTERS = 9  # of one
 
 
 def _size(text: str, unit: str) -> str:
-    """So that it is not cut off: as large as there is room for in a tile."""
+    """The largest font size with which a tile does not cut the text off."""
     return _BIG if len(text) + 0.5 * len(unit) <= _MOST_BIG else _LONG
 
 

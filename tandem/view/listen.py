@@ -199,7 +199,7 @@ def _connections(door: PageAccess, waiting: dict[Any, None]) -> type:
 
 
 def _logger(door: PageAccess) -> logging.Logger:
-    """Of the connections: a request that is none is counted, and writes no traceback on our terminal. One that ends
+    """The logger of connections: a malformed request is counted, and writes no traceback on our terminal. One that ends
     before it has asked anything (a browser that connects ahead) is not even counted."""
     from websockets.exceptions import InvalidHandshake
 
@@ -224,7 +224,7 @@ class _Held:
         self.stands = False
 
     def widget(self, uuid: str) -> Any:
-        """Of all pages, or of one of them."""
+        """The widget with this id, of all pages or of one of them."""
         if self.server is None:
             return None
         scopes = (self.server.gui, *(client.gui for client in self.server.get_clients().values()))

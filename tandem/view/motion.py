@@ -12,7 +12,7 @@ from tandem.view import geometry
 
 
 class Motion:
-    """Of one machine; `move` takes it to a step."""
+    """The motion of one machine; `move` takes it to a step."""
 
     def __init__(self, model: Machine, params: np.ndarray):
         self.scene: Scene = model.shown.scene or Scene()
@@ -72,7 +72,7 @@ class Motion:
 
 
 def channel(step: Any, name: str) -> float:
-    """Of a step's record; 0 where it has none of that name."""
+    """The value of a channel in a step's record; 0 where there is no such channel."""
     try:
         return float(step[name])
     except (KeyError, ValueError, IndexError):

@@ -67,7 +67,7 @@ class Page:
         self._faults: set[str] = set()
 
     def run(self, stop: threading.Event, report: Callable[[int], None] = lambda _: None) -> None:
-        """Until it is stopped; `report` is called some times a second with a number."""
+        """Serve the page until it is stopped; `report` is called some times a second with a number."""
         due, reported, turn = time.monotonic(), 0.0, 0
         while not stop.is_set():
             watched = bool(self.server.get_clients()) or self.door.dash_is_read

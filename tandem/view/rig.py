@@ -346,7 +346,7 @@ class Rig:
             changes.release(self.mechanism, _MOTION + target, held)
 
     def reset(self) -> None:
-        """As it was drawn, with everything that was changed as it was."""
+        """Go back to the reference configuration, and undo every change."""
         changes.restore(self.mechanism, self._reference)
         self._first.system.reals[:] = self._first_reals
         self._use(self._first.copy())

@@ -94,7 +94,7 @@ class SceneView:
         return f"{self._prefix}/{name}"
 
     def _tint(self, colour: Colour) -> Colour:
-        """Of a ghost everything has its one colour, lighter where it was."""
+        """The colour of a part; all of a ghost has one colour, lighter where the part's own is lighter."""
         if self._colour is None:
             return colour
         light = 0.6 + 0.4 * sum(colour) / 765.0

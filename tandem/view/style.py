@@ -27,7 +27,7 @@ GROUND: dict[str, Colour] = {"even": (124, 128, 130), "odd": (115, 119, 122), "s
 
 
 def rim_ratio(wheels: tuple[Wheel, ...]) -> float:
-    """Of rim to wheel, as the first one has it."""
+    """The ratio of rim to wheel, that of the first wheel."""
     return wheels[0].rim / wheels[0].radius or 0.62
 
 

@@ -125,7 +125,7 @@ class Changes:
             del self._stack[:-_MOST_UNDO]
 
     def undo(self) -> dict[str, float]:
-        """What to set so that the last change is as if it had not been; {} if there is none."""
+        """The values that undo the last change; {} if there is none."""
         self._last = ()
         return self._stack.pop() if self._stack else {}
 

@@ -51,7 +51,7 @@ GUESSED = {"exact": 7.0, "constant": 250.0, "unscented": 700.0}
 
 
 def fingerprint() -> str:
-    """Of the code and configurations that results are made by."""
+    """A fingerprint of the code and configurations that the results depend on."""
     found = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
     for file in sorted(file for pattern in SOURCES for file in ROOT.glob(pattern)):
         found.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())

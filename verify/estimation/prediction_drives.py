@@ -71,7 +71,7 @@ def hand_for(acceleration: float, speed: float) -> float:
 
 
 def is_lost(machine: Machine, outputs: np.ndarray, grip: float) -> np.ndarray:
-    """Of every row of outputs."""
+    """Whether the car is lost, for every row of outputs."""
     vx, vy, r, steer, over = (
         outputs[:, index(machine.outputs, n)] for n in ("vx", "vy", "yaw_rate", "road_wheel_angle", "overturned")
     )

@@ -31,7 +31,7 @@ _FRAMES = 1 << 16  # at once
 
 @dataclass
 class Frames:
-    """Of one bus and one id, in the order of the log."""
+    """The frames of one bus and one id, in the order of the log."""
 
     seconds: array = field(default_factory=lambda: array("d"))
     lengths: array = field(default_factory=lambda: array("B"))

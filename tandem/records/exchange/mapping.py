@@ -91,7 +91,7 @@ def mapped(
 
 
 def aged(layout: Layout, name: str) -> str | None:
-    """The channel whose age this one is; None if it is none."""
+    """The channel whose age this one holds; None if it holds no age."""
     of = name.removesuffix(AGE)
     return of if of != name and of in layout.names else None
 
@@ -193,7 +193,7 @@ def _number(text: str) -> float | None:
 def samples(
     measurement: Measurement, sheet: Sheet, columns: list[str], requested: str | None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Of each column, when its samples were taken, in ns, and their values. Instants ascend, none is there twice."""
+    """The instants, in ns, and the values of each column's samples. Instants ascend, and none occurs twice."""
     path = measurement.path
     if sheet.seconds is None:
         name, units = _time_column(measurement, sheet, requested)
@@ -276,7 +276,7 @@ def _listing(measurement: Measurement) -> str:
 
 
 def _comparable(names: Iterable[str]) -> list[str]:
-    """So many, and so long, as can be compared at once, whatever a file holds."""
+    """The names that are compared with a typed one: limited in count and length, so that any file is quick."""
     return list(islice((name for name in names if len(name) <= _LONGEST_COMPARED), _MOST_COMPARED))
 
 
@@ -346,7 +346,7 @@ def likely_columns(measurement: Measurement, channel: Channel, rows: Rows) -> li
 
 
 def candidates(likely: list[Likely]) -> list[Candidate]:
-    """With their ranges; none that is a switch, or the same all along."""
+    """Columns with their ranges, without switches and constants."""
     found: list[Candidate] = []
     for first in range(0, min(len(likely), _MOST_LOADED), _AT_ONCE):
         some = likely[first : first + _AT_ONCE]

@@ -141,7 +141,7 @@ def _texts(found: Any, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _words(value: Any) -> list[str]:
-    """Of a list of words; one alone comes as itself."""
+    """A list of words; MATLAB gives a single one without a list."""
     found = [value] if isinstance(value, str) else list(value) if isinstance(value, list | np.ndarray) else []
     return found if all(isinstance(each, str) for each in found) else []
 

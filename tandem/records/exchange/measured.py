@@ -80,7 +80,7 @@ def measured_topics(series: list[MeasuredSeries], shift_ns: int) -> dict[str, Co
 
 
 def _epochs(t_ns: np.ndarray) -> np.ndarray:
-    """From 0 on, another after every gap."""
+    """Numbers of epochs: 0 at first, one more after every gap."""
     steps = np.diff(t_ns)
     if not len(steps):
         return np.zeros(len(t_ns), np.int64)

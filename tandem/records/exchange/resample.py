@@ -102,7 +102,7 @@ def _resampled(series: list[Series], period_ns: int) -> Blocks:
 
 
 def _ends(series: list[Series], period_ns: int) -> list[str]:
-    """Of columns without which the record begins or ends, where others go on for longer than a gap."""
+    """Sentences on columns that begin late or end early, by more than a gap: they limit the record."""
     late, early = max(series, key=lambda s: int(s.t_ns[0])), min(series, key=lambda s: int(s.t_ns[-1]))
     before = int(late.t_ns[0]) - min(int(s.t_ns[0]) for s in series)
     behind = max(int(s.t_ns[-1]) for s in series) - int(early.t_ns[-1])

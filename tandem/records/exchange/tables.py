@@ -53,7 +53,7 @@ class Table:
 
     @property
     def stem(self) -> str:
-        """Of its file: `daq` for /daq."""
+        """The stem of its file: `daq` for /daq."""
         return self.topic.strip("/").replace("/", "_")
 
 
@@ -143,7 +143,7 @@ class Measurement:
 
 
 def read_passport(data: str | bytes, where: str) -> dict[str, Any] | None:
-    """None if it is no passport at all."""
+    """The passport; None if this is not one."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

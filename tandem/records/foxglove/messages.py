@@ -17,7 +17,7 @@ LINES, TRIANGLES = 5, 11  # types of a marker
 
 
 def definition(kind: str) -> bytes:
-    """Of one of the two types, with all types in it."""
+    """The definition of one of the two types, with those of all types in it."""
     return ros2_types.definition(kind)
 
 

@@ -37,7 +37,7 @@ _WAY = 0.05  # m, width of the course's line
 
 
 class SceneMessages:
-    """Of one run, in the order of its time."""
+    """The messages of one run, in the order of their instants."""
 
     def __init__(self, model: Machine, params: np.ndarray, files: Mapping[str, bytes]):
         self._motion = Motion(model, params)

@@ -120,7 +120,7 @@ class _StepFigures:
 
 
 class _Figures:
-    """Of all topics, as their blocks come."""
+    """Figures of all topics, updated with each block."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _TopicFigures] = {}
@@ -143,7 +143,7 @@ class _Figures:
 
 
 def info_of(path: Path, progress: Callable[[float], None] = lambda _: None) -> dict[str, Any]:
-    """Of a record, which is read part by part and not kept."""
+    """The figures of a record, which is read part by part, not into memory."""
     figures = _Figures()
     run = open_run(path, progress=progress, consume=figures.add)
     return _info(run, figures)

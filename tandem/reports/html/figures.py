@@ -73,7 +73,7 @@ def cost(steps: np.ndarray) -> np.ndarray | None:
 
 
 def period_ns(steps: np.ndarray) -> int | None:
-    """From step to step, as planned."""
+    """The planned time from step to step."""
     return int(np.median(np.diff(column(steps, "t_ns")))) if has(steps, "t_ns") and len(steps) > 1 else None
 
 

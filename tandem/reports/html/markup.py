@@ -26,7 +26,7 @@ def markup(template: str, *values: Any) -> Markup:
 
 
 def show(handle: Any, content: Markup) -> None:
-    """On a page, where it is another than before."""
+    """Show it on a page if it has changed."""
     if not isinstance(content, Markup):
         raise TypeError(f"a page shows markup, not {type(content).__name__}")
     if handle.content != content:

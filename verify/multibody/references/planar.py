@@ -44,7 +44,7 @@ class Planar:
 
     @staticmethod
     def derivatives(f: Callable[[np.ndarray], np.ndarray], s: np.ndarray) -> np.ndarray:
-        """By complex steps, exact."""
+        """Exact derivatives, by complex steps."""
         return np.stack([np.imag(f(s + 1j * TINY * e)) / TINY for e in np.eye(len(s))], axis=-1)
 
     def bent(self, f: Callable[[np.ndarray], np.ndarray], s: np.ndarray, rate: np.ndarray) -> np.ndarray:
@@ -63,7 +63,7 @@ class Planar:
         return np.linalg.solve(M, Q)
 
     def turn(self, bar: str, s: np.ndarray) -> np.ndarray:
-        """Slopes of a bar's angle."""
+        """Derivatives of a bar's angle."""
         a, b, _ = self.bars[bar]
         d = self.joints(s)
         way = d[b] - d[a]

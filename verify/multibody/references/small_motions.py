@@ -42,7 +42,7 @@ class Moved:
         return out
 
     def _derivatives(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By each s, of the potential; and its second derivatives."""
+        """First and second derivatives of the potential by s."""
         n = len(s)
         e = STEP * np.eye(n)
         V = self.potential
@@ -62,7 +62,7 @@ class Moved:
         return s
 
     def eigenvalues(self, s: np.ndarray) -> np.ndarray:
-        """Of the small motions about s, by their size; each pair once."""
+        """Eigenvalues of the small motions about s, by their size; each pair once."""
         n = len(s)
         e = STEP * np.eye(n)
         ends = [(self.places(s + d), self.places(s - d)) for d in e]
