@@ -53,7 +53,7 @@ class Body:
         return c
 
     def carries(self, form: Linear, reference: np.ndarray) -> bool:
-        """Whether a vector form, `drawn` as drawn, is one of those fixed in the body."""
+        """Whether a vector form, `reference` as drawn, is one of those fixed in the body."""
         if len(self.basis) < len(reference):
             return False
         ours = {i for e in self.basis for i in e.terms}

@@ -190,14 +190,14 @@ def assemble(
     which it is judged, but not made."""
     path = sources.name()
     file = check(VehicleFile, data, path)
-    given = file.parameters | _flat(file.front, "front", FRONT, path) | _flat(file.rear, "rear", REAR, path)
-    values = checked("buggy", PARAMETERS, given, changed, path)
+    parameters = file.parameters | _flat(file.front, "front", FRONT, path) | _flat(file.rear, "rear", REAR, path)
+    values = checked("buggy", PARAMETERS, parameters, changed, path)
     tolerant = file.tyre_reading == "tolerant"
     tyres = vectors_from(sources, TYRES, tolerant)
     follows: list[str] = []
     if file.figures is not None:
-        given, follows = _by_figures(given, file.figures, tyres, path)
-        values = checked("buggy", PARAMETERS, given, changed, path)
+        parameters, follows = _by_figures(parameters, file.figures, tyres, path)
+        values = checked("buggy", PARAMETERS, parameters, changed, path)
     p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
     tyres = [_inflated(p, key, vector, path) for key, vector in zip(TYRES, tyres, strict=True)]
     front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
@@ -225,11 +225,11 @@ def assemble(
 
 
 def _by_figures(
-    given: dict[str, float], figures: Figures, tyres: Sequence[np.ndarray], path: str
+    base: dict[str, float], figures: Figures, tyres: Sequence[np.ndarray], path: str
 ) -> tuple[dict[str, float], list[str]]:
     """The file's parameters as its figures change them, its tyres with their radius; and what follows, in sentences."""
     p = {
-        q.name: float(value) for q, value in zip(PARAMETERS, checked("buggy", PARAMETERS, given, {}, path), strict=True)
+        q.name: float(value) for q, value in zip(PARAMETERS, checked("buggy", PARAMETERS, base, {}, path), strict=True)
     }
     try:
         if figures.tyre_size is not None:
@@ -347,7 +347,7 @@ def _numbers(
     out[slots.STOPS : slots.STOPS + 4] = stops
     out[slots.STOP_SHARES : slots.STOP_SHARES + 4] = shares
     out[slots.CENTRE : slots.CENTRE + 3] = car.chassis.components(cg - car.chassis.reference_origin)
-    out[slots.DRAWN : slots.DRAWN + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
+    out[slots.REFERENCE_HEIGHT : slots.REFERENCE_HEIGHT + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
     out[slots.RACK_SIGN] = car.rack_sign
     out[slots.FRAMES : slots.BODY] = forces.frames(car)
     out[slots.BODY :] = [v for at in body for v in car.chassis.components(at + car.origin - cg)]
@@ -398,7 +398,7 @@ def _machine(built: Assembled, path: str) -> Machine:
         outputs=OUTPUTS,
         parameters=PARAMETERS,
         tables=built.tables,
-        work_size=len(OUTPUTS) + system.work_size + dynamics.ROOM + system.state_size + dynamics.MEMORY,
+        work_size=len(OUTPUTS) + system.work_size + dynamics.STEERING_WORK + system.state_size + dynamics.MEMORY,
         step=dynamics.step,
         initial=initial,
         capabilities=(
@@ -408,7 +408,7 @@ def _machine(built: Assembled, path: str) -> Machine:
             Prediction(monitor),
             DeviceCode(device),
             Unrolling(unrolled_code),
-            Moving(start.GIVEN, partial(start.begin, system, path)),
+            Moving(start.START_QUANTITIES, partial(start.begin, system, path)),
             Tangent("tandem.machines.car.buggy.tangent"),
         ),
     )
@@ -452,8 +452,8 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     size = system.state_size
     state[:] = 0.0
     work[:] = 0.0
-    drawn = system.state()
-    state[:size] = drawn.vector
+    reference = system.state()
+    state[:size] = reference.vector
     normal = _place(system, state[:size], constants)
     inputs = np.zeros(len(INPUTS))
     inputs[_BRAKE] = 40.0
@@ -513,10 +513,10 @@ def _refuse_unsound(state: np.ndarray, params: np.ndarray, constants: Tables, wo
             wrong.setdefault(problem, []).append(_SIDES[name])
     lean = float(max(abs(outputs[W.roll]), abs(outputs[W.pitch])))
     if wrong or lean > _FALLEN:
-        given = ", ".join(f"{n} = {params[P[n]]:g}" for n in ("sprung_cg_x", "sprung_cg_y", "sprung_cg_z"))
+        cg = ", ".join(f"{n} = {params[P[n]]:g}" for n in ("sprung_cg_x", "sprung_cg_y", "sprung_cg_z"))
         lines = [f"the {' and the '.join(names)} wheel {problem}" for problem, names in wrong.items()]
         lines += [f"the chassis leans by {np.degrees(lean):.0f} degrees"] * (lean > _FALLEN)
-        right = f"it must stand on four wheels between their stops; see parameters {given}, springs, and the road there"
+        right = f"it must stand on four wheels between their stops; see parameters {cg}, springs, and the road there"
         raise ConfigError("\n".join(f"{path}: at rest on its road {line}; {right}" for line in lines))
 
 

@@ -17,7 +17,7 @@ from tandem.machines.car.buggy.bodies import Points
 
 GRAVITY = 9.81
 AT_SPRING, AT_WHEEL = 1, 2  # of stops_at
-_DRAWN_HEIGHTS = 0.7, 1.1  # of the wheel centres as drawn, in radii of the tyre
+_REFERENCE_HEIGHTS = 0.7, 1.1  # of the wheel centres as drawn, in radii of the tyre
 _PUSHED = {  # what the spring carries of the parts between chassis and wheel, of one side; an arm is a triangle
     "front": (("front_upper_arm_mass", 2.0 / 3.0), ("front_lower_arm_mass", 2.0 / 3.0)),
     "rear": (("rear_arm_mass", 2.0 / 3.0), ("strut_rod_mass", 1.0)),
@@ -130,12 +130,12 @@ def stop_travels(p: dict[str, float], of: Suspension) -> tuple[float, float]:
     travel = p["stop_travel"]
     if round(p["stops_at"]) != AT_SPRING:
         return travel, -travel
-    drawn, out = spring_length(at_travel(of, 0.0)), []
+    reference, out = spring_length(at_travel(of, 0.0)), []
     for pressed in (travel, -travel):
         wheel = pressed
         for _ in range(20):
             at = at_travel(of, wheel)
-            off = (drawn - pressed - spring_length(at)) / spring_rate(of, at, rates(of, at))
+            off = (reference - pressed - spring_length(at)) / spring_rate(of, at, rates(of, at))
             wheel += off
             if abs(off) < 1e-12:
                 break
@@ -210,7 +210,7 @@ def _sides(front: Points, rear: Points) -> Iterator[str]:
 
 def _heights(front: Points, rear: Points, radii: tuple[float, float]) -> Iterator[str]:
     for axle, points, radius in (("front", front, radii[0]), ("rear", rear, radii[1])):
-        low, high = (share * radius for share in _DRAWN_HEIGHTS)
+        low, high = (share * radius for share in _REFERENCE_HEIGHTS)
         if not low <= points["WC"][2] <= high:
             yield (
                 f"{axle}.WC = {points['WC'].tolist()}: z must be the height of the wheel centre above the ground, for"
@@ -226,8 +226,8 @@ def _travels(p: dict[str, float], axle: str, of: Suspension, named: Named) -> No
             try:
                 at_travel(of, stop_travels(p, of)[which], rack)
             except HardpointError as error:
-                asked = named("stop_travel") + (f", {named('rack_limit')}" if rack else "")
-                raise HardpointError(f"{error} (asked for by {asked})") from None
+                keys = named("stop_travel") + (f", {named('rack_limit')}" if rack else "")
+                raise HardpointError(f"{error} (asked for by {keys})") from None
 
 
 def _loads(p: dict[str, float], front: Points, rear: Points, named: Named) -> Iterator[str]:

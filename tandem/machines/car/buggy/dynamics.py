@@ -55,7 +55,7 @@ AT_REST = 1e-16  # J; of a motion at its height
 UPRIGHT = 0.5  # cosine of the lean below which a car does not come back to its wheels
 CRAWL = 0.1  # m/s; sideslip is relative to at least this speed
 
-ROOM = 9  # behind the work of the core: a better rack, the hand wheel and a better one, in value, rate, acceleration
+STEERING_WORK = 9  # behind the core's work: a better rack, the hand wheel and a better one: value, rate, acceleration
 
 # the memory of a car behind the state of the core
 YAW, LINE_BAR, COUNT, STEP_ERROR = range(4)  # LINE_BAR: pressure behind the lag of the brakes
@@ -153,7 +153,7 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
         height = 0.0
         for i in range(3):
             height += (x[k + i] - x[at + i]) * e[6 + i]
-        work[out + V.travel] = height - numbers[slots.DRAWN + w]
+        work[out + V.travel] = height - numbers[slots.REFERENCE_HEIGHT + w]
     work[W.road_wheel_angle] = 0.5 * (work[W.steer_fl] + work[W.steer_fr])
     work[W.wheel_speed_front] = 0.5 * (work[W.wheel_speed_fl] + work[W.wheel_speed_fr])
     work[W.wheel_speed_rear] = 0.5 * (work[W.wheel_speed_rl] + work[W.wheel_speed_rr])
@@ -293,8 +293,8 @@ def move(places, ints, reals, car, numbers, params, inputs, torque, memory, prev
     start = (column[steering.RACK], rack[1], rack[2])
     force, at = -lam[places[RACK_ROW]], rack[2]
     mass = column[steering.STEERED] if column[steering.STEERED] > 0.0 else params[P.steered_mass]
-    room = len(own) - len(previous) - ROOM
-    wanted, hand, better = own[room : room + 3], own[room + 3 : room + 6], own[room + 6 : room + 9]
+    first = len(own) - len(previous) - STEERING_WORK
+    wanted, hand, better = own[first : first + 3], own[first + 3 : first + 6], own[first + 6 : first + 9]
     parts = 1
     if not by_torque:
         steering.by_angle(inputs, params, sign, column[steering.RACK], rack, h)

@@ -189,7 +189,7 @@ def wheel(w, h, x, xd, live, params, states, after, f, K, C):
         load = 0.0
     # thrust and moments of camber are those of a tyre that stands on its tread
     camber = atan2(an, upright)
-    felt = camber if upright > LEAN else stands * camber
+    effective = camber if upright > LEAN else stands * camber
 
     # tyre
     radius = formula.rolling_radius(p, max(deflection, 0.0), load, spin)
@@ -203,7 +203,7 @@ def wheel(w, h, x, xd, live, params, states, after, f, K, C):
     mu *= live[P.grip]
     turning = live[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0
     at_tyre = TYRE_STATES * w
-    tyre(p, states, after, at_tyre, h, load, along, across, spin, radius, felt, mu, side, turning, turns, out)
+    tyre(p, states, after, at_tyre, h, load, along, across, spin, radius, effective, mu, side, turning, turns, out)
     Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
     if upright <= LEAN:
         Mx, Mz = stands * Mx, stands * Mz

@@ -220,8 +220,8 @@ def _roll_centre(p: dict[str, float], axle: str, wanted: float) -> str:
         now = off(by)
         if np.abs(now).max() < _NEAR:
             break
-        slopes = np.stack([(off(by + d) - off(by - d)) / (2.0 * _STEP) for d in _STEP * np.eye(2)], axis=1)
-        by = by - np.clip(np.linalg.solve(slopes, now), -0.05, 0.05)
+        jacobian = np.stack([(off(by + d) - off(by - d)) / (2.0 * _STEP) for d in _STEP * np.eye(2)], axis=1)
+        by = by - np.clip(np.linalg.solve(jacobian, now), -0.05, 0.05)
     else:
         text = f"figures: {axle}_roll_centre = {wanted:g} m: not reached by the heights of {axle}.LAF and LAR"
         raise ConfigError(f"{text}; {now[0] + wanted:.3f} m is")

@@ -158,7 +158,7 @@ def add_to(H, at, v):
 
 
 @inner
-def look_at(ints, tree, left, at):
+def read_errors(ints, tree, left, at):
     """The error's coordinates where the state is, and the attitude."""
     independent, x, w = part(ints, ints, Own.INDEPENDENT), part(ints, tree, Own.X), part(ints, tree, Own.W)
     for i in range(_N):
@@ -199,7 +199,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     of_natural = view(places, relative.NATURAL_HEAD, len(places))
     natural, tree = view(state, 0, head[relative.STATE_AT]), view(state, head[relative.STATE_AT], len(state))
     left = part(of_natural, view(natural, 0, places[relative.NATURAL_SIZE]), Part.ELEMENT)
-    look_at(ints, tree, left, at)
+    read_errors(ints, tree, left, at)
     step = relative.step_at(reals[len(reals) - _BEHIND])
     step(state, inputs, params, tables, work, h)
     at[_KNOWN] = 0.0
@@ -219,12 +219,13 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
         if not jacobian_at_start(before, inputs, params, tables, work, h):
             return CONSTANT
 
-    room = view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT])
+    tree_work = view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT])
     scratch = view(work, head[relative.SCRATCH_AT], len(work) - len(state))
     layout = view(head, head[relative.LAYOUT_AT], head[relative.NATURAL_AT])
     J, start = part(layout, scratch, ode.Part.JACOBIAN), part(layout, scratch, ode.Part.START)
     moved = part(layout, scratch, ode.Part.RATES)
-    rotation = three(part(ints, room, Own.AT_X), 3) if by_method else rotation_from  # before anything is placed there
+    # before anything is placed there
+    rotation = three(part(ints, tree_work, Own.AT_X), 3) if by_method else rotation_from
     at[_KNOWN] = 1.0
     for i in range(6):
         at[_EFFECT + i] = 0.0
@@ -247,17 +248,17 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
             for i in range(_ERRORS):
                 u[i] = 0.0
             spread_grip(
-                part(ints, room, relative.C.DUALS), table, relative.corner_columns(table), view(u, _N, 2 * _N),
+                part(ints, tree_work, relative.C.DUALS), table, relative.corner_columns(table), view(u, _N, 2 * _N),
                 view(u, 2 * _N, _ERRORS),
             )  # fmt: skip
-            solve_mass(_N, part(ints, room, Own.FACTOR), u, 1)
+            solve_mass(_N, part(ints, tree_work, Own.FACTOR), u, 1)
         else:
             loaded = True
             independent, w = part(ints, ints, Own.INDEPENDENT), part(ints, tree, Own.W)
             for i in range(6):
                 moved[i] = (w[independent[i]] - at[_N + i]) / h
             put_on(
-                part(ints, room, Own.FACTOR), _N, extra[k], three(reals, len(reals) - _BEHIND + 4),
+                part(ints, tree_work, Own.FACTOR), _N, extra[k], three(reals, len(reals) - _BEHIND + 4),
                 (at[_ATTITUDE], at[_ATTITUDE + 1], at[_ATTITUDE + 2], at[_ATTITUDE + 3]), three(at, _N + 3), start,
                 moved, view(at, _ROWS, _SLOPE), carried, view(at, _EFFECT, _EFFECT + 6),
                 view(at, _SLOPE + 6 * k, _SLOPE + 6 * k + 6), u, forced,
@@ -311,7 +312,7 @@ def chassis_acceleration(at, which, linear, angular, H):
 def measure(signal, row, tau, at, tables, work, which, H):
     """See estimation/contract.py. Positions go on by tau with their velocity; all else is that of the instant."""
     behind = len(tables.floats) - _BEHIND
-    drawn, point = three(tables.floats, behind + 1), three(tables.floats, behind + 4)
+    reference, point = three(tables.floats, behind + 1), three(tables.floats, behind + 4)
     d, place = three(row, R.DIRECTION), three(row, R.PLACE)
     r = (point[0] + place[0], point[1] + place[1], point[2] + place[2])
     q = (at[_ATTITUDE], at[_ATTITUDE + 1], at[_ATTITUDE + 2], at[_ATTITUDE + 3])
@@ -348,7 +349,7 @@ def measure(signal, row, tau, at, tables, work, which, H):
             H[3 + i] += tau * by_turn[i]
             H[_N + 3 + i] += tau * by_rate[i]
         x = three(at, 0)
-        return dot((x[0] + drawn[0], x[1] + drawn[1], x[2] + drawn[2]), d) + dot(r, u) + tau * speed
+        return dot((x[0] + reference[0], x[1] + reference[1], x[2] + reference[2]), d) + dot(r, u) + tau * speed
     if signal >= _FIRST_COMPARED:
         return at[_OTHER_OUTPUTS + signal - _FIRST_COMPARED]
     j = _ERRORS - 1
@@ -367,7 +368,7 @@ def correct(state, params, tables, work, dx):
     ints, places = view(head, relative.FRONT, len(head)), view(head, head[relative.NATURAL_AT], len(head))
     of_natural = view(places, relative.NATURAL_HEAD, len(places))
     natural, tree = view(state, 0, head[relative.STATE_AT]), view(state, head[relative.STATE_AT], len(state))
-    car, room = (
+    car, tree_work = (
         view(natural, 0, places[relative.NATURAL_SIZE]),
         view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT]),
     )
@@ -385,14 +386,15 @@ def correct(state, params, tables, work, dx):
     left[slots.ENERGY] = slots.UNKNOWN  # that of the state before
     # loops close again, and the natural state is where the tree is
     t = part(ints, tree, Own.TIME)[0]
-    system.begin(ints, tree, room, t)
-    system.place(ints, reals, room, t, part(ints, room, Own.Y), True)
-    relative.move(ints, reals, room, relative.MOTION, part(ints, room, Own.XDOT), part(ints, room, Own.ACCELERATION))
-    copy(part(ints, room, Own.AT_FULL), part(ints, tree, Own.FULL))
-    copy(part(ints, room, Own.AT_EFFORT), part(ints, tree, Own.EFFORT))
-    relative.write_natural(ints, reals, tree, room, places, of_natural, car, own)
-    copy(x, part(ints, room, Own.AT_X))
-    copy(w, part(ints, room, Own.AT_W))
+    system.begin(ints, tree, tree_work, t)
+    system.place(ints, reals, tree_work, t, part(ints, tree_work, Own.Y), True)
+    xdot, a = part(ints, tree_work, Own.XDOT), part(ints, tree_work, Own.ACCELERATION)
+    relative.move(ints, reals, tree_work, relative.MOTION, xdot, a)
+    copy(part(ints, tree_work, Own.AT_FULL), part(ints, tree, Own.FULL))
+    copy(part(ints, tree_work, Own.AT_EFFORT), part(ints, tree, Own.EFFORT))
+    relative.write_natural(ints, reals, tree, tree_work, places, of_natural, car, own)
+    copy(x, part(ints, tree_work, Own.AT_X))
+    copy(w, part(ints, tree_work, Own.AT_W))
     relative.turn_references(ints, x, part(ints, tree, Own.REF))
     part(ints, tree, relative.C.FLAG)[relative.ON_TREE] = 1.0
 
@@ -408,11 +410,11 @@ def observed(machine: Machine, params: np.ndarray) -> Observed:
     places = (*machine.placed.addresses, len(machine.tables.floats))
     first = replace(machine, tables=tables(machine.tables.ints, numbers))
     first = first.having(replace(machine.placed, addresses=places)).without(Reshape)
-    numbers[-_BEHIND + 1 :] = _drawn(first, params)
-    made = replace(first, tables=tables(machine.tables.ints, numbers))
+    numbers[-_BEHIND + 1 :] = _reference(first, params)
+    machine_with_point = replace(first, tables=tables(machine.tables.ints, numbers))
     rates = (*range(_N, 2 * _N), *[-1] * (_ERRORS - _N))
     return Observed(
-        machine=made,
+        machine=machine_with_point,
         coordinates=COORDINATES,
         rates=rates,
         estimable=ESTIMABLE,
@@ -421,7 +423,7 @@ def observed(machine: Machine, params: np.ndarray) -> Observed:
         measure=measure,
         correct=correct,
         at_size=_AT,
-        difference=_difference(made),
+        difference=_difference(machine_with_point),
         relaxing=tuple(range(2 * _N, _ERRORS - 1)),
     )
 
@@ -470,7 +472,7 @@ def _matrix(q: np.ndarray) -> np.ndarray:
     return np.asarray(np.eye(3) + 2.0 * w * across + 2.0 * across @ across)
 
 
-def _drawn(machine: Machine, params: np.ndarray) -> np.ndarray:
+def _reference(machine: Machine, params: np.ndarray) -> np.ndarray:
     """The chassis' origin as drawn and, from there, its point, which a vehicle file gives: x + drawn + turned(point).
 
     By three attitudes of the assembled car, whose natural coordinates say where the point is.

@@ -45,10 +45,10 @@ def carrying_size(columns: int, factorised: int) -> int:
 
 
 @inner
-def of_force(room, n, i):
+def of_force(memory, n, i):
     """Acceleration i by a unit of force along each axis."""
     at = LANES * (n + i)
-    return room[at], room[at + 1], room[at + 2]
+    return memory[at], memory[at + 1], memory[at + 2]
 
 
 @inner
@@ -58,14 +58,14 @@ def in_point(turn, a, alpha):
 
 
 @inner
-def effect_of(room, n, mass, B, Gp, p, effect, slope):
+def effect_of(memory, n, mass, B, Gp, p, effect, slope):
     """What the mass does to all accelerations where the point's is p, and its derivative by the mass."""
-    felt = times(B, (p[0], p[1], p[2] + GRAVITY))
-    s = times(B, times(Gp, felt))
-    along = felt[0] - mass * s[0], felt[1] - mass * s[1], felt[2] - mass * s[2]
+    f = times(B, (p[0], p[1], p[2] + GRAVITY))
+    s = times(B, times(Gp, f))
+    along = f[0] - mass * s[0], f[1] - mass * s[1], f[2] - mass * s[2]
     for i in range(len(effect)):
-        g = of_force(room, n, i)
-        effect[i], slope[i] = -mass * dot(g, felt), -dot(g, along)
+        g = of_force(memory, n, i)
+        effect[i], slope[i] = -mass * dot(g, f), -dot(g, along)
 
 
 @inner
@@ -79,45 +79,45 @@ def share_of(share, a, stride):
 
 
 @inner
-def feel(room, n, errors, rates):
+def feel(memory, n, errors, rates):
     """Accelerations among `rates`, by whatever else, as they are with the mass."""
     behind = (2 * n + (errors + LANES - 1) // LANES * LANES) * LANES
-    c = share_of(view(room, behind, behind + 18), view(rates, n, 2 * n), 1)
+    c = share_of(view(memory, behind, behind + 18), view(rates, n, 2 * n), 1)
     for i in range(n):
-        rates[n + i] -= dot(c, of_force(room, n, i))
+        rates[n + i] -= dot(c, of_force(memory, n, i))
 
 
 # long: flat arrays of the car and of the load; a kernel takes no object
 @inner
-def put_on(factor, n, mass, r, q, omega, start, mean, rows, room, seen, felt, into, forced):
+def put_on(factor, n, mass, r, q, omega, start, mean, rows, memory, seen, by_mass, into, forced):
     """A mass in r (chassis' axes, from its origin) where the attitude is q.
 
     `start`, `mean`: accelerations at the beginning of the step, and of the chassis its mean over it. `rows`: of the
     Jacobian, those of the chassis' six accelerations and two more, `stride_of` apart; they become those with the mass.
-    `seen`, `felt` become effect and its derivative by the mass of the six at the instant; `forced`, `into` those of all
+    `seen`, `by_mass` become effect and derivative by the mass, of the six at the instant; `forced`, `into` those of all
     rates over the step.
     """
     errors = len(into)
     stride = (errors + LANES - 1) // LANES * LANES
     behind = (2 * n + stride) * LANES
-    C, share = view(room, 2 * n * LANES, behind), view(room, behind, behind + 18)
-    x = view(room, behind + 18, behind + 18 + 6 * LANES)
+    C, share = view(memory, 2 * n * LANES, behind), view(memory, behind, behind + 18)
+    x = view(memory, behind + 18, behind + 18 + 6 * LANES)
     a, b, c = (
         into_world(q, (0.0, -r[2], r[1])), into_world(q, (r[2], 0.0, -r[0])), into_world(q, (-r[1], r[0], 0.0))
     )  # fmt: skip
     turn = (a[0], b[0], c[0]), (a[1], b[1], c[1]), (a[2], b[2], c[2])
     for i in range(2 * n * LANES):
-        room[i] = 0.0
+        memory[i] = 0.0
     for axis in range(3):
-        room[LANES * (n + axis) + axis] = 1.0
+        memory[LANES * (n + axis) + axis] = 1.0
         for k in range(3):
-            room[LANES * (n + 3 + k) + axis] = turn[axis][k]
-    solve_mass(n, factor, room, LANES)
-    a0, a1, a2 = of_force(room, n, 3), of_force(room, n, 4), of_force(room, n, 5)
+            memory[LANES * (n + 3 + k) + axis] = turn[axis][k]
+    solve_mass(n, factor, memory, LANES)
+    a0, a1, a2 = of_force(memory, n, 3), of_force(memory, n, 4), of_force(memory, n, 5)
     Gp = (
-        in_point_of(turn[0], of_force(room, n, 0), a0, a1, a2),
-        in_point_of(turn[1], of_force(room, n, 1), a0, a1, a2),
-        in_point_of(turn[2], of_force(room, n, 2), a0, a1, a2),
+        in_point_of(turn[0], of_force(memory, n, 0), a0, a1, a2),
+        in_point_of(turn[1], of_force(memory, n, 1), a0, a1, a2),
+        in_point_of(turn[2], of_force(memory, n, 2), a0, a1, a2),
     )
     B = inverse_of(
         (1.0 + mass * Gp[0][0], mass * Gp[0][1], mass * Gp[0][2]),
@@ -129,12 +129,12 @@ def put_on(factor, n, mass, r, q, omega, start, mean, rows, room, seen, felt, in
     for i in range(errors):
         forced[i] = into[i] = 0.0
     p = in_point(turn, (mean[0] + inwards[0], mean[1] + inwards[1], mean[2] + inwards[2]), (mean[3], mean[4], mean[5]))
-    effect_of(room, n, mass, B, Gp, p, view(forced, n, 2 * n), view(into, n, 2 * n))
+    effect_of(memory, n, mass, B, Gp, p, view(forced, n, 2 * n), view(into, n, 2 * n))
     p = in_point(
         turn, (start[n] + inwards[0], start[n + 1] + inwards[1], start[n + 2] + inwards[2]),
         (start[n + 3], start[n + 4], start[n + 5]),
     )  # fmt: skip
-    effect_of(room, n, mass, B, Gp, p, seen, felt)
+    effect_of(memory, n, mass, B, Gp, p, seen, by_mass)
     for k in range(3):
         by = times(B, (mass * turn[0][k], mass * turn[1][k], mass * turn[2][k]))
         for i in range(3):
@@ -149,7 +149,7 @@ def put_on(factor, n, mass, r, q, omega, start, mean, rows, room, seen, felt, in
     for first in range(0, 6, LANES):
         for axis in range(COLUMNS):
             for i in range(LANES):
-                x[LANES * axis + i] = -room[LANES * (n + first + i) + axis]
+                x[LANES * axis + i] = -memory[LANES * (n + first + i) + axis]
         at = first * stride
         add_to_four(rows, at, stride, rows, at, stride, stride, C, 0, stride, 0, COLUMNS, x)
 
@@ -165,21 +165,21 @@ def in_point_of(turn, g, a0, a1, a2):
 
 
 @inner
-def columns_of(room, n, rates, at, errors):
+def columns_of(memory, n, rates, at, errors):
     """G as rates, to three columns of `rates` from number `at` on."""
     for axis in range(COLUMNS):
         for i in range(errors):
             rates[(at + axis) * errors + i] = 0.0
         for i in range(n):
-            rates[(at + axis) * errors + n + i] = room[LANES * (n + i) + axis]
+            rates[(at + axis) * errors + n + i] = memory[LANES * (n + i) + axis]
 
 
 @inner
-def carry_over(layout, scratch, sigma, room, n, errors, R, width, first, by):
+def carry_over(layout, scratch, sigma, memory, n, errors, R, width, first, by):
     """Solutions of the car alone, R (transition.py), become those of the car with the mass; from column `first` on they
     have those of G. `by`: scratch of `carrying_size`."""
     stride = (errors + LANES - 1) // LANES * LANES
-    C, x = view(room, 2 * n * LANES, 2 * n * LANES + LANES * stride), view(by, LANES * width, len(by))
+    C, x = view(memory, 2 * n * LANES, 2 * n * LANES + LANES * stride), view(by, LANES * width, len(by))
     times_solutions(layout, scratch, sigma, C, stride, R, width, by, x)
     one, two, three = view(by, 0, width), view(by, width, 2 * width), view(by, 2 * width, 3 * width)
     # what is there of rates is 2 S times them

@@ -62,19 +62,19 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
     `other` assembles the car of another shape."""
     _refuse(machine, built.params, path)
     try:
-        made, code = build(built.car.mechanism)
+        generated, code = build(built.car.mechanism)
     except MechanismError as error:
         raise ConfigError(f'{path}: formulation = "relative": {error}') from None
-    blocks = made.blocks
+    blocks = generated.blocks
     if not relative_forces.serves(blocks.first, blocks.sizes, blocks.columns, blocks.filled):
         raise ConfigError(
             f'{path}: formulation = "relative": the wheels of this geometry are not moved by one velocity of their own'
             ' each beside the chassis; formulation = "natural" serves it'
         )
-    constants, sizes, addresses = _tables(machine, built.system, made, code)
-    states, room, scratch = sizes
+    constants, sizes, addresses = _tables(machine, built.system, generated, code)
+    states, tree_work, scratch = sizes
     total = len(machine.states) + states
-    begin = _begin(machine, made, constants)
+    begin = _begin(machine, generated, constants)
     extra = [Quantity(f"tree {i}", "", "") for i in range(states)]
     return (
         replace(
@@ -83,7 +83,7 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
             tables=constants,
             step=relative.step,
             initial=begin,
-            work_size=machine.work_size + room + scratch + total,
+            work_size=machine.work_size + tree_work + scratch + total,
         )
         .having(
             Placed(
@@ -91,10 +91,10 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
                 machine.placed.remade,
                 addresses,
             ),
-            _reshape(machine, built, made, code, constants, addresses, other, path),
-            DeviceCode(lambda: _device(constants, addresses, made)),
+            _reshape(machine, built, generated, code, constants, addresses, other, path),
+            DeviceCode(lambda: _device(constants, addresses, generated)),
             _moving(machine, built.system, constants),
-            CodeParts(code, lambda: made.functions, tuple(relative.NAMES), _KERNELS, _NO_RATES),
+            CodeParts(code, lambda: generated.functions, tuple(relative.NAMES), _KERNELS, _NO_RATES),
         )
         .without(Unrolling)  # its tables are those of the tree
         .without(Tangent)  # of natural coordinates' steps
@@ -102,7 +102,7 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
 
 
 def _reshape(
-    machine: Machine, built: Any, made: Generated, code: Compiled, constants: Tables, addresses: tuple[int, ...],
+    machine: Machine, built: Any, first: Generated, code: Compiled, constants: Tables, addresses: tuple[int, ...],
     other: Callable[[np.ndarray], Any], path: str,
 ) -> Reshape:  # fmt: skip
     natural = machine.of(Reshape)
@@ -111,7 +111,7 @@ def _reshape(
     def make(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = other(params)
         try:
-            generated = build_like(found.car.mechanism, structure_of(built.car.mechanism), made)
+            generated = build_like(found.car.mechanism, structure_of(built.car.mechanism), first)
         except MechanismError as error:
             raise ConfigError(f'{path}: formulation = "relative": {error}') from None
         if generated is not None:
@@ -151,11 +151,11 @@ _NO_RATES = (
 )
 
 
-def _device(constants: Tables, addresses: tuple[int, ...], made: Generated) -> Any:
+def _device(constants: Tables, addresses: tuple[int, ...], generated: Generated) -> Any:
     from tandem.machines.car.buggy import relative_device  # only who compiles for a GPU needs it
 
     first, last = constants.ints[relative.FRONT + 2 * C.NUMBERS : relative.FRONT + 2 * C.NUMBERS + 2]
-    return relative_device.source(constants, addresses, made, constants.floats[first:last])
+    return relative_device.source(constants, addresses, generated, constants.floats[first:last])
 
 
 def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:
@@ -177,21 +177,21 @@ def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:
         raise ConfigError("\n".join(f'{path}: formulation = "relative": {what}; {right}' for what in wrong))
 
 
-def _begin(machine: Machine, made: Generated, constants: Tables) -> Any:
+def _begin(machine: Machine, generated: Generated, constants: Tables) -> Any:
     """As the natural machine begins."""
     head = constants.ints
     ints = head[relative.FRONT :]
 
-    def initial(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
+    def initial(state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray) -> None:
         size, own = int(head[relative.STATE_AT]), int(head[relative.WORK_AT])
         work[:] = 0.0
-        of_car = tables(head[head[relative.NATURAL_AT] :], given.floats[: head[relative.FLOATS]])
+        of_car = tables(head[head[relative.NATURAL_AT] :], constants.floats[: head[relative.FLOATS]])
         machine.initial(state[:size], params, of_car, work[:own])
         tree = state[size:]
         tree[:] = 0.0
-        for which, values in ((Own.X, made.tree.assembled), (Own.REF, np.tile([1.0, 0.0, 0.0, 0.0], len(made.balls)))):
-            tree[span(ints, which)] = values
-        relative.join(state, params, given, work, True)
+        tree[span(ints, Own.X)] = generated.tree.assembled
+        tree[span(ints, Own.REF)] = np.tile([1.0, 0.0, 0.0, 0.0], len(generated.balls))
+        relative.join(state, params, constants, work, True)
 
     return initial
 
@@ -202,46 +202,46 @@ def _moving(machine: Machine, system: System, constants: Tables) -> Moving:
     assert natural is not None
 
     def begin(
-        state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray, inputs: np.ndarray,
+        state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray, inputs: np.ndarray,
         values: Mapping[str, float],
     ) -> None:  # fmt: skip
         size, own = int(head[relative.STATE_AT]), int(head[relative.WORK_AT])
-        of_car = tables(head[head[relative.NATURAL_AT] :], given.floats[: head[relative.FLOATS]])
+        of_car = tables(head[head[relative.NATURAL_AT] :], constants.floats[: head[relative.FLOATS]])
         before = float(work[W.yaw])
         natural.begin(state[:size], params, of_car, work[:own], inputs, values)
         yaw = float(work[W.yaw]) - before
         turns = math.ceil(abs(yaw) / _TURN)
         for k in range(1, turns):
-            other, room = state.copy(), work.copy()
-            start.turn_about(system, other[:size], room[:own], yaw * (k / turns - 1.0))
-            dynamics.show(other[:size], params, of_car, room[:own])
-            relative.join(other, params, given, room, True)
+            other, other_work = state.copy(), work.copy()
+            start.turn_about(system, other[:size], other_work[:own], yaw * (k / turns - 1.0))
+            dynamics.show(other[:size], params, of_car, other_work[:own])
+            relative.join(other, params, constants, other_work, True)
             state[size:] = other[size:]
-        relative.join(state, params, given, work, False)
+        relative.join(state, params, constants, work, False)
 
     return Moving(natural.given, begin)
 
 
 def _tables(
-    machine: Machine, system: System, made: Generated, code: Compiled
+    machine: Machine, system: System, generated: Generated, code: Compiled
 ) -> tuple[Tables, tuple[int, int, int], tuple[int, ...]]:
     """Tables; sizes of state, work and scratch; places of addresses."""
-    (d,) = code.call("prepare", made.parameters)
-    tree, blocks = made.tree, made.blocks
-    n, u, v, m = tree.n, len(made.independent), len(made.dependent), len(blocks.ball_rows)
-    forms = [tree.driven[k] for k in made.driven]
+    (d,) = code.call("prepare", generated.parameters)
+    tree, blocks = generated.tree, generated.blocks
+    n, u, v, m = tree.n, len(generated.independent), len(generated.dependent), len(blocks.ball_rows)
+    forms = [tree.driven[k] for k in generated.driven]
     start = np.zeros((1, 3))
-    start[:, 0] = made.at.inputs
-    pivots = code.call("close", made.at.x, made.at.ref, start.ravel(), d)[2]
+    start[:, 0] = generated.at.inputs
+    pivots = code.call("close", generated.at.x, generated.at.ref, start.ravel(), d)[2]
     bare = blocks.table.copy()
     bare[1] = 0
-    place = {k: i for i, k in enumerate(made.independent)}
-    free = [place[k] for k in made.balls if all(k + i in place for i in range(3))]
+    place = {k: i for i, k in enumerate(generated.independent)}
+    free = [place[k] for k in generated.balls if all(k + i in place for i in range(3))]
     layout = ode.make_layout(u, relative.ADDED, free)
     settings = ode.make_settings(layout)
     ints: dict[int, Any] = {
-        Own.INDEPENDENT: made.independent, Own.DEPENDENT: made.dependent, Own.DRIVEN: made.driven,
-        Own.BALLS: made.balls, Own.LAW_KIND: [i.kind for i in system.mechanism.inputs.values()],
+        Own.INDEPENDENT: generated.independent, Own.DEPENDENT: generated.dependent, Own.DRIVEN: generated.driven,
+        Own.BALLS: generated.balls, Own.LAW_KIND: [i.kind for i in system.mechanism.inputs.values()],
         Own.DRIVEN_PTR: np.cumsum([0, *(len(form.inputs) for form in forms)]), Own.BLOCKS: blocks.table,
         Own.DRIVEN_INPUT: [k for form in forms for k in form.inputs], C.BARE: bare,
     }  # fmt: skip
@@ -252,13 +252,13 @@ def _tables(
         Own.DRIVEN_FACTOR: [c for form in forms for c in form.inputs.values()], Own.PIVOT: pivots,
     }  # fmt: skip
     state = {
-        Own.TIME: 1, Own.X: n, Own.REF: 4 * len(made.balls), Own.W: n, Own.FULL: n, Own.EFFORT: 1, Own.INPUT: 3,
+        Own.TIME: 1, Own.X: n, Own.REF: 4 * len(generated.balls), Own.W: n, Own.FULL: n, Own.EFFORT: 1, Own.INPUT: 3,
         C.FLAG: 1,
     }  # fmt: skip
-    ports, packed = len(made.ports), sum(a * len(c) for a, c in zip(blocks.sizes, blocks.columns, strict=True))
+    ports, packed = len(generated.ports), sum(a * len(c) for a, c in zip(blocks.sizes, blocks.columns, strict=True))
     square = sum(size * size for size in blocks.sizes)
     work = {
-        Own.AT_X: n, Own.AT_REF: 4 * len(made.balls), Own.AT_W: n, Own.AT_INPUT: 3, Own.START_X: n, Own.NEW: v,
+        Own.AT_X: n, Own.AT_REF: 4 * len(generated.balls), Own.AT_W: n, Own.AT_INPUT: 3, Own.START_X: n, Own.NEW: v,
         Own.H: v, Own.PIVOTS: v, Own.ACCELERATION: u, Own.XDOT: u, Own.AT_FULL: n, Own.AT_EFFORT: 1, Own.END: 4,
         Own.DERIVATIVES: 2 * u * u, Own.TURNS: 2 * u * m, Own.FACTOR: u * u, Own.DRIFT: u + 2 * m,
         Own.SCRATCH: blocks.work_size, Own.GENERATED: code.work_size + _FOR_GPU, Own.Y: 2 * u + relative.ADDED,

@@ -84,15 +84,15 @@ class CornerDerivatives:
     """corner_rows and corner of each corner, with the places in `more` of what it adds: to the derivatives of
     generalised forces, to what changes with time; and of J."""
 
-    def __init__(self, numbers: np.ndarray, made: Generated):
+    def __init__(self, numbers: np.ndarray, generated: Generated):
         self.derivatives: dict[tuple[int, int], list[int]] = {}
         self.J: dict[tuple[int, int], int] = {}
         self.in_time: dict[int, list[int]] = {}
-        self.functions = [self._corner(w, numbers.tolist(), made) for w in range(4)]
+        self.functions = [self._corner(w, numbers.tolist(), generated) for w in range(4)]
 
-    def _corner(self, w: int, params: list[float], made: Generated) -> Function:
-        (of,) = (f for f in made.functions if f.name == "derivatives")
-        found, n = of.outputs, len(made.independent)
+    def _corner(self, w: int, params: list[float], generated: Generated) -> Function:
+        (of,) = (f for f in generated.functions if f.name == "derivatives")
+        found, n = of.outputs, len(generated.independent)
         N = 2 * n + slots.ADDED
         law = _law()
 
@@ -111,7 +111,7 @@ class CornerDerivatives:
         bool(
             law.follow(relative_forces.corner)(
                 w, a["x"], a["xd"], a["live"], a["pressure_rates"], params, a["states"], a["e"], f, edot, Z,
-                made.blocks.columns[2 * w], n, N, derivatives, J, by_time, edot_t,
+                generated.blocks.columns[2 * w], n, N, derivatives, J, by_time, edot_t,
             )
         )  # fmt: skip
         more: list[Expr] = []

@@ -151,27 +151,27 @@ def advance_as_compiled(state, inputs, params, tables, work, h, shown):
 
 
 def source(
-    constants: Tables, addresses: tuple[int, ...], made: Generated, numbers: np.ndarray, part: int = PART
+    constants: Tables, addresses: tuple[int, ...], generated: Generated, numbers: np.ndarray, part: int = PART
 ) -> DeviceSource:
     """Of a machine with these tables, in which addresses become numbers of functions."""
     traced = relative_corners.serves(numbers)
     floats = np.array(constants.floats)
     floats[list(addresses)] = np.arange(len(addresses))
     assert len(addresses) == relative_matrix.FIRST
-    functions = [f for f in made.functions if any(entry in NAMES[1:] for entry in f.entries)]
+    functions = [f for f in generated.functions if any(entry in NAMES[1:] for entry in f.entries)]
     first, last = constants.ints[FRONT + 2 * Own.GENERATED : FRONT + 2 * Own.GENERATED + 2]
     assert all(split(f, part)[1] <= last - first for f in functions)
-    straight = _straight(numbers, made) if traced else []
+    unrolled = _unrolled(numbers, generated) if traced else []
     sizes = {entry: len(arguments_of(f)) for f in functions for entry in f.entries}
-    sizes |= {f.name: len(arguments_of(f)) - 1 for f in straight}
-    numbered = [*NAMES, *[""] * (relative_matrix.FIRST - len(NAMES)), *(f.name for f in straight)]
+    sizes |= {f.name: len(arguments_of(f)) - 1 for f in unrolled}
+    numbered = [*NAMES, *[""] * (relative_matrix.FIRST - len(NAMES)), *(f.name for f in unrolled)]
     # a number that stands for another kind of function is never called with so many arrays
     names = {k: [name if sizes.get(name) == k else f"none_{k}" for name in numbered] for k in set(sizes.values())}
     # loops are closed in as many corrections as a copy needs; all else is called equally often by all
     together = tuple(entry for entry in sizes if entry != "close")
 
     def text() -> str:
-        more = with_own_work(straight, part).splitlines()
+        more = with_own_work(unrolled, part).splitlines()
         return module_text(functions, part) + "\n".join(line for line in more if not line.startswith("declare"))
 
     return DeviceSource(
@@ -180,8 +180,8 @@ def source(
     )  # fmt: skip
 
 
-def _straight(numbers: np.ndarray, made: Generated) -> list[Function]:
+def _unrolled(numbers: np.ndarray, generated: Generated) -> list[Function]:
     """In the order of their numbers."""
-    corners = relative_corners.CornerDerivatives(numbers, made)
-    structure = relative_matrix.Structure(made, corners)
+    corners = relative_corners.CornerDerivatives(numbers, generated)
+    structure = relative_matrix.Structure(generated, corners)
     return [*relative_matrix.functions(structure), relative_corners.forces(numbers), *corners.functions]

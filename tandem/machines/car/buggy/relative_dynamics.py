@@ -451,11 +451,11 @@ def advance(method, rates, both, hook, ints, reals, layout, settings, tree, work
 
 
 @inner
-def follow(of_natural, ints, reals, places, car, tree, room, own):
+def follow(of_natural, ints, reals, places, car, tree, tree_work, own):
     first, place = places[PORTS_AT], places[RACK_INPUT]
     x, xd = part(of_natural, own, Part.X), part(of_natural, own, Part.XD)
     follow_natural(
-        ints, reals, tree, room, part(of_natural, car, Part.TIME)[0], view(car, place, place + 3),
+        ints, reals, tree, tree_work, part(of_natural, car, Part.TIME)[0], view(car, place, place + 3),
         view(x, first, len(x)), view(xd, first, len(xd)),
     )  # fmt: skip
 
@@ -471,14 +471,14 @@ def rosenbrock_step(method, rates, both, hook, state, inputs, params, tables, wo
     of_natural, reals = view(places, HEAD, len(places)), tables.floats
     layout = view(head, head[LAYOUT_AT], head[NATURAL_AT])
     natural, tree = view(state, 0, head[STATE_AT]), view(state, head[STATE_AT], len(state))
-    of_step, room = view(work, 0, head[WORK_AT]), view(work, head[WORK_AT], head[SCRATCH_AT])
+    of_step, tree_work = view(work, 0, head[WORK_AT]), view(work, head[WORK_AT], head[SCRATCH_AT])
     scratch = view(work, head[SCRATCH_AT], len(work) - len(state))
     settings = view(reals, head[SETTINGS_AT], len(reals))
     own = view(of_step, _OUTPUTS, len(of_step))
     car, memory = view(natural, 0, places[SIZE]), view(natural, places[SIZE], len(natural))
     numbers = part(ints, reals, C.NUMBERS)
 
-    live, left = part(ints, room, C.LIVE), part(of_natural, car, Part.ELEMENT)
+    live, left = part(ints, tree_work, C.LIVE), part(of_natural, car, Part.ELEMENT)
     if not (isnan(inputs[SPEED]) and isnan(inputs[ANGLE])):
         return False
     torque = dynamics.decide(of_natural, car, memory, inputs, params, live, h)
@@ -488,23 +488,23 @@ def rosenbrock_step(method, rates, both, hook, state, inputs, params, tables, wo
         return False
     by_angle(inputs, params, sign, column[RACK], rack, h)
     copy(part(ints, tree, Own.INPUT), rack)
-    if not advance(method, rates, both, hook, ints, reals, layout, settings, tree, room, scratch, left, memory, h):
+    if not advance(method, rates, both, hook, ints, reals, layout, settings, tree, tree_work, scratch, left, memory, h):
         return False
     hand_with_rack(params, sign, column, rack)
     for i in range(CHANGING):
         memory[LAST + i] = live[slots.DRIVE + i]
-    copy(left, part(ints, room, C.AFTER))
+    copy(left, part(ints, tree_work, C.AFTER))
     part(of_natural, car, Part.TIME)[0] += h
     part(ints, tree, C.FLAG)[ON_TREE] = 1.0
     if not shown:
         return True
-    write_natural(ints, reals, tree, room, places, of_natural, car, own)
+    write_natural(ints, reals, tree, tree_work, places, of_natural, car, own)
     report = part(of_natural, own, Part.DIAGNOSTIC)
     for i in range(len(report)):
         report[i] = 0.0
     report[core.ITERATIONS] = scratch[ode.EVALUATIONS] + 1.0
     report[core.STEP_ERROR] = scratch[ode.ERROR]
-    gaps = part(ints, room, Own.H)
+    gaps = part(ints, tree_work, Own.H)
     for i in range(len(gaps)):
         report[core.PHI_ERROR] = max(report[core.PHI_ERROR], abs(gaps[i]))
     dynamics.write_outputs(places, of_natural, car, params, numbers, memory, torque, own, of_step)
@@ -525,7 +525,7 @@ def step(state, inputs, params, tables, work, h):
     places = view(head, head[NATURAL_AT], len(head))
     of_natural, of_car = view(places, HEAD, len(places)), Tables(places, view(reals, 0, head[FLOATS]))
     natural, tree = view(state, 0, head[STATE_AT]), view(state, head[STATE_AT], len(state))
-    of_step, room = view(work, 0, head[WORK_AT]), view(work, head[WORK_AT], head[SCRATCH_AT])
+    of_step, tree_work = view(work, 0, head[WORK_AT]), view(work, head[WORK_AT], head[SCRATCH_AT])
     own = view(of_step, _OUTPUTS, len(of_step))
     car, memory = view(natural, 0, places[SIZE]), view(natural, places[SIZE], len(natural))
     copy(state, previous)
@@ -533,14 +533,14 @@ def step(state, inputs, params, tables, work, h):
     if flag[ON_TREE] > 0.0:  # multipliers, and the power from which the balance of energy goes on
         flag[ON_TREE] = 0.0
         before = part(of_natural, own, Part.LIVE)
-        copy(before, part(ints, room, C.LIVE))
+        copy(before, part(ints, tree_work, C.LIVE))
         for i in range(CHANGING):
             before[slots.DRIVE + i] = memory[LAST + i]
         examine = examine_at(address[EXAMINE_AT])
         examine(of_natural, of_car.floats, car, own, hook, ACCELERATE, 0.0, 0.0)
     natural_step = step_at(address[NATURAL_STEP_AT])
     natural_step(natural, inputs, params, of_car, of_step, h)
-    follow(of_natural, ints, reals, places, car, tree, room, own)
+    follow(of_natural, ints, reals, places, car, tree, tree_work, own)
 
 
 @kernel(void(VECTOR, CONSTANTS, TABLES, VECTOR, boolean), error_model="numpy")
@@ -551,8 +551,8 @@ def join(state, params, tables, work, at_rest):
     of_natural = view(places, HEAD, len(places))
     natural, tree = view(state, 0, head[STATE_AT]), view(state, head[STATE_AT], len(state))
     own = view(work, _OUTPUTS, head[WORK_AT])
-    room = view(work, head[WORK_AT], head[SCRATCH_AT])
+    tree_work = view(work, head[WORK_AT], head[SCRATCH_AT])
     rates = part(of_natural, own, Part.XD)
     for i in range(len(rates) if at_rest else 0):
         rates[i] = 0.0
-    follow(of_natural, ints, tables.floats, places, view(natural, 0, places[SIZE]), tree, room, own)
+    follow(of_natural, ints, tables.floats, places, view(natural, 0, places[SIZE]), tree, tree_work, own)

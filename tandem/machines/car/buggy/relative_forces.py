@@ -169,11 +169,11 @@ def axle_torques(live, drive, ratio, left, right, engine):
         t = min(max(ratio * speed, -driveline.LIMIT), driveline.LIMIT)
         pump = min(max(engine, 0.0), driveline.LIMIT)
         throttle = min(max(live[THROTTLE], 0.0), 1.0)
-        made, made_x = driveline.engine(p, throttle, value_of(pump))
+        produced, produced_x = driveline.engine(p, throttle, value_of(pump))
         Tp, Tt, _, _, _, _ = driveline.converter(p, pump, t)
         out, _ = driveline.gears(p, Tt, 0.0, t)
         torque = ratio * out
-        rate = (made + made_x * (pump - value_of(pump)) - Tp) / p[_INERTIA]
+        rate = (produced + produced_x * (pump - value_of(pump)) - Tp) / p[_INERTIA]
     apart = left - right
     return torque, law.coupling(live, law.DIFFERENTIAL, torque, speed, apart) * apart, rate
 

@@ -48,12 +48,12 @@ Places = dict[tuple[int, int], int]
 class Structure:
     """Which entries there are."""
 
-    def __init__(self, made: Generated, corners: CornerDerivatives):
-        (derivatives,) = (f for f in made.functions if f.name == "derivatives")
-        found, n = derivatives.outputs, len(made.independent)
+    def __init__(self, generated: Generated, corners: CornerDerivatives):
+        (derivatives,) = (f for f in generated.functions if f.name == "derivatives")
+        found, n = derivatives.outputs, len(generated.independent)
         self.n, self.N = n, 2 * n + slots.ADDED
-        self.ball = made.blocks.ball_rows
-        chassis, columns = range(6), [made.blocks.columns[2 * w] for w in range(4)]
+        self.ball = generated.blocks.ball_rows
+        chassis, columns = range(6), [generated.blocks.columns[2 * w] for w in range(4)]
         own, spins = [c[6] for c in columns], [c[7] for c in columns]
         rear, engine = spins[2:], 2 * n + 8
         # of chassis, axle and bars (`rest` of relative_forces.py)

@@ -40,24 +40,24 @@ def scene(
     unsprung = sum(p[f"{part}_mass"] for part in ("front_knuckle", "front_upper_arm", "front_lower_arm"))
     unsprung += sum(p[f"{part}_mass"] for part in ("rear_knuckle", "rear_arm", "strut_rod"))
     mass = p["sprung_mass"] + 4.0 * p["wheel_mass"] + 2.0 * unsprung
-    drawn = {name: _own(car, at) for name, at in _COCKPIT.items()}
+    points = {name: _own(car, at) for name, at in _COCKPIT.items()}
     column = np.array([-np.cos(0.45), 0.0, np.sin(0.45)])  # towards the driver
-    drawn_scene = Scene(
+    found = Scene(
         frames=frames.count,
         bars=tuple(bars),
         wheels=tuple(wheels),
         solids=(chassis,),
         levers=(
-            Lever("hand wheel", "wheel", drawn["hand wheel"], column, 0.175, "steering_angle", 1.0),
-            Lever("throttle", "pedal", drawn["throttle"], np.array([0.0, -1.0, 0.0]), 0.2, "throttle", _PEDAL),
+            Lever("hand wheel", "wheel", points["hand wheel"], column, 0.175, "steering_angle", 1.0),
+            Lever("throttle", "pedal", points["throttle"], np.array([0.0, -1.0, 0.0]), 0.2, "throttle", _PEDAL),
             Lever(
-                "brake", "pedal", drawn["brake"], np.array([0.0, -1.0, 0.0]), 0.2, "brake_pressure_bar",
+                "brake", "pedal", points["brake"], np.array([0.0, -1.0, 0.0]), 0.2, "brake_pressure_bar",
                 _PEDAL / _FULL_BAR,
             ),
         ),
         arrows=tuple(Arrow(k, f"force_x_{w}", f"force_y_{w}", f"load_{w}") for k, w in enumerate(WHEELS)),
         size=float(wheelbase),
-        cameras=usual_cameras(float(wheelbase), drawn["eye"]),
+        cameras=usual_cameras(float(wheelbase), points["eye"]),
         load=mass * _G / 4.0,
         push=PushPoints(
             ((chassis.name, Point(chassis.frame)), *((f"wheel {wheel.name}", wheel.centre) for wheel in wheels)),
@@ -66,7 +66,7 @@ def scene(
         ),
         ground="road",
     )  # fmt: skip
-    return drawn_scene, Frames(frames.pack(), chassis.frame, tuple(spins))
+    return found, Frames(frames.pack(), chassis.frame, tuple(spins))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ LIVE = THROTTLE + 7
 # its constants: what was made of the parameters, then the front and the rear tyre, then the road
 STOPS = 0  # spring lengths where the stops begin: front pressed, extended; rear
 CENTRE = 4  # of gravity against the chassis point, in the chassis' vectors
-DRAWN = 7  # height of the wheel centres above the centre of gravity as drawn
+REFERENCE_HEIGHT = 7  # height of the wheel centres above the centre of gravity as drawn
 RACK_SIGN = 11  # +1 or -1: of the rack against the hand wheel
 STOP_SHARES = 12  # of stop_rate, along the spring, in the order of STOPS
 FRAMES = 16  # reciprocal metric (9) and axle (3) in the basis of each knuckle; then of the chassis

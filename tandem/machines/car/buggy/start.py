@@ -29,7 +29,7 @@ from tandem.multibody import ground as roads
 from tandem.multibody.natural.system import System
 from tandem.multibody.natural.tables import P as Part
 
-GIVEN = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "sideslip", "ax")
+START_QUANTITIES = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "sideslip", "ax")
 STANDS = 0.1  # m/s; slower there is no cornering to be in equilibrium with
 MOST_SIDESLIP = 0.3  # rad, of one that is not given
 _STEP = 5e-3  # s
@@ -101,18 +101,18 @@ class _Car:
 # long: one equilibrium, in the order in which it is found
 def begin(
     system: System, path: str, state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray,
-    inputs: np.ndarray, given: Mapping[str, float],
+    inputs: np.ndarray, start_values: Mapping[str, float],
 ) -> None:  # fmt: skip
     """`state` and `work` are those of the car at rest; `inputs` those of its first step."""
     aimed = float(inputs[prescribed.SPEED])
-    speed = given.get("vx", 0.0 if isnan(aimed) else aimed)
+    speed = start_values.get("vx", 0.0 if isnan(aimed) else aimed)
     car = _Car(system, state, work)
-    _to_its_place(car, constants, given)
+    _to_its_place(car, constants, start_values)
     place = float(work[W.x]), float(work[W.y]), float(work[W.yaw])
     memory = state[system.state_size :]
     memory[dynamics.YAW] = place[2]
-    vy = given.get("vy", speed * tan(given["sideslip"]) if "sideslip" in given else None)
-    rate = given.get("yaw_rate")
+    vy = start_values.get("vy", speed * tan(start_values["sideslip"]) if "sideslip" in start_values else None)
+    rate = start_values.get("yaw_rate")
     if abs(speed) < STANDS:
         rate, vy = rate or 0.0, vy or 0.0
     if not (speed or vy or rate):
@@ -129,26 +129,27 @@ def begin(
     for k in range(_MOST):
         now = row.copy()
         now[list(_STEERED)] = row[list(_STEERED)] * min((k + 1) / _RAMP, 1.0)
-        if "ax" in given or not isnan(aimed):
-            now[prescribed.SPEED] = speed + _STEP * _gain(given, work)
+        if "ax" in start_values or not isnan(aimed):
+            now[prescribed.SPEED] = speed + _STEP * _gain(start_values, work)
         dynamics.step(state, now, on_belt, constants, work, _STEP)
-        _refuse(path, given, _lost(work))
-        made = float(work[W.vx]), float(work[W.vy]), float(work[W.yaw_rate]) / _upright(work)
-        wanted_vy = made[1] if vy is None else vy
+        _refuse(path, start_values, _lost(work))
+        reached = float(work[W.vx]), float(work[W.vy]), float(work[W.yaw_rate]) / _upright(work)
+        wanted_vy = reached[1] if vy is None else vy
         if vy is None and abs(atan2(wanted_vy, abs(speed))) > MOST_SIDESLIP:
             wanted_vy = abs(speed) * tan(MOST_SIDESLIP) * (1.0 if wanted_vy > 0.0 else -1.0)
-        wanted = speed, wanted_vy, made[2] if rate is None else rate / _upright(work)
+        wanted = speed, wanted_vy, reached[2] if rate is None else rate / _upright(work)
         seen = work[list(_WATCHED)]
         quiet = quiet + 1 if (np.abs(seen - last) < _SETTLED).all() else 0
         last = seen
-        car.moves(made, wanted, _LEFT_OVER if k < _MOST - 1 and quiet < _QUIET else 1.0)
+        car.moves(reached, wanted, _LEFT_OVER if k < _MOST - 1 and quiet < _QUIET else 1.0)
         car.move(place[0], place[1], 0.0, place[2] - float(work[W.yaw]))
         memory[dynamics.YAW] = place[2]
         car.left[slots.ENERGY] = slots.UNKNOWN
         if k >= _LEAST and quiet >= _QUIET:
             break
     loads = work[[W.load_fl, W.load_fr, W.load_rl, W.load_rr]]
-    _refuse(path, given, bool((loads <= 0.0).sum() >= 2))  # one wheel in the air may be, two are a car that rolls over
+    # one wheel in the air may be, two are a car that rolls over
+    _refuse(path, start_values, bool((loads <= 0.0).sum() >= 2))
     state[0] = 0.0
     memory[dynamics.COUNT] = memory[dynamics.STEP_ERROR] = 0.0
     dynamics.show(state, params, constants, work)
@@ -164,17 +165,17 @@ def _upright(work: np.ndarray) -> float:
     return float(max(cos(work[W.roll]) * cos(work[W.pitch]), 0.1))
 
 
-def _gain(given: Mapping[str, float], work: np.ndarray) -> float:
+def _gain(start_values: Mapping[str, float], work: np.ndarray) -> float:
     """How fast its speed grows: as its accelerometer has it, or not at all."""
-    return given["ax"] + float(work[W.yaw_rate] * work[W.vy]) if "ax" in given else 0.0
+    return start_values["ax"] + float(work[W.yaw_rate] * work[W.vy]) if "ax" in start_values else 0.0
 
 
-def _to_its_place(car: _Car, constants: Tables, given: Mapping[str, float]) -> None:
+def _to_its_place(car: _Car, constants: Tables, start_values: Mapping[str, float]) -> None:
     road = constants.floats[constants.ints[slots.NUMBERS] + slots.ROAD :]
-    x, y = given.get("x", float(car.work[W.x])), given.get("y", float(car.work[W.y]))
+    x, y = start_values.get("x", float(car.work[W.x])), start_values.get("y", float(car.work[W.y]))
     here = roads.surface(road, float(car.work[W.x]), float(car.work[W.y]))[0]
     lift = float(roads.surface(road, x, y)[0] - here)
-    car.move(x, y, lift, given.get("yaw", float(car.work[W.yaw])) - float(car.work[W.yaw]))
+    car.move(x, y, lift, start_values.get("yaw", float(car.work[W.yaw])) - float(car.work[W.yaw]))
 
 
 def _set_off(car: _Car, params: np.ndarray, memory: np.ndarray, speed: float, vy: float, rate: float) -> None:
@@ -193,9 +194,9 @@ def _lost(work: np.ndarray) -> bool:
     return not np.isfinite(found).all() or bool(found[W.capped] >= 2.0 or found[W.overturned] != 0.0)
 
 
-def _refuse(path: str, given: Mapping[str, float], lost: bool) -> None:
+def _refuse(path: str, start_values: Mapping[str, float], lost: bool) -> None:
     if lost:
-        words = ", ".join(f"{name} = {value:g}" for name, value in given.items())
+        words = ", ".join(f"{name} = {value:g}" for name, value in start_values.items())
         raise ConfigError(
             f"{path}: start: {words}: the car does not stay on its wheels; it must be a motion that it has had"
         )

@@ -49,10 +49,10 @@ def jacobian_at_start(before, inputs, params, tables, work, h):
     natural, tree = view(before, 0, head[relative.STATE_AT]), view(before, head[relative.STATE_AT], len(before))
     size = places[relative.NATURAL_SIZE]
     car, memory = view(natural, 0, size), view(natural, size, len(natural))
-    room = view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT])
+    tree_work = view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT])
     scratch = view(work, head[relative.SCRATCH_AT], len(work) - len(before))
     layout = view(head, head[relative.LAYOUT_AT], head[relative.NATURAL_AT])
-    left, live = part(of_natural, car, Part.ELEMENT), part(ints, room, relative.C.LIVE)
+    left, live = part(of_natural, car, Part.ELEMENT), part(ints, tree_work, relative.C.LIVE)
     if not rolls(params, left, live):
         return False
     place, sign = places[relative.RACK_AT], part(ints, reals, relative.C.NUMBERS)[slots.RACK_SIGN]
@@ -60,11 +60,11 @@ def jacobian_at_start(before, inputs, params, tables, work, h):
     by_angle(inputs, params, sign, view(memory, relative.STEERING_AT, len(memory))[RACK], rack, h)
     copy(part(ints, tree, Own.INPUT), rack)
     t = part(ints, tree, Own.TIME)[0]
-    relative.begin_step(ints, tree, room, left, memory, t, h)
-    y, start = part(ints, room, Own.Y), part(layout, scratch, ode.Part.START)
+    relative.begin_step(ints, tree, tree_work, left, memory, t, h)
+    y, start = part(ints, tree_work, Own.Y), part(layout, scratch, ode.Part.START)
     both = relative.both_at(part(ints, reals, Own.ADDRESS)[relative.BOTH_AT])
     J, by_time = part(layout, scratch, ode.Part.JACOBIAN), part(layout, scratch, ode.Part.BY_TIME)
-    both(ints, reals, room, t, y, start, J, by_time)
+    both(ints, reals, tree_work, t, y, start, J, by_time)
     total = 0.0
     for i in range(len(J)):
         total += abs(J[i])

@@ -62,14 +62,14 @@ def tangent(state, by_state, inputs, by_inputs, params, by_params, tables, work,
     size = places[SIZE]
     numbers, place = view(reals, places[NUMBERS], len(reals)), places[RACK_INPUT]
     # room: derivatives of what the core saves have none
-    room = view(by_work, LANES * (_OUTPUTS + ints[2 * Part.SAVED]), len(by_work))
+    scratch = view(by_work, LANES * (_OUTPUTS + ints[2 * Part.SAVED]), len(by_work))
     n = len(state)
-    begun, middle, end = view(room, 0, n), view(room, n, 2 * n), view(room, 2 * n, 3 * n)
-    given_inputs, used = view(room, 3 * n, 3 * n + _INPUTS), view(room, 3 * n + _INPUTS, 3 * n + 2 * _INPUTS)
-    results = view(room, 3 * n + 2 * _INPUTS, 3 * n + 2 * _INPUTS + _OUTPUTS)
+    begun, middle, end = view(scratch, 0, n), view(scratch, n, 2 * n), view(scratch, 2 * n, 3 * n)
+    saved_inputs, used = view(scratch, 3 * n, 3 * n + _INPUTS), view(scratch, 3 * n + _INPUTS, 3 * n + 2 * _INPUTS)
+    results = view(scratch, 3 * n + 2 * _INPUTS, 3 * n + 2 * _INPUTS + _OUTPUTS)
     own = view(work, _OUTPUTS, len(work))
     copy(begun, state)
-    copy(given_inputs, inputs)
+    copy(saved_inputs, inputs)
     dynamics.make_step(state, inputs, params, tables, work, middle, h)
     copy(end, state)
     copy(used, inputs)
@@ -84,7 +84,7 @@ def tangent(state, by_state, inputs, by_inputs, params, by_params, tables, work,
 
     # the same with derivatives
     copy(state, begun)
-    copy(inputs, given_inputs)
+    copy(inputs, saved_inputs)
     both, both_inputs, both_params = (
         with_derivatives(state, by_state), with_derivatives(inputs, by_inputs), with_derivatives(params, by_params),
     )  # fmt: skip

@@ -78,11 +78,11 @@ def motor_torque(numbers, params, pedal, brake, speed, vx):
 @inner
 def line_bar(numbers, own, params, line, pedal, h):
     """Pressure that the line, or the pedal by its booster, asks for, behind the lag."""
-    asked = max(line, 0.0)
+    requested = max(line, 0.0)
     if not isnan(pedal):
         x, knee = min(max(pedal, 0.0), 1.0), numbers[N.booster_knee]
-        asked = params[P.pedal_bar] * (min(x, knee) + numbers[N.booster_rest] * max(x - knee, 0.0))
+        requested = params[P.pedal_bar] * (min(x, knee) + numbers[N.booster_rest] * max(x - knee, 0.0))
     if numbers[N.lag_s] > 0.0:
-        asked = own[S.line_bar] + (asked - own[S.line_bar]) * (1.0 - exp(-h / numbers[N.lag_s]))
-    own[S.line_bar] = asked
-    return asked
+        requested = own[S.line_bar] + (requested - own[S.line_bar]) * (1.0 - exp(-h / numbers[N.lag_s]))
+    own[S.line_bar] = requested
+    return requested

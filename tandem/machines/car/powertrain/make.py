@@ -36,14 +36,14 @@ _SHOWN_INSIDE = 2  # engine speed and gear are outputs of the buggy already, the
 _NONE = [0.0, 1.0]
 
 
-def read(given: Any, path: str) -> Powertrain:
-    spec: Powertrain = check(Powertrain, given, path, "powertrain")
+def read(section: Any, path: str) -> Powertrain:
+    spec: Powertrain = check(Powertrain, section, path, "powertrain")
     return spec
 
 
-def powered(car: Machine, given: dict[str, Any], path: str) -> Machine:
+def powered(car: Machine, section: dict[str, Any], path: str) -> Machine:
     """The single-track car with its powertrain; parameters of that begin as the file has them."""
-    spec = read(given, path)
+    spec = read(section, path)
     ensure("powertrain", "tandem.machines.car.powertrain.step")
     from tandem.machines.car.powertrain import step as stepping  # compiled code that only such a car needs
 
@@ -77,8 +77,8 @@ def powered_buggy(car: Machine, spec: Powertrain, left_at: int) -> Machine:
     rolls = index(car.outputs, "wheel_speed_rear")
     begin = _begin(len(car.states), spec, lambda state, work: float(work[rolls]))
 
-    def with_engine(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
-        begin(state, params, given, work)
+    def with_engine(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
+        begin(state, params, tables, work)
         state[left_at : left_at + len(L)] = 0.0
         state[left_at + L.engine_speed] = work[index(car.outputs, "engine_speed")] = state[len(car.states)]
         work[index(car.outputs, "gear")] = state[len(car.states) + S.gear]
@@ -163,7 +163,7 @@ def _gear(spec: Powertrain, speed: float) -> int:
 def _begin(states: int, spec: Powertrain, rolls: Callable[[np.ndarray, np.ndarray], float]) -> Any:
     """Engine and gear as the wheels roll."""
 
-    def begin(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
+    def begin(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
         own, speed = state[states:], rolls(state, work)
         own[:] = 0.0
         if len(own) == len(STATES):

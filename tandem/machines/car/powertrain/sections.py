@@ -92,10 +92,10 @@ class Gearbox(Section):
 
     def pairs(self, name: str) -> list[list[float]]:
         """Of every shift, in rpm of the gearbox's input in the lower of its gears."""
-        given: list[list[float]] = getattr(self, name)
-        if isinstance(given[0], list):
-            return given
-        return [given] * max(len(self.ratios) - 1, 1)
+        speeds: list[list[float]] = getattr(self, name)
+        if isinstance(speeds[0], list):
+            return speeds
+        return [speeds] * max(len(self.ratios) - 1, 1)
 
 
 class Differential(Section):

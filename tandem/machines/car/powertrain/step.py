@@ -105,7 +105,7 @@ def brake_bar(numbers, own, params, line, pedal, abs_values, front, rear, vx, h)
 def step(state, inputs, params, tables, work, h):
     head = tables.ints
     ints, reals, outputs = view(head, OWN_INTS, len(head)), tables.floats, head[Head.OUTPUTS]
-    car, car_params, of_car, room = inside(state, params, tables, work)
+    car, car_params, of_car, car_work = inside(state, params, tables, work)
     own, own_params = view(state, head[Head.STATES], len(state)), view(params, head[Head.PARAMETERS], len(params))
     out, car_inputs = view(work, outputs, head[Head.WORK_AT]), head[Head.INPUTS]
     spare = head[Head.WORK_AT] + head[Head.WORK]
@@ -185,8 +185,8 @@ def step(state, inputs, params, tables, work, h):
                 power = power / numbers[N.motor_efficiency] if power > 0.0 else power * numbers[N.motor_efficiency]
                 own[S.motor_energy] += dt * power
             moved[CAR_I.drive_torque], moved[CAR_I.front_drive_torque] = at_rear, at_front
-        step_car(car, moved, car_params, of_car, room, dt)
-    pass_outputs(tables, room, work)
+        step_car(car, moved, car_params, of_car, car_work, dt)
+    pass_outputs(tables, car_work, work)
     if not free:
         copy(view(inputs, 0, car_inputs), moved)
     out[W.engine_speed], out[W.gear] = own[S.engine_speed], own[S.gear]

@@ -72,8 +72,8 @@ def decide_on_engine(numbers, ratios, ends, grid, pedals, torque, own, params, g
     g[D.idle_torque] = _IDLE_SHARE * torque[len(torque) - points]
     g[D.converts] = _UNBOUND
     if engaged < 1.0:
-        asked = factor * map_torque(grid, pedals, torque, own[S.response], RPM * p)
-        most = g[D.converts] = min(most, abs(asked))
+        requested = factor * map_torque(grid, pedals, torque, own[S.response], RPM * p)
+        most = g[D.converts] = min(most, abs(requested))
     locked = own[S.gear] >= numbers[N.locks_from_gear] and t > numbers[N.locks_at] * p
     locked = locked and engaged > 0.5 and RPM * p > numbers[N.idle_rpm]
     g[D.carries] = most if numbers[N.clutch] > 0.5 or locked else 0.0
@@ -89,7 +89,7 @@ def decide_on_engine(numbers, ratios, ends, grid, pedals, torque, own, params, g
 def step(state, inputs, params, tables, work, h):
     head = tables.ints
     ints, reals, outputs = view(head, OWN_INTS, len(head)), tables.floats, head[Head.OUTPUTS]
-    car, car_params, of_car, room = inside(state, params, tables, work)
+    car, car_params, of_car, car_work = inside(state, params, tables, work)
     own, own_params = view(state, head[Head.STATES], len(state)), view(params, head[Head.PARAMETERS], len(params))
     out, of_inputs = view(work, outputs, head[Head.WORK_AT]), head[Head.INPUTS]
     spare = head[Head.WORK_AT] + head[Head.WORK]
@@ -101,7 +101,7 @@ def step(state, inputs, params, tables, work, h):
     core, of_core = view(car, 0, places[slots.SIZE]), view(places, slots.HEAD, len(places))
     element = part(of_core, core, Part.ELEMENT)
     left = view(element, slots.POWERTRAIN, slots.POWERTRAIN + LEFT_BEHIND)
-    live = part(of_core, view(room, _CAR_OUTPUTS, len(room)), Part.LIVE)
+    live = part(of_core, view(car_work, _CAR_OUTPUTS, len(car_work)), Part.LIVE)
     g = view(live, slots.LIVE, slots.LIVE + LIVE)
     qd, qdd, share = part(of_core, core, Part.QD), part(of_core, core, Part.QDD), own_params[P.front_share]
 
@@ -111,7 +111,7 @@ def step(state, inputs, params, tables, work, h):
     g[D.on] = 1.0 if free else 0.0
     if free:
         moved[_BRAKE] = line_bar(numbers, own, own_params, inputs[_BRAKE], braking, h)
-        g[D.throttle], g[D.speed] = pedal, room[CAR_W.vx]
+        g[D.throttle], g[D.speed] = pedal, car_work[CAR_W.vx]
         g[D.foot] = 0.0 if isnan(braking) else min(max(braking, 0.0), 1.0)
         copy(view(g, OF_NUMBERS, OF_PARAMETERS), numbers)
         copy(view(g, OF_PARAMETERS, OF_MAP), own_params)
@@ -125,8 +125,8 @@ def step(state, inputs, params, tables, work, h):
                 numbers, ratios, ends, grid, pedals, torque, own, own_params, g, left, pedal, speed, rate, h
             )  # fmt: skip
     power = left[L.motor_power]
-    step_car(car, moved, car_params, of_car, room, h)
-    pass_outputs(tables, room, work)
+    step_car(car, moved, car_params, of_car, car_work, h)
+    pass_outputs(tables, car_work, work)
     if free:
         own[S.motor_energy] += 0.5 * h * (power + left[L.motor_power])
         own[S.engine_speed] = left[L.engine_speed]

@@ -14,7 +14,7 @@ from tandem.machines.car.display import car_display
 from tandem.machines.car.single_track.description import INPUTS, OUTPUTS, PARAMETERS, STATES
 from tandem.machines.car.single_track.dynamics import initial, step
 from tandem.machines.car.single_track.scene import frames, scene
-from tandem.machines.car.single_track.start import GIVEN, begin
+from tandem.machines.car.single_track.start import START_QUANTITIES, begin
 
 MACHINE = Machine(
     name="single_track",
@@ -28,7 +28,7 @@ MACHINE = Machine(
         Shown(display=car_display(OUTPUTS), frames=frames),
         Efforts(("force_y_front",)),
         Tangent("tandem.machines.car.single_track.tangent"),
-        Moving(GIVEN, begin),
+        Moving(START_QUANTITIES, begin),
     ),
 )
 

@@ -48,16 +48,16 @@ ESTIMABLE = tuple(Estimable(p.name, p.unit, p.text, i) for i, p in enumerate(PAR
 
 _N, _MOST = len(STATES), len(ESTIMABLE)
 _WIDE = _N + _MOST
-# what `measure` reads: the state; excitation; accelerations of the centre of gravity and of the turn, their slopes
+# what `measure` reads: the state; excitation; accelerations of the centre of gravity and of the turn, their derivatives
 _EXCITED = _N
-_FELT = _EXCITED + 1
-_SLOPES = _FELT + 3
+_ACCEL = _EXCITED + 1
+_ACCEL_BY = _ACCEL + 3
 # scratch: vectors of a step and their derivatives
-_STATE = _SLOPES + 3 * _WIDE
-_GIVEN = _STATE + _N
-_PARAMS = _GIVEN + len(INPUTS)
-_MADE = _PARAMS + len(PARAMETERS)
-_BY_STATE = _MADE + len(OUTPUTS)
+_STATE = _ACCEL_BY + 3 * _WIDE
+_INPUTS = _STATE + _N
+_PARAMS = _INPUTS + len(INPUTS)
+_WORK = _PARAMS + len(PARAMETERS)
+_BY_STATE = _WORK + len(OUTPUTS)
 _BY_INPUTS = _BY_STATE + LANES * _N
 _BY_PARAMETERS = _BY_INPUTS + LANES * len(INPUTS)
 _BY_OUTPUTS = _BY_PARAMETERS + LANES * len(PARAMETERS)
@@ -80,9 +80,9 @@ def step_along(first, which, state, inputs, params, tables, at, h, share):
     """
     for i in range(_BY_STATE, _AT):
         at[i] = 0.0
-    copy(view(at, _STATE, _GIVEN), state)
-    copy(view(at, _GIVEN, _PARAMS), inputs)
-    copy(view(at, _PARAMS, _MADE), params)
+    copy(view(at, _STATE, _INPUTS), state)
+    copy(view(at, _INPUTS, _PARAMS), inputs)
+    copy(view(at, _PARAMS, _WORK), params)
     for lane in range(LANES):
         k = first + lane
         if k < _N:
@@ -91,12 +91,12 @@ def step_along(first, which, state, inputs, params, tables, at, h, share):
             at[_BY_PARAMETERS + LANES * _PARAMETER[which[k - _N]] + lane] = 1.0
     if first <= S.vx < first + LANES:
         at[_BY_INPUTS + LANES * I.prescribed_speed + S.vx - first] = 1.0 - share
-    speed = at[_GIVEN + I.prescribed_speed]
-    at[_GIVEN + I.prescribed_speed] = share * speed + (1.0 - share) * state[S.vx]
+    speed = at[_INPUTS + I.prescribed_speed]
+    at[_INPUTS + I.prescribed_speed] = share * speed + (1.0 - share) * state[S.vx]
     tangent(
-        view(at, _STATE, _GIVEN), view(at, _BY_STATE, _BY_INPUTS), view(at, _GIVEN, _PARAMS),
-        view(at, _BY_INPUTS, _BY_PARAMETERS), view(at, _PARAMS, _MADE), view(at, _BY_PARAMETERS, _BY_OUTPUTS), tables,
-        view(at, _MADE, _BY_STATE), view(at, _BY_OUTPUTS, _AT), h,
+        view(at, _STATE, _INPUTS), view(at, _BY_STATE, _BY_INPUTS), view(at, _INPUTS, _PARAMS),
+        view(at, _BY_INPUTS, _BY_PARAMETERS), view(at, _PARAMS, _WORK), view(at, _BY_PARAMETERS, _BY_OUTPUTS), tables,
+        view(at, _WORK, _BY_STATE), view(at, _BY_OUTPUTS, _AT), h,
     )  # fmt: skip
 
 
@@ -110,16 +110,16 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
         step_along(first, which, before, inputs, params, tables, at, SUBSTEP, SUBSTEP / h)
         for j in range(lanes):
             diagonal = 1.0 if first + j == S.yaw_rate else 0.0
-            at[_SLOPES + first + j] = at[_BY_OUTPUTS + LANES * W.ax + j]
-            at[_SLOPES + _WIDE + first + j] = at[_BY_OUTPUTS + LANES * W.ay + j]
-            at[_SLOPES + 2 * _WIDE + first + j] = (at[_BY_STATE + LANES * S.yaw_rate + j] - diagonal) / SUBSTEP
+            at[_ACCEL_BY + first + j] = at[_BY_OUTPUTS + LANES * W.ax + j]
+            at[_ACCEL_BY + _WIDE + first + j] = at[_BY_OUTPUTS + LANES * W.ay + j]
+            at[_ACCEL_BY + 2 * _WIDE + first + j] = (at[_BY_STATE + LANES * S.yaw_rate + j] - diagonal) / SUBSTEP
         if first == 0:
-            made = view(at, _MADE, _BY_STATE)
-            at[_FELT], at[_FELT + 1] = made[W.ax], made[W.ay]
-            at[_FELT + 2] = (at[_STATE + S.yaw_rate] - before[S.yaw_rate]) / SUBSTEP
+            out = view(at, _WORK, _BY_STATE)
+            at[_ACCEL], at[_ACCEL + 1] = out[W.ax], out[W.ay]
+            at[_ACCEL + 2] = (at[_STATE + S.yaw_rate] - before[S.yaw_rate]) / SUBSTEP
             at[_EXCITED] = max(
-                sliding_share(params, made[W.slip_front], made[W.slip_angle_front], params[P.cornering_front]),
-                sliding_share(params, made[W.slip_rear], made[W.slip_angle_rear], params[P.cornering_rear]),
+                sliding_share(params, out[W.slip_front], out[W.slip_angle_front], params[P.cornering_front]),
+                sliding_share(params, out[W.slip_rear], out[W.slip_angle_rear], params[P.cornering_rear]),
             )
         step_along(first, which, before, inputs, params, tables, at, h, 1.0)
         for j in range(lanes):
@@ -127,9 +127,9 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
                 F[(first + j) * _N + i] = at[_BY_STATE + LANES * i + j]
     for i in range(_N):
         F[columns * _N + i] = 0.0  # no force is estimated
-    copy(state, view(at, _STATE, _GIVEN))
-    copy(inputs, view(at, _GIVEN, _PARAMS))
-    copy(work, view(at, _MADE, _BY_STATE))
+    copy(state, view(at, _STATE, _INPUTS))
+    copy(inputs, view(at, _INPUTS, _PARAMS))
+    copy(work, view(at, _WORK, _BY_STATE))
     return TANGENT
 
 
@@ -147,10 +147,10 @@ def measure(signal, row, tau, at, tables, work, which, H):
         arm, near = d[1] * x - d[0] * y, d[0] * x + d[1] * y
         for j in range(columns):
             H[j] = (
-                d[0] * at[_SLOPES + j] + d[1] * at[_SLOPES + _WIDE + j] + arm * at[_SLOPES + 2 * _WIDE + j]
+                d[0] * at[_ACCEL_BY + j] + d[1] * at[_ACCEL_BY + _WIDE + j] + arm * at[_ACCEL_BY + 2 * _WIDE + j]
             )  # fmt: skip
         H[S.yaw_rate] -= 2.0 * q * near
-        return dot(d, (at[_FELT], at[_FELT + 1], GRAVITY)) + arm * at[_FELT + 2] - q * q * near
+        return dot(d, (at[_ACCEL], at[_ACCEL + 1], GRAVITY)) + arm * at[_ACCEL + 2] - q * q * near
     if signal == _RATE:
         H[S.yaw_rate] = d[2]
         return d[2] * q

@@ -15,7 +15,7 @@ from sim_service.contract.machine import Tables
 from tandem.machines.car.single_track.description import I, P, S
 from tandem.machines.car.single_track.dynamics import GRAVITY, LEAST_WEIGHT, LEFT_ACROSS, per_load, step
 
-GIVEN = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "sideslip", "ax")
+START_QUANTITIES = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "sideslip", "ax")
 STANDS = 0.1  # m/s; slower there is no cornering to be in equilibrium with
 _MOST_YAW_RATE = 3.0  # rad/s
 _HALVINGS = 40
@@ -26,33 +26,33 @@ _friction: Callable[[float, float, float, float], float] = per_load.py_func
 
 def begin(
     state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray, inputs: np.ndarray,
-    given: Mapping[str, float],
+    start_values: Mapping[str, float],
 ) -> None:  # fmt: skip
     """`inputs` of the first step, for the steer angle and, if it is prescribed, the speed."""
     values = params.tolist()
     prescribed = float(inputs[I.prescribed_speed])
-    speed = given.get("vx", 0.0 if isnan(prescribed) else prescribed)
+    speed = start_values.get("vx", 0.0 if isnan(prescribed) else prescribed)
     delta = float(inputs[I.prescribed_road_wheel_angle])
     if isnan(delta):
         rack = inputs[I.steering_angle] * params[P.rack_travel_per_turn] / (2.0 * pi)
         delta = float(np.clip(rack, -params[P.rack_limit], params[P.rack_limit]) / params[P.steering_arm])
-    vy = given.get("vy", speed * tan(given["sideslip"]) if "sideslip" in given else None)
-    rate = given.get("yaw_rate")
+    vy = start_values.get("vy", speed * tan(start_values["sideslip"]) if "sideslip" in start_values else None)
+    rate = start_values.get("yaw_rate")
     if abs(speed) < STANDS:
         rate, vy = rate or 0.0, vy or 0.0
     drag = 0.5 * values[P.air_density] * values[P.drag_area] * abs(speed) * speed / values[P.mass]
     found_rate, found_vy = rate or 0.0, vy or 0.0
-    ax = given.get("ax", -found_rate * found_vy)  # at a constant speed
-    for _ in range(1 if "ax" in given or None not in (rate, vy) else _ROUNDS):
+    ax = start_values.get("ax", -found_rate * found_vy)  # at a constant speed
+    for _ in range(1 if "ax" in start_values or None not in (rate, vy) else _ROUNDS):
         car = _Car(values, speed, ax + drag, delta)
         if rate is None:
             found_rate = _root(lambda q: car.yaw_moment(q, car.lateral_speed(q) if vy is None else vy))  # noqa: B023
         if vy is None:
             found_vy = car.lateral_speed(found_rate)
-        ax = given.get("ax", -found_rate * found_vy)
+        ax = start_values.get("ax", -found_rate * found_vy)
     rate, vy = found_rate, found_vy
     state[:] = 0.0
-    state[S.x], state[S.y], state[S.yaw] = (given.get(name, 0.0) for name in ("x", "y", "yaw"))
+    state[S.x], state[S.y], state[S.yaw] = (start_values.get(name, 0.0) for name in ("x", "y", "yaw"))
     state[S.vx], state[S.vy], state[S.yaw_rate] = speed, vy, rate
     ahead = speed * cos(delta) + (vy + car.a * rate) * sin(delta)
     state[S.wheel_speed_front], state[S.wheel_speed_rear] = ahead / car.r, speed / car.r

@@ -126,11 +126,11 @@ def _residual(
     moment += cross(sprung, masses["sprung"] * push)
     first = masses["sprung"] * sprung[0]
     total = masses["sprung"]
-    drawn = [s.points["WC"] for s in pair]
+    centres = [s.points["WC"] for s in pair]
     for i, wheel in enumerate(wheels):
         parts = lumps(parameters[f"corner_bodies_{('front', 'rear')[i // 2]}"])
         moving, fixed = sum(m * s for m, s in parts), sum(m * (1.0 - s) for m, s in parts)
-        hung = rotation @ (drawn[i // 2] * np.array([1.0, 1.0 if i % 2 == 0 else -1.0, 1.0]))
+        hung = rotation @ (centres[i // 2] * np.array([1.0, 1.0 if i % 2 == 0 else -1.0, 1.0]))
         at = wheel.centre - origin
         force += (moving + fixed) * push
         moment += cross(at, moving * push) + cross(hung, fixed * push)

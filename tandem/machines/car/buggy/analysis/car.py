@@ -154,15 +154,15 @@ class Standing:
     spring_force_needed: float  # that would carry the car as drawn, N
     free_length_needed: float  # of the spring, to stand as drawn, m
     travel: float  # at which the given spring carries the car, m; 0 is as drawn
-    radius_as_drawn: float
+    reference_radius: float
     radius_from_load: float  # free radius less load over tyre stiffness, m
 
 
 def suspensions(parameters: Mapping[str, Any]) -> tuple[Suspension, Suspension]:
     """Front and rear, from the hardpoints in the parameter table, with camber and toe-in as drawn if it has any."""
     front, rear = parameters["front_double_wishbone"], parameters["rear_macpherson"]
-    drawn = parameters.get("alignment", {"front": (0.0, 0.0), "rear": (0.0, 0.0)})
-    return double_wishbone(front, *drawn["front"]), macpherson(rear, *drawn["rear"])
+    alignment = parameters.get("alignment", {"front": (0.0, 0.0), "rear": (0.0, 0.0)})
+    return double_wishbone(front, *alignment["front"]), macpherson(rear, *alignment["rear"])
 
 
 def tyre_of(parameters: Mapping[str, Any], axle: str) -> Mapping[str, float]:
@@ -188,16 +188,16 @@ def standing(parameters: Mapping[str, Any]) -> tuple[Standing, Standing]:
         # what hangs between chassis and wheel is carried by the spring as far as it does not move with the wheel
         at_wheel = carried + sum(m * (1.0 - s) for m, s in parts) * GRAVITY
         spring, tyre = parameters["spring_damper"][name], tyre_of(parameters, name)
-        drawn = corner(suspension, radius=tyre["loaded_radius_design"])
-        force = at_wheel / -drawn.motion_ratio
+        reference = corner(suspension, radius=tyre["loaded_radius_design"])
+        force = at_wheel / -reference.motion_ratio
         out.append(
             Standing(
                 load=load,
-                spring_force=spring["k"] * (spring["free_length"] - drawn.spring_length),
+                spring_force=spring["k"] * (spring["free_length"] - reference.spring_length),
                 spring_force_needed=force,
-                free_length_needed=drawn.spring_length + force / spring["k"],
+                free_length_needed=reference.spring_length + force / spring["k"],
                 travel=_settle(suspension, spring["k"], spring["free_length"], at_wheel),
-                radius_as_drawn=float(suspension.points["WC"][2]),
+                reference_radius=float(suspension.points["WC"][2]),
                 radius_from_load=tyre["free_radius"] - load / tyre["vertical_stiffness"],
             )
         )
@@ -216,7 +216,7 @@ def build(
     pair = suspensions(parameters)
     found: list[tuple[Axle, Corner]] = []
     for suspension, stand, name, tyre in zip(pair, rest, ("front", "rear"), (front_tyre, rear_tyre), strict=True):
-        radius = stand.radius_from_load if settled else stand.radius_as_drawn
+        radius = stand.radius_from_load if settled else stand.reference_radius
         at = corner(suspension, travel=stand.travel if settled else 0.0, radius=radius)
         spring = parameters["spring_damper"][name]
         force = spring["k"] * (spring["free_length"] - at.spring_length)
@@ -241,7 +241,7 @@ def build(
     # body height over its wheels: how far they have sunk into their arches, and how much the tyres are pressed
     rise = 0.0
     if settled:
-        ends = [stand.radius_from_load - stand.radius_as_drawn - stand.travel for stand in rest]
+        ends = [stand.radius_from_load - stand.reference_radius - stand.travel for stand in rest]
         share = 1.0 + masses["sprung_cg"][0] / parameters["wheelbase"]
         rise = ends[0] * share + ends[1] * (1.0 - share)
     return Car(

@@ -65,7 +65,7 @@ def travel_rows(
     travels: tuple[float, ...],
     radius: float = LOADED_RADIUS,
 ) -> tuple[TravelRow, ...]:
-    drawn = corner(suspension, radius=radius)
+    reference = corner(suspension, radius=radius)
     rows = []
     for travel in travels:
         at = corner(suspension, travel, radius=radius)
@@ -84,7 +84,7 @@ def travel_rows(
                 trail=at.trail,
                 caster=at.caster,
                 kingpin=at.kingpin,
-                half_track_change=at.half_track - drawn.half_track,
+                half_track_change=at.half_track - reference.half_track,
                 forward=at.forward,
                 brake_path=at.brake_path,
                 drive_path=at.drive_path,

@@ -88,10 +88,10 @@ def ride_modes(car: Car, held: bool = True) -> tuple[RideMode, ...]:
     out = []
     for basis, wheels in ((even, (2, 3)), (odd, (1, 2))):
         M, C, K = (basis.T @ matrix @ basis for matrix in (system.M, system.C, system.K))
-        squares, shapes = _undamped(M, K)
-        pairs = _pairs(M, C, K, shapes)
-        names = _named(shapes, wheels, car.wheelbase)
-        for name, square, shape, (size, damping) in zip(names, squares, shapes.T, pairs, strict=True):
+        squares, modes = _undamped(M, K)
+        pairs = _pairs(M, C, K, modes)
+        names = _named(modes, wheels, car.wheelbase)
+        for name, square, shape, (size, damping) in zip(names, squares, modes.T, pairs, strict=True):
             full = basis @ shape
             full = full / full[np.argmax(np.abs(full))]
             out.append(
@@ -115,7 +115,7 @@ def _undamped(M: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return squares, root.T @ vectors
 
 
-def _pairs(M: np.ndarray, C: np.ndarray, K: np.ndarray, shapes: np.ndarray) -> list[tuple[float, float]]:
+def _pairs(M: np.ndarray, C: np.ndarray, K: np.ndarray, modes: np.ndarray) -> list[tuple[float, float]]:
     """|λ| and damping of the eigenvalue pair that belongs to each undamped shape, by similarity of the shapes.
 
     Two real eigenvalues, neighbours in size, make a pair with damping above 1.
@@ -128,7 +128,7 @@ def _pairs(M: np.ndarray, C: np.ndarray, K: np.ndarray, shapes: np.ndarray) -> l
     found: list[tuple[float, float, np.ndarray]] = []
     real = []
     for value, vector in zip(values, vectors.T, strict=True):
-        overlap = np.abs(shapes.T @ M @ vector[:n]) ** 2
+        overlap = np.abs(modes.T @ M @ vector[:n]) ** 2
         overlap = overlap / overlap.sum()
         if value.imag > 1e-9 * abs(value):
             found.append((float(abs(value)), float(-value.real / abs(value)), overlap))
@@ -142,12 +142,12 @@ def _pairs(M: np.ndarray, C: np.ndarray, K: np.ndarray, shapes: np.ndarray) -> l
     return [found[k][:2] for k in best]
 
 
-def _named(shapes: np.ndarray, wheels: tuple[int, int], wheelbase: float) -> list[str]:
+def _named(modes: np.ndarray, wheels: tuple[int, int], wheelbase: float) -> list[str]:
     """Names for the columns of `shapes`, slowest first: body modes, then those of the wheels."""
     suffix, bodies = ("tramp", ["roll"]) if wheels == (1, 2) else ("hop", ["heave", "pitch"])
-    if len(bodies) == 2 and abs(shapes[0, 0]) < abs(0.5 * wheelbase * shapes[1, 0]):
+    if len(bodies) == 2 and abs(modes[0, 0]) < abs(0.5 * wheelbase * modes[1, 0]):
         bodies = ["pitch", "heave"]
-    last = shapes[:, len(bodies) :]
+    last = modes[:, len(bodies) :]
     front_first = abs(last[wheels[0], 0]) > abs(last[wheels[1], 0])
     ends = ("front", "rear") if front_first else ("rear", "front")
     return bodies + [f"{end}_{suffix}" for end in ends]

@@ -26,8 +26,8 @@ def braking(car: Car, friction: float, front_share: float) -> Braking:
     height = car.cg_height / car.wheelbase
     front, rear = (load / car.mass for load in car.loads)
     rear_share = 1.0 - front_share
-    room = front_share - friction * height
-    at_front = friction * front / room if room > 0.0 else math.inf
+    margin = front_share - friction * height
+    at_front = friction * front / margin if margin > 0.0 else math.inf
     at_rear = friction * rear / (rear_share + friction * height)
     first = "front" if at_front < at_rear else "rear"
     return Braking(min(at_front, at_rear), first, at_front, at_rear)

@@ -101,7 +101,7 @@ def double_wishbone(
     side = plane_side(at["TRO"], (at["LBJ"], at["UBJ"], at["TRI"]))
     if side == 0.0:
         raise HardpointError("TRO: tie rod in the plane of the kingpin (dead centre); move TRO forward or backward")
-    return Suspension("double_wishbone", at, _drawn_axle(camber, toe_in), spring_on, (bend, side))
+    return Suspension("double_wishbone", at, _reference_axle(camber, toe_in), spring_on, (bend, side))
 
 
 def macpherson(
@@ -125,25 +125,25 @@ def macpherson(
     reach = float(along @ (at["TOP"] - at["LBJ"]))
     if abs(reach) < 1e-6:
         raise HardpointError("TOP: level with LBJ along the strut (dead centre); move TOP up or LBJ down")
-    return Suspension("macpherson", at, _drawn_axle(camber, toe_in), spring_on, (bend, math.copysign(1.0, reach)))
+    return Suspension("macpherson", at, _reference_axle(camber, toe_in), spring_on, (bend, math.copysign(1.0, reach)))
 
 
 def pose(suspension: Suspension, angle: float, rack: float = 0.0) -> Pose:
     """The position at an angle of the lower arm; `Unreachable` or `HardpointError` if the links do not meet."""
-    drawn = suspension.points
-    at = dict(drawn)
-    hinge = _axis(drawn["LAF"], drawn["LAR"])
-    at["LBJ"] = about(drawn["LBJ"], drawn["LAF"], hinge, angle)
-    at["TRI"] = drawn["TRI"] + rack * Y
+    reference = suspension.points
+    at = dict(reference)
+    hinge = _axis(reference["LAF"], reference["LAR"])
+    at["LBJ"] = about(reference["LBJ"], reference["LAF"], hinge, angle)
+    at["TRI"] = reference["TRI"] + rack * Y
     place = _wishbone_knuckle if suspension.kind == "double_wishbone" else _strut_knuckle
     rotation = place(suspension, at)
     for name in ("WC", "CLAMP"):
-        if name in drawn:
-            at[name] = at["LBJ"] + rotation @ (drawn[name] - drawn["LBJ"])
+        if name in reference:
+            at[name] = at["LBJ"] + rotation @ (reference[name] - reference["LBJ"])
     if suspension.spring_on == "arm":
-        at["SPL"] = about(drawn["SPL"], drawn["LAF"], hinge, angle)
+        at["SPL"] = about(reference["SPL"], reference["LAF"], hinge, angle)
     else:
-        at["SPL"] = at["LBJ"] + rotation @ (drawn["SPL"] - drawn["LBJ"])
+        at["SPL"] = at["LBJ"] + rotation @ (reference["SPL"] - reference["LBJ"])
     return Pose(at, rotation, rotation @ suspension.axle, angle, rack)
 
 
@@ -210,7 +210,7 @@ def at_travel(suspension: Suspension, travel: float, rack: float = 0.0) -> Pose:
 
 def reach(suspension: Suspension, rack: float = 0.0) -> tuple[float, float]:
     """Lowest and highest wheel travel the links allow, found by turning the arm in steps of 0.005 rad."""
-    drawn = float(suspension.points["WC"][2])
+    reference = float(suspension.points["WC"][2])
     ends = []
     for step in (-0.005, 0.005):
         angle, heights = 0.0, [float(pose(suspension, 0.0, rack).points["WC"][2])]
@@ -222,30 +222,30 @@ def reach(suspension: Suspension, rack: float = 0.0) -> tuple[float, float]:
                 break
             if len(heights) > 2 and (heights[-1] - heights[-2]) * (heights[1] - heights[0]) <= 0.0:
                 break
-        ends += [max(heights) - drawn, min(heights) - drawn]
+        ends += [max(heights) - reference, min(heights) - reference]
     return min(ends), max(ends)
 
 
 def _wishbone_knuckle(suspension: Suspension, at: dict[str, np.ndarray]) -> np.ndarray:
     """Finds UBJ and TRO for the moved LBJ and TRI; the turn of the knuckle."""
-    drawn = suspension.points
+    points = suspension.points
     bend, side = suspension.branches
-    hinge = _axis(drawn["UAF"], drawn["UAR"])
-    kingpin = math.dist(drawn["UBJ"], drawn["LBJ"])
-    psi = circle_angle(drawn["UBJ"], drawn["UAF"], hinge, at["LBJ"], kingpin, bend)
-    at["UBJ"] = about(drawn["UBJ"], drawn["UAF"], hinge, psi)
-    radii = tuple(math.dist(drawn["TRO"], drawn[name]) for name in ("LBJ", "UBJ", "TRI"))
+    hinge = _axis(points["UAF"], points["UAR"])
+    kingpin = math.dist(points["UBJ"], points["LBJ"])
+    psi = circle_angle(points["UBJ"], points["UAF"], hinge, at["LBJ"], kingpin, bend)
+    at["UBJ"] = about(points["UBJ"], points["UAF"], hinge, psi)
+    radii = tuple(math.dist(points["TRO"], points[name]) for name in ("LBJ", "UBJ", "TRI"))
     at["TRO"] = three_spheres((at["LBJ"], at["UBJ"], at["TRI"]), radii, side)
-    rotation: np.ndarray = triad(at["LBJ"], at["UBJ"], at["TRO"]) @ triad(drawn["LBJ"], drawn["UBJ"], drawn["TRO"]).T
+    rotation: np.ndarray = triad(at["LBJ"], at["UBJ"], at["TRO"]) @ triad(points["LBJ"], points["UBJ"], points["TRO"]).T
     return rotation
 
 
 def _strut_knuckle(suspension: Suspension, at: dict[str, np.ndarray]) -> np.ndarray:
     """Finds TRO for the moved LBJ and TRI; the turn of the knuckle."""
-    drawn = suspension.points
+    points = suspension.points
     bend, beyond = suspension.branches
-    along = _axis(drawn["CLAMP"], drawn["TOP"])
-    clamp = drawn["CLAMP"] - drawn["LBJ"]
+    along = _axis(points["CLAMP"], points["TOP"])
+    clamp = points["CLAMP"] - points["LBJ"]
     # |clamp + s along| = |TOP − LBJ|: s along the strut's axis, in the knuckle
     half = float(along @ clamp)
     root = half**2 - float(clamp @ clamp) + math.dist(at["TOP"], at["LBJ"]) ** 2
@@ -257,11 +257,11 @@ def _strut_knuckle(suspension: Suspension, at: dict[str, np.ndarray]) -> np.ndar
     normal = cross(old, new)
     sine = float(np.linalg.norm(normal))
     first = about_axis(normal / sine, math.atan2(sine, float(old @ new))) if sine > 0.0 else np.eye(3)
-    start = at["LBJ"] + first @ (drawn["TRO"] - drawn["LBJ"])
-    rod = math.dist(drawn["TRO"], drawn["TRI"])
+    start = at["LBJ"] + first @ (points["TRO"] - points["LBJ"])
+    rod = math.dist(points["TRO"], points["TRI"])
     psi = circle_angle(start, at["LBJ"], new, at["TRI"], rod, bend)
     rotation: np.ndarray = about_axis(new, psi) @ first
-    at["TRO"] = at["LBJ"] + rotation @ (drawn["TRO"] - drawn["LBJ"])
+    at["TRO"] = at["LBJ"] + rotation @ (points["TRO"] - points["LBJ"])
     return rotation
 
 
@@ -275,7 +275,7 @@ def _axis(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     return direction
 
 
-def _drawn_axle(camber: float, toe_in: float) -> np.ndarray:
+def _reference_axle(camber: float, toe_in: float) -> np.ndarray:
     """Left spin axis with the top leaning outwards by `camber` and the front turned inwards by `toe_in`."""
     axle: np.ndarray = about_axis(Z, -toe_in) @ np.array([0.0, math.cos(camber), -math.sin(camber)])
     return axle

@@ -358,7 +358,7 @@ def test_a_prediction_is_plain_data() -> None:
 def test_settled_and_drawn_car_differ_by_what_springs_and_tyres_give() -> None:
     drawn, settled = build(BUGGY, SIMPLE, SIMPLE), build(BUGGY, SIMPLE, SIMPLE, settled=True)
     front, rear = standing(BUGGY)
-    ends = [s.radius_from_load - s.radius_as_drawn - s.travel for s in (front, rear)]
+    ends = [s.radius_from_load - s.reference_radius - s.travel for s in (front, rear)]
     assert settled.sprung_height - drawn.sprung_height == pytest.approx(0.42 * ends[0] + 0.58 * ends[1])
     assert settled.front.radius == pytest.approx(front.radius_from_load)
     assert settled.front.stiffness == pytest.approx(drawn.front.stiffness, rel=0.01)
