@@ -11,13 +11,13 @@ TYRES = ("tyre_front", "tyre_rear")
 MOST_BYTES = 1 << 20  # of a tyre file
 
 
-def car_files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
+def car_files(data: dict[str, Any], file: Path, user_files: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
     """Contents and shown names, by their names in a record."""
     found = {key: _tyre(key, data[key], file) for key in TYRES if isinstance(data.get(key), str)}
-    if given:
+    if user_files:
         from tandem.multibody.ground.files import read_road_files
 
-        found |= read_road_files(given, "a car")
+        found |= read_road_files(user_files, "a car")
     return found
 
 

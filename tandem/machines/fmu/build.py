@@ -34,16 +34,16 @@ def build(settings: FmuFile, sources: Any, changed: dict[str, float]) -> tuple[M
         raise ConfigError(f"{where}: {', '.join(sorted(twice))}: an input and an output cannot have the same name")
     found = _parameters(about, name)
     parameters = tuple(parameter for parameter, _ in found)
-    given = {p.name: p.value for p in parameters} | settings.parameters
-    params = checked("this FMU", parameters, given, changed, where)
+    values = {p.name: p.value for p in parameters} | settings.parameters
+    params = checked("this FMU", parameters, values, changed, where)
     it = instance(code, about, name)
     order = [*inputs.values(), *outputs.values(), *(variable for _, variable in found)]
     counts = (len(inputs), len(outputs), len(found))
-    made = _tables(about, it, order, counts, params, name)
+    constants = _tables(about, it, order, counts, params, name)
     machine = Machine(
         name="fmu",
         inputs=tuple(_quantity(own, v) for own, v in inputs.items()),
-        states=_states(int(made.ints[N.STATE])),
+        states=_states(int(constants.ints[N.STATE])),
         outputs=(
             *(_quantity(own, v) for own, v in outputs.items()),
             Quantity("fmu_status", "1", "what the FMU returned for the step: 0 OK, 1 a warning"),
@@ -51,7 +51,7 @@ def build(settings: FmuFile, sources: Any, changed: dict[str, float]) -> tuple[M
         parameters=parameters,
         step=stepping.step,
         initial=_initial(name),
-        tables=made,
+        tables=constants,
         capabilities=(
             Placed(layout=f"fmu {code.hash[:16]} {list(inputs)} {list(outputs)}", addresses=tuple(range(len(A)))),
             Stepping(bound=1e12, one_at_a_time=True),
@@ -134,10 +134,10 @@ def _state_size(it: Instance) -> int:
 
 
 def _initial(name: str) -> Any:
-    def initial(state: np.ndarray, params: np.ndarray, made: Tables, work: np.ndarray) -> None:
+    def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
         work[:] = 0.0
-        stepping.start(state, params, made, work)
-        if np.isnan(work[made.ints[N.OUTPUTS]]):
+        stepping.start(state, params, tables, work)
+        if np.isnan(work[tables.ints[N.OUTPUTS]]):
             raise ConfigError(f"{name}: cannot be initialised; what it says of it stands above")
 
     return initial

@@ -82,19 +82,19 @@ def fmu(
             loaded, exchange, step_s = load_source(machine, changed)
             file = out or by_default(Path(f"{name}.fmu"))
             step_s = step_s if step_ms is None else 1e-3 * step_ms
-            made = write_fmu(loaded, name, step_s, file, f"tandem {installed_version()}", platform or [HOST], exchange)
+            info = write_fmu(loaded, name, step_s, file, f"tandem {installed_version()}", platform or [HOST], exchange)
     if as_json:
-        print(json.dumps(made), flush=True)
+        print(json.dumps(info), flush=True)
         return
     kinds = ("inputs", "outputs", "parameters", "states")
-    counts = ", ".join(f"{made[key]} {key if made[key] != 1 else key[:-1]}" for key in kinds)
+    counts = ", ".join(f"{info[key]} {key if info[key] != 1 else key[:-1]}" for key in kinds)
     output().print(
-        f"{made['fmu']}: {made['machine']}, {counts}; {'Model Exchange and ' * made['model_exchange']}Co-Simulation; "
-        + ", ".join(f"{name} {size / 1e3:.0f} kB" for name, size in made["platforms"].items()),
+        f"{info['fmu']}: {info['machine']}, {counts}; {'Model Exchange and ' * info['model_exchange']}Co-Simulation; "
+        + ", ".join(f"{name} {size / 1e3:.0f} kB" for name, size in info["platforms"].items()),
         markup=False, soft_wrap=True,
     )  # fmt: skip
-    if made["no_model_exchange"]:
-        output().print(f"No Model Exchange: {made['no_model_exchange']}.", markup=False, soft_wrap=True)
+    if info["no_model_exchange"]:
+        output().print(f"No Model Exchange: {info['no_model_exchange']}.", markup=False, soft_wrap=True)
 
 
 def ssp(
@@ -122,13 +122,13 @@ def ssp(
             from tandem.fmu.ssp import write_ssp
 
             file = out or by_default(Path("system.ssp"))
-            made = write_ssp(file.stem, machines, 1e-3 * step_ms, file, f"tandem {installed_version()}")
+            info = write_ssp(file.stem, machines, 1e-3 * step_ms, file, f"tandem {installed_version()}")
     if as_json:
-        print(json.dumps(made), flush=True)
+        print(json.dumps(info), flush=True)
         return
-    parts = ", ".join(f"{name} ({machine})" for name, machine in made["components"].items())
-    output().print(f"{made['ssp']}: {parts}", markup=False, soft_wrap=True)
-    for each in made["connections"]:
+    parts = ", ".join(f"{name} ({machine})" for name, machine in info["components"].items())
+    output().print(f"{info['ssp']}: {parts}", markup=False, soft_wrap=True)
+    for each in info["connections"]:
         output().print(f"  {each}", markup=False, soft_wrap=True)
 
 

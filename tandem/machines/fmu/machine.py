@@ -33,14 +33,14 @@ from sync.errors import ConfigError
 from tandem.machines.fmu.settings import HASH, XML, FmuFile
 
 
-def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
+def files(data: dict[str, Any], file: Path, user_files: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
     from tandem.machines.fmu.archive import unpack
 
-    for key, path in given.items():
+    for key, path in user_files.items():
         if key != "fmu":
             raise ConfigError(f"sim.files.{key} = {str(path)!r}: the machine fmu reads no such file; it has an fmu")
     settings = check(FmuFile, data, str(file))
-    archive = given.get("fmu") or file.parent / settings.file
+    archive = user_files.get("fmu") or file.parent / settings.file
     unpacked = unpack(archive)
     return {
         XML: (unpacked.xml, f"{archive} (modelDescription.xml)"),

@@ -200,10 +200,10 @@ class KartFile(Section):
     parameters: dict[str, float]
 
 
-def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
-    for key, name in given.items():
+def files(data: dict[str, Any], file: Path, user_files: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
+    for key, name in user_files.items():
         raise ConfigError(f"sim.files.{key} = {str(name)!r}: a kart on its belt reads no further files")
-    return car_files(data, file, given)
+    return car_files(data, file, user_files)
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
@@ -212,5 +212,5 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     params = checked("kart", PARAMETERS, file.parameters, changed, path)
     vectors = vectors_from(sources, TYRES, file.tyre_reading == "tolerant")
     radius = float(vectors[0][T.UNLOADED_RADIUS])
-    made = replace(MACHINE, tables=tables(floats=np.concatenate(vectors)))
-    return made.having(replace(MACHINE.shown, scene=scene(params, radius))), params
+    machine = replace(MACHINE, tables=tables(floats=np.concatenate(vectors)))
+    return machine.having(replace(MACHINE.shown, scene=scene(params, radius))), params

@@ -12,7 +12,7 @@ def front_angles(angle, ratio, ackermann, track, wheelbase):
 
 
 @inner
-def front_slopes(angle, ratio, ackermann, track, wheelbase):
+def front_derivatives(angle, ratio, ackermann, track, wheelbase):
     """How much they turn by the hand wheel's angle."""
     spread = ackermann * track / wheelbase * angle / ratio
     return (1.0 + spread) / ratio, (1.0 - spread) / ratio

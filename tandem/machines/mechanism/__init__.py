@@ -27,8 +27,8 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     return build(data, sources.name(), sources.name(MECHANISM), sources.toml(MECHANISM), changed)
 
 
-def files(data: dict[str, Any], file: Any, given: Any) -> dict[str, tuple[bytes, str]]:
-    for key, path in given.items():
+def files(data: dict[str, Any], file: Any, user_files: Any) -> dict[str, tuple[bytes, str]]:
+    for key, path in user_files.items():
         raise ConfigError(f"sim.files.{key} = {str(path)!r}: a mechanism reads no further files")
     named = data.get("mechanism")
     if not isinstance(named, str):

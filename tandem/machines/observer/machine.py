@@ -32,13 +32,13 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     return build(data, sources, changed)
 
 
-def files(data: dict[str, Any], file: Any, given: Any) -> dict[str, tuple[bytes, str]]:
+def files(data: dict[str, Any], file: Any, user_files: Any) -> dict[str, tuple[bytes, str]]:
     """Those of the machine that is observed."""
     observed = data.get("observed")
     if not isinstance(observed, str) or not observed.endswith(".toml"):
-        for key, path in given.items():
+        for key, path in user_files.items():
             raise ConfigError(f"sim.files.{key} = {str(path)!r}: {observed} reads no further files")
         return {}
     from sim_service.registry import gather
 
-    return gather(Path(file).parent / observed, given).as_inside(OBSERVED)
+    return gather(Path(file).parent / observed, user_files).as_inside(OBSERVED)

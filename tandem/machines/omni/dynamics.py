@@ -184,7 +184,7 @@ def step(state, inputs, params, tables, work, h):
     targets, at = view(work, at, at + n), at + n
     multipliers, at = view(work, at, at + n), at + n
     report, at = view(work, at, at + REPORT + CONTACT_ROW * m), at + REPORT + CONTACT_ROW * m
-    room = view(work, at, len(work))
+    contact_work = view(work, at, len(work))
     q, v, books = view(state, 0, n), view(state, n, 2 * n), view(state, 2 * n, 2 * n + N_BOOKS)
     settings[0], settings[1], settings[2] = 0.0, 0.0, -params[PAR.gravity]
     settings[3], settings[4], settings[5] = params[PAR.friction], params[PAR.restitution], params[PAR.compliance]
@@ -220,7 +220,7 @@ def step(state, inputs, params, tables, work, h):
             stiffening,
             targets,
             multipliers,
-            room,
+            contact_work,
             report,
             part,
         )
@@ -260,7 +260,7 @@ def step(state, inputs, params, tables, work, h):
         for k in range(4):
             out[k], out[5 + k] = q[k], v[k]
         out[BENCH.angle], out[BENCH.spin], out[BENCH.servo_torque] = q[5], v[5], multipliers[4]
-        own = view(room, LINK_WORK * 6, LINK_WORK * 7)
+        own = view(contact_work, LINK_WORK * 6, LINK_WORK * 7)
         p, V6 = view(own, P, P + 3), view(own, V, V + 6)
         before = books[BOOK.last_speed]
         out[BENCH.roller1_height] = q[2] + p[2]

@@ -34,8 +34,8 @@ from tandem.multibody.ground.files import read_road_files, road_files, road_of
 from tandem.multibody.ground.sharpness import most_bent
 
 
-def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
-    return read_road_files(given, "an omni machine")
+def files(data: dict[str, Any], file: Path, user_files: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
+    return read_road_files(user_files, "an omni machine")
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:

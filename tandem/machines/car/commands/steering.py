@@ -57,7 +57,7 @@ def caster(
     from sync.config.toml import read_toml
 
     with errors():
-        asked, changed = _trails(trails_mm), parameters(settings)
+        trails, changed = _trails(trails_mm), parameters(settings)
         read_toml(vehicle)  # what is no file is reported before anything is compiled
         with compiled("iso", "tandem.machines.car.studies.steering.caster", "tandem.machines.car.buggy"):
             from tandem.machines.car.studies.iso import tables
@@ -66,7 +66,7 @@ def caster(
 
             car = load_vehicle(vehicle, changed)
         with progress("study caster") as update:
-            result = study.caster(car, asked, seed, speed_kmh, update)
+            result = study.caster(car, trails, seed, speed_kmh, update)
     found = tables.report("study caster", car, [result], complaints=study.complaints(result), lead=True)
     give(found, as_json, run_folder(runs, "study_caster"))
 

@@ -25,7 +25,7 @@ Mapping = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse what is not used, instead of listing it.")]
 Rows = Annotated[Path, typer.Argument(metavar="ROWS", help="CSV or MAT file of a tyre test rig.")]
-Given = Annotated[
+Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A number of the file that is not fitted, such as FNOMIN=3000."),
 ]
@@ -93,7 +93,7 @@ def tyre_fit(
     to: Annotated[Path, typer.Option(metavar="PATH.tir", help="The property file to write.")],
     version: Annotated[Literal["5.2", "6.1"], typer.Option(help="Of the Magic Formula.")] = "6.1",
     mapping: Mapping = None,
-    settings: Given = None,
+    settings: Settings = None,
     weight: Annotated[
         Literal["force", "load"], typer.Option(help="What counts alike: a newton, or a share of the load.")
     ] = "force",
@@ -105,7 +105,7 @@ def tyre_fit(
     A tenth of the rows, in blocks of a hundred, is not used and judges the fit.
     """
     with errors():
-        given = parameters(settings)
+        coefficients = parameters(settings)
         if to.suffix.lower() != ".tir":
             raise ConfigError(f"--to {to}: must be the name of a property file, such as tyre.tir")
         _compiled()
@@ -118,7 +118,7 @@ def tyre_fit(
         with progress("tyre fit") as update:
             update(f"reading {rows.name}", 0.0)
             measured = read_rows(rows, mapping or [])
-            fitted = fit(measured, version, given, 1.0 if weight == "load" else 0.0, update)
+            fitted = fit(measured, version, coefficients, 1.0 if weight == "load" else 0.0, update)
         tir = parse_tir(fitted.text, str(to))
         left = against(tir, measured)
         _write(to, "--to", fitted.text)

@@ -107,7 +107,7 @@ def vehicle_new(
         def ask(question: str, usual: str) -> str:
             return str(typer.prompt(question, default=usual))
 
-        answers = data_sheet.from_table(table) if table is not None else data_sheet.asked(ask)
+        answers = data_sheet.from_table(table) if table is not None else data_sheet.ask_answers(ask)
         with compiled("vehicle", "tandem.machines.car.studies.vehicle.figures", "tandem.machines.car.buggy"):
             from tandem.machines.car.studies.vehicle import shown
             from tandem.machines.car.studies.vehicle.parameters import load_vehicle, softened

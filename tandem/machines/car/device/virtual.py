@@ -175,7 +175,7 @@ class VirtualDevice(Device):
         self._state[_RANDOM] = self._seed * 0x9E3779B97F4A7C1 & (2**63 - 1)
         self._memory[:] = 0
 
-    def _look_for_feedback(self) -> None:
+    def _poll_feedback(self) -> None:
         ring = self._feedback()
         if ring is not None and self._ring is not ring.words:
             self._block = np.zeros(ring.layout.words, np.int64)
@@ -184,7 +184,7 @@ class VirtualDevice(Device):
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         if self.follows:
-            self._look_for_feedback()
+            self._poll_feedback()
         now = wait_for_due(self._state, self._clock, wait_ns)
         if now is None:
             return 0, 0

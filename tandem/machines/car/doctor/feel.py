@@ -116,10 +116,10 @@ def _limit(config: Config, file: Path, overrides: list[str]) -> "tuple[float, fl
 
         vehicle = vehicle_of(config, file)
     share = shown_share(config)
-    asked = own.get(GAIN, 1.0) / share if share else 1.0
+    requested = own.get(GAIN, 1.0) / share if share else 1.0
     # a port model renders as the car does at its fast step, whatever its own
     sample = 1e-9 * config.step_ns
-    device = Device(inertia, damping, asked, min(sample, H) if config.source["effort"].get("port") else sample)
+    device = Device(inertia, damping, requested, min(sample, H) if config.source["effort"].get("port") else sample)
     column = vehicle.values["column_inertia"]
     responses = as_the_loop_feels([response(at_speed(vehicle, speed, column)) for speed in SPEEDS], config)
     weaves = weaving(responses, device, delay)
@@ -136,7 +136,7 @@ def gain(case: Case) -> Finding:
     if LIMIT not in config.sim.parameters:
         _refuse_unheld(config, case.file)
     largest, delay, weaves = _limit(config, case.file, list(case.overrides))
-    asked = config.sim.parameters.get(GAIN, 1.0)
+    requested = config.sim.parameters.get(GAIN, 1.0)
     until = f"up to {SPEEDS[-1]:.0f} km/h"
     text = f"delay {1e3 * delay:.2f} ms: the largest gain of the steering torque is {largest:.3g} {until}"
     figures = {"delay_us": 1e6 * delay, "largest_gain": largest}
@@ -148,11 +148,11 @@ def gain(case: Case) -> Finding:
         )
     if weaves:
         text += f"; from {weaves[0]:.2g} to {weaves[1]:.2g} a fast car weaves with a wheel that is let go"
-    if weaves and weaves[0] < asked < weaves[1]:
+    if weaves and weaves[0] < requested < weaves[1]:
         return warned(text, f"set sim.parameters.{GAIN} above {weaves[1]:.2g} or below {weaves[0]:.2g}", **figures)
-    if asked > largest:
+    if requested > largest:
         return warned(
-            f"{text}; sim.parameters.{GAIN} = {asked:g} is held down to that",
+            f"{text}; sim.parameters.{GAIN} = {requested:g} is held down to that",
             f"lower the gain, or override with sim.parameters.{LIMIT}", **figures,
         )  # fmt: skip
     return passed(text, **figures)

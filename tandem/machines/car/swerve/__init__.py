@@ -28,13 +28,13 @@ class SwerveFile(Section):
     parameters: dict[str, float]  # of the obstacle, and of the car's outline
 
 
-def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
+def files(data: dict[str, Any], file: Path, user_files: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
     from sim_service.registry import gather
 
     path = file.parent / check(SwerveFile, data, str(file)).car
     if read_toml(path).get("machine") not in CARS:
         raise ConfigError(f"{file}: car = {data['car']!r}: must be the file of a car: machine = {' or '.join(CARS)}")
-    return gather(path, given).as_inside(_CAR)
+    return gather(path, user_files).as_inside(_CAR)
 
 
 def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float]) -> "tuple[Machine, np.ndarray]":
@@ -54,15 +54,15 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
         sources.inside(_CAR), {name: value for name, value in changed.items() if name not in own_names}
     )
     own_params = checked("swerve", obstacle.PARAMETERS, written.parameters, own, sources.name())
-    room = 0
-    felt: tuple[str, ...] = ()
+    extra_work = 0
+    efforts: tuple[str, ...] = ()
     if car.name == "buggy":
         from tandem.machines.car.buggy import dynamics
         from tandem.machines.car.swerve import with_buggy as with_car
 
         if car.step is not dynamics.step:
             raise ConfigError(f"{sources.name()}: car = {written.car!r}: an obstacle needs natural coordinates")
-        room, felt = len(car.states) + len(car.inputs), ("felt_torque", "felt_brake", "felt_throttle")
+        extra_work, efforts = len(car.states) + len(car.inputs), ("felt_torque", "felt_brake", "felt_throttle")
     else:
         from tandem.machines.car.swerve import with_single_track as with_car  # type: ignore[no-redef]
 
@@ -70,7 +70,7 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
             raise ConfigError(f"{sources.name()}: port = 1: {car.name} has no steering torque; the buggy has")
     states = len(car.states)
 
-    def begin(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
+    def begin(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
         state[states + obstacle.S.obstacle_clock] = obstacle.WAITING
 
     def frames(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
@@ -89,10 +89,10 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
             states=obstacle.STATES,
             outputs=obstacle.OUTPUTS,
             parameters=obstacle.PARAMETERS,
-            ints=[index(car.outputs, name) for name in obstacle.LOOKS],
-            scratch=room,
+            ints=[index(car.outputs, name) for name in obstacle.CAR_OUTPUTS],
+            scratch=extra_work,
             begin=begin,
-            efforts=felt,
+            efforts=efforts,
             solids=(box("obstacle", 0, (-length, -width, 0.0), (length, width, 0.8)),),
             frames=frames,
         ),

@@ -5,7 +5,7 @@ from sim_service.contract.machine import Parameter, Quantity, places
 
 WAITING = -1.0  # of the clock: the car is not as fast yet
 
-LOOKS = ("x", "y", "yaw", "vx")  # outputs of the car that the obstacle is placed and hit by: own integers
+CAR_OUTPUTS = ("x", "y", "yaw", "vx")  # outputs of the car that the obstacle is placed and hit by: own integers
 # of the port model's differences: beyond rounding and the solver's tolerance, within what is straight
 BESIDE = (1e-3, 5e-2, 5.0)  # rad, rad/s, rad/s2
 BRAKE_BAND, THROTTLE_BAND = 2.0, 0.05  # bar; of full: so far a pedal moves until its friction is all there

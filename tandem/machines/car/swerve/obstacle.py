@@ -5,7 +5,7 @@ Once the car is as fast as `obstacle_from`, the time until the obstacle appears 
 `obstacle_ahead` before the front of the car, across its heading. A car that overlaps it hits it, once. It is gone when
 it is `PASSED` behind, and the next one is drawn.
 
-Both are rectangles seen from above; `room` is the largest gap between them along any of their four sides' directions:
+Both are rectangles seen from above; `clearance` is the largest gap between them along any of their four directions:
 positive where they are apart by at least so much, negative where they overlap (separating axes).
 """
 
@@ -32,7 +32,7 @@ def draw(seed, number):
 
 
 @kernel(error_model="numpy")
-def room(dx, dy, yaw, half_length, half_width, other_yaw, other_length, other_width):
+def clearance(dx, dy, yaw, half_length, half_width, other_yaw, other_length, other_width):
     """Between two rectangles (half lengths and widths), the other's middle at dx, dy."""
     turn = other_yaw - yaw
     c, s = abs(cos(turn)), abs(sin(turn))
@@ -71,7 +71,7 @@ def advance(state, params, x, y, yaw, vx, h, out):
         middle = 0.5 * (front - rear)
         dx, dy = state[S.obstacle_x] - (x + c * middle), state[S.obstacle_y] - (y + s * middle)
         half = 0.5 * (front + rear)
-        found = room(
+        found = clearance(
             dx, dy, yaw, half, 0.5 * params[P.outline_width], state[S.obstacle_yaw], half_length, half_width
         )  # fmt: skip
         if found < 0.0 and state[S.obstacle_hit] < 0.5:

@@ -15,10 +15,10 @@ from sim_service.contract.machine import Machine
 __all__ = ["files", "make"]
 
 
-def files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
+def files(data: dict[str, Any], file: Path, user_files: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
     from tandem.machines.car.files import car_files
 
-    return car_files(data, file, given)
+    return car_files(data, file, user_files)
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:

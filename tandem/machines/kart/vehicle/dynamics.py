@@ -20,7 +20,7 @@ from tandem.machines.car.tyres import transient as tyre_keys
 from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.on_tree import push, roll_on
 from tandem.machines.car.tyres.transient import OUT
-from tandem.machines.kart.steering import front_angles, front_slopes
+from tandem.machines.kart.steering import front_angles, front_derivatives
 from tandem.machines.kart.vehicle.description import (
     CARRIER,
     JOINTS,
@@ -121,7 +121,7 @@ def step(state, inputs, params, tables, work, h):
     angle, ratio, ackermann = inputs[I.steering_angle], params[P.steering_ratio], params[P.ackermann]
     track, wheelbase, toe = params[P.track_front], params[P.wheelbase], params[P.front_toe]
     left, right = front_angles(angle, ratio, ackermann, track, wheelbase)
-    by_left, by_right = front_slopes(angle, ratio, ackermann, track, wheelbase)
+    by_left, by_right = front_derivatives(angle, ratio, ackermann, track, wheelbase)
     q[LINK.STEER_FL], q[LINK.STEER_FR] = left - toe, right + toe
     v[LINK.STEER_FL] = v[LINK.STEER_FR] = 0.0
     count = max(ceil(h / SUBSTEP - 1e-9), 1)

@@ -95,13 +95,13 @@ def test_it_is_drawn_where_it_is_and_below_the_road_while_there_is_none(file: Pa
 
 
 def test_room_is_the_gap_between_two_rectangles() -> None:
-    assert obstacle.room(5.0, 0.0, 0.0, 2.0, 1.0, 0.0, 1.0, 1.0) == pytest.approx(2.0)
-    assert obstacle.room(0.0, 3.0, 0.0, 2.0, 1.0, 0.0, 1.0, 0.5) == pytest.approx(1.5)
-    assert obstacle.room(0.5, 0.5, 0.7, 2.0, 1.0, 0.2, 1.0, 0.5) < 0.0
+    assert obstacle.clearance(5.0, 0.0, 0.0, 2.0, 1.0, 0.0, 1.0, 1.0) == pytest.approx(2.0)
+    assert obstacle.clearance(0.0, 3.0, 0.0, 2.0, 1.0, 0.0, 1.0, 0.5) == pytest.approx(1.5)
+    assert obstacle.clearance(0.5, 0.5, 0.7, 2.0, 1.0, 0.2, 1.0, 0.5) < 0.0
     # a square on its corner in front of another: the diagonal counts
-    assert obstacle.room(3.0, 0.0, 0.0, 1.0, 1.0, np.pi / 4, 1.0, 1.0) == pytest.approx(2.0 - np.sqrt(2.0))
+    assert obstacle.clearance(3.0, 0.0, 0.0, 1.0, 1.0, np.pi / 4, 1.0, 1.0) == pytest.approx(2.0 - np.sqrt(2.0))
     # corner beside corner: neither overlaps along the turned one's sides
-    assert obstacle.room(1.9, 1.9, 0.0, 1.0, 1.0, np.pi / 4, 1.0, 1.0) > 0.0
+    assert obstacle.clearance(1.9, 1.9, 0.0, 1.0, 1.0, np.pi / 4, 1.0, 1.0) > 0.0
 
 
 def test_only_a_car_has_an_obstacle(file: Path) -> None:

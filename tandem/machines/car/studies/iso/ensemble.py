@@ -13,7 +13,7 @@ from sync.errors import ConfigError
 from tandem.ensembles.manoeuvres import Context, Gathered, Log
 from tandem.machines.car.studies.iso.manoeuvres import MANOEUVRES, chosen
 from tandem.machines.car.studies.iso.sweep_vehicle import check_machine
-from tandem.machines.car.studies.iso.vehicle import made_vehicle
+from tandem.machines.car.studies.iso.vehicle import assemble_vehicle
 
 
 class Settings(Section):
@@ -37,7 +37,7 @@ class IsoTest:
         self._sources, self._step_s = context.sources, context.step_s
 
     def run(self, machine: Machine, params: np.ndarray, changed: dict[str, float], case: int) -> Log:
-        car = made_vehicle("study", self._sources, changed, [])
+        car = assemble_vehicle("study", self._sources, changed, [])
         result = MANOEUVRES[self._settings.test].run(car, self._settings.speed_kmh, lambda *_: None)
         own = {_column(row.quantity): float(row.simulated) for row in result.rows}
         units = {_column(row.quantity): row.unit for row in result.rows}

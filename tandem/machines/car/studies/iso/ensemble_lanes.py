@@ -54,11 +54,11 @@ class LaneChange:
         shift = float(approach.work[approach.names["x"]]) + RUN_UP
         drive = approach.onward(replace(self._course, begin=self._course.begin + shift))
         log = through(drive, self._speed, self._lanes[-1].end, True)
-        hit, room = hits(vehicle, log, self._cones + np.array([shift, 0.0]))
+        hit, clearance = hits(vehicle, log, self._cones + np.array([shift, 0.0]))
         own = {
             "gates_missed": float(missed_gates(self._lanes, log, shift)),
             "cones_hit": float(hit.sum()),
-            "least_room": room,
+            "least_room": clearance,
         }
         steps = approach.steps + drive.steps
         return Log({name: log[name] for name in self._channels}, self._step_s, steps, own, _UNITS)

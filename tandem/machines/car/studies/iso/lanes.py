@@ -25,7 +25,7 @@ _CONES = 3.0  # m between cones at most
 _LEADS = ((0.1, 0.1), (0.2, 0.2), (0.2, 0.3), (0.25, 0.3), (0.3, 0.3), (0.3, 0.4))  # of both changes
 _LATE = (0.0, 0.05, 0.1)  # of their lengths, by which both changes are moved on
 _EASE = 0.1  # of the car's answer to slow steering
-_LOOK = 0.8  # s, the driver looks ahead to correct errors
+_PREVIEW = 0.8  # s, the driver looks ahead to correct errors
 _RUN_UP_SECONDS = 10.0
 
 
@@ -97,7 +97,7 @@ def course(
     y = H * np.cumsum(H * np.cumsum(acceleration))
     heading = H * np.cumsum(yaw_rate)
     hands = car.steering_ratio * np.fft.irfft(steer, count)
-    reach = _LOOK * speed
+    reach = _PREVIEW * speed
     gain = 2.0 * car.wheelbase / reach**2 * car.steering_ratio
     table = np.column_stack([y, heading, hands])
     return Course(begin + speed * float(t[0]), speed * H, table, gain, gain * reach)
@@ -123,8 +123,8 @@ def hits(vehicle: Vehicle, log: Log, at: np.ndarray) -> tuple[np.ndarray, float]
     dx, dy = at[None, :, 0] - log["x"][:, None], at[None, :, 1] - log["y"][:, None]
     c, s = np.cos(log["yaw"])[:, None], np.sin(log["yaw"])[:, None]
     ahead, aside = c * dx + s * dy, np.abs(c * dy - s * dx)
-    room = np.where((ahead > rear) & (ahead < front), aside - 0.5 * vehicle.width, np.inf).min(axis=0)
-    return room < 0.0, float(room.min())
+    clearance = np.where((ahead > rear) & (ahead < front), aside - 0.5 * vehicle.width, np.inf).min(axis=0)
+    return clearance < 0.0, float(clearance.min())
 
 
 def lane_change(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
@@ -150,17 +150,17 @@ def _change(vehicle: Vehicle, lanes: list[Lane], speed: float, held: bool, updat
         drive = approach.onward(course(vehicle, lanes, leads, late, v, shift))
         log = through(drive, v, lanes[-1].end, held)
         seconds, capped = seconds + drive.steps * H, capped + drive.whole().capped
-        hit, room = hits(vehicle, log, places)
+        hit, clearance = hits(vehicle, log, places)
         attempts.append(
-            (missed_gates(lanes, log, shift), int(hit.sum()), -room, (leads[0] - late, leads[1] - late), log)
+            (missed_gates(lanes, log, shift), int(hit.sum()), -clearance, (leads[0] - late, leads[1] - late), log)
         )
         update(name, 0.1 + 0.9 * len(attempts) / (len(_LEADS) * len(_LATE)))
-    missed, count, minus_room, chosen, log = min(attempts, key=lambda a: a[:4])
+    missed, count, minus_clearance, chosen, log = min(attempts, key=lambda a: a[:4])
     a_y = log.lateral_acceleration
     rows = [
         Row("gates missed", "1", None, missed, "counted"),
         Row("cones hit", "1", None, count, "counted"),
-        Row("least room to a cone", "m", None, -minus_room, "counted"),
+        Row("least room to a cone", "m", None, -minus_clearance, "counted"),
         Row(
             "speed at the first gate", "km/h", None, 3.6 * float(np.interp(shift, log["x"], log["vx"])), "as asked for"
         ),

@@ -20,7 +20,7 @@ from tandem.machines.car.buggy.analysis.handling import roll_terms
 from tandem.machines.car.buggy.analysis.ride import ride_modes
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
 from tandem.machines.car.studies.iso.runner import Drive, H, Log, instants, plan
-from tandem.machines.car.studies.iso.theory import slopes
+from tandem.machines.car.studies.iso.theory import stiffnesses
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.machines.car.tyres.transient import DAMPING_TIME
 from tandem.reports.html.chart import Series
@@ -140,7 +140,7 @@ def _standing(vehicle: Vehicle) -> list[tuple[float, float, str]]:
     K[:, 2:] = columns
     for i, axle in enumerate(car.axles):
         at = np.array([1.0, axle.x - car.cg_x, 0.0, 0.0, 0.0])
-        spring = 2.0 * slopes(vehicle, i, 0.5 * car.loads[i], 10.0).side_slip / axle.tyre.relaxation
+        spring = 2.0 * stiffnesses(vehicle, i, 0.5 * car.loads[i], 10.0).side_slip / axle.tyre.relaxation
         K += spring * np.outer(at, at)
         C += DAMPING_TIME * spring * np.outer(at, at)
     n = len(M)

@@ -34,7 +34,7 @@ COLUMNS = 9
 
 # places of the outputs the driver looks at, then what he does with them
 X, Y, YAW, VX, VY, YAW_RATE, CAPPED, HELD = range(8)
-LOOKS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "capped", "steering_torque")
+READ_OUTPUTS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "capped", "steering_torque")
 STOPPED = 2.0  # of `capped`: the step found no end, the car was stopped where it was
 STOP_BELOW, TORQUE_MOST, MASS, RADIUS, HANDS, CURVATURE_GAIN, COURSE_BEGIN, COURSE_STEP, PLACE_GAIN, HEADING_GAIN = (
     range(10)
@@ -69,12 +69,12 @@ class CannotDrive(TandemError):
         int64[::1], int64[::1], _TABLE, int64,  # places: looked at, logged; log; first step
     )
 )  # fmt: skip
-def run(step, state, inputs, params, tables, work, h, plan, settings, memory, course, looks, logged, log, first):
+def run(step, state, inputs, params, tables, work, h, plan, settings, memory, course, read, logged, log, first):
     """Steps made; the log has the outputs at `logged` and then the inputs."""
     outputs = logged.shape[0]
     for k in range(plan.shape[0]):
         row = plan[k]
-        vx, vy = work[looks[VX]], work[looks[VY]]
+        vx, vy = work[read[VX]], work[read[VY]]
         speed = sqrt(vx * vx + vy * vy)
 
         # hands
@@ -84,7 +84,7 @@ def run(step, state, inputs, params, tables, work, h, plan, settings, memory, co
             wanted = angle
             if row[FOLLOWS] > 0.0:
                 # where the car is; hands are late by 2 / HANDS, so they steer for what comes then
-                now = (work[looks[X]] - settings[COURSE_BEGIN]) / settings[COURSE_STEP]
+                now = (work[read[X]] - settings[COURSE_BEGIN]) / settings[COURSE_STEP]
                 then = now + 2.0 * vx / settings[HANDS] / settings[COURSE_STEP]
                 most = course.shape[0] - 1.001
                 now, then = min(max(now, 0.0), most), min(max(then, 0.0), most)
@@ -93,29 +93,29 @@ def run(step, state, inputs, params, tables, work, h, plan, settings, memory, co
                 y = course[i, PLACE] + f * (course[i + 1, PLACE] - course[i, PLACE])
                 yaw = course[i, HEADING] + f * (course[i + 1, HEADING] - course[i, HEADING])
                 wanted = course[j, STEERING] + g * (course[j + 1, STEERING] - course[j, STEERING])
-                place, heading = work[looks[Y]], work[looks[YAW]]
+                place, heading = work[read[Y]], work[read[YAW]]
                 if settings[REACTION] > 0.0 and k > 0:
                     # he corrects what he saw a reaction time ago
                     back = first + max(k - 1 - int(settings[REACTION] / h + 0.5), 0)
-                    now = max((log[back, looks[X]] - settings[COURSE_BEGIN]) / settings[COURSE_STEP], 0.0)
+                    now = max((log[back, read[X]] - settings[COURSE_BEGIN]) / settings[COURSE_STEP], 0.0)
                     i = int(min(now, most))
                     f = min(now, most) - i
                     y = course[i, PLACE] + f * (course[i + 1, PLACE] - course[i, PLACE])
                     yaw = course[i, HEADING] + f * (course[i + 1, HEADING] - course[i, HEADING])
-                    place, heading = log[back, looks[Y]], log[back, looks[YAW]]
+                    place, heading = log[back, read[Y]], log[back, read[YAW]]
                 wanted += settings[PLACE_GAIN] * (y - place)
                 wanted += settings[HEADING_GAIN] * (yaw - heading)
             else:
-                error = row[CURVATURE] - work[looks[YAW_RATE]] / max(speed, 1.0)
+                error = row[CURVATURE] - work[read[YAW_RATE]] / max(speed, 1.0)
                 memory[CORRECTION] += settings[CURVATURE_GAIN] * error * h
                 wanted += memory[CORRECTION]
             w = settings[HANDS]
             acceleration = (w * w * (wanted - memory[HAND_ANGLE]) - 2.0 * w * memory[HAND_RATE]) / (1.0 + w * h) ** 2
             if settings[ARM_INERTIA] > 0.0:
                 stiffness, damping = settings[ARM_STIFFNESS], settings[ARM_DAMPING]
-                asked = stiffness * (wanted - memory[HAND_ANGLE] - h * memory[HAND_RATE]) - damping * memory[HAND_RATE]
+                hands = stiffness * (wanted - memory[HAND_ANGLE] - h * memory[HAND_RATE]) - damping * memory[HAND_RATE]
                 whole = settings[ARM_INERTIA] + h * (damping + h * stiffness)
-                acceleration = (asked - work[looks[HELD]]) / whole
+                acceleration = (hands - work[read[HELD]]) / whole
             memory[HAND_RATE] += h * acceleration
             memory[HAND_ANGLE] += h * memory[HAND_RATE]
             angle, rate = memory[HAND_ANGLE], memory[HAND_RATE]
@@ -139,10 +139,10 @@ def run(step, state, inputs, params, tables, work, h, plan, settings, memory, co
             log[first + k, i] = work[logged[i]]
         for i in range(inputs.shape[0]):
             log[first + k, outputs + i] = inputs[i]
-        finite = isfinite(work[looks[X]] + work[looks[YAW_RATE]] + work[looks[VX]])
-        if not finite or work[looks[CAPPED]] >= STOPPED:
+        finite = isfinite(work[read[X]] + work[read[YAW_RATE]] + work[read[VX]])
+        if not finite or work[read[CAPPED]] >= STOPPED:
             return -(k + 1)
-        if settings[STOP_BELOW] > 0.0 and abs(work[looks[VX]]) < settings[STOP_BELOW]:
+        if settings[STOP_BELOW] > 0.0 and abs(work[read[VX]]) < settings[STOP_BELOW]:
             return k + 1
     return plan.shape[0]
 
@@ -210,7 +210,7 @@ class Drive:
         for quantity in PRESCRIBED_INPUTS:
             self.inputs[index(model.inputs, quantity.name)] = np.nan
         self.names = {q.name: i for i, q in enumerate((*model.outputs, *model.inputs))}
-        self.looks = np.array([index(model.outputs, name) for name in LOOKS])
+        self.read = np.array([index(model.outputs, name) for name in READ_OUTPUTS])
         self.logged = np.arange(len(model.outputs))
         car, rear = vehicle.linear, vehicle.linear.rear
         # the rear wheels do not spin: half of what they could hold
@@ -240,7 +240,7 @@ class Drive:
         model = self.vehicle.model
         done = run(
             model.step, self.state, self.inputs, self.params, model.tables, self.work, H, rows, self.settings,
-            self.memory, self.course, self.looks, self.logged, log, 0,
+            self.memory, self.course, self.read, self.logged, log, 0,
         )  # fmt: skip
         if done < 0:
             at = H * (self.steps - done)

@@ -5,7 +5,7 @@ import numpy as np
 from sim_service.contract.machine import Machine
 from sync.errors import ConfigError
 from tandem.ensembles.manoeuvres import Context
-from tandem.machines.car.studies.iso.vehicle import STEP_S, Vehicle, made_vehicle
+from tandem.machines.car.studies.iso.vehicle import STEP_S, Vehicle, assemble_vehicle
 
 
 def check_machine(machine: Machine, step_s: float, kind: str, where: str) -> None:
@@ -18,4 +18,4 @@ def check_machine(machine: Machine, step_s: float, kind: str, where: str) -> Non
 
 
 def nominal(context: Context) -> Vehicle:
-    return made_vehicle("study", context.sources, context.changed, [])
+    return assemble_vehicle("study", context.sources, context.changed, [])

@@ -39,7 +39,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Slopes:
+class Stiffnesses:
     """Of one tyre at a load: per slip (positive makes force to the left) and per lean to the right."""
 
     side_slip: float
@@ -50,7 +50,7 @@ class Slopes:
     overturning_lean: float
 
 
-def slopes(vehicle: Vehicle, axle: int, load: float, speed: float) -> Slopes:
+def stiffnesses(vehicle: Vehicle, axle: int, load: float, speed: float) -> Stiffnesses:
     p, grip = vehicle.tyres[axle], vehicle.values["grip"]
 
     def forces(slip: float, lean: float) -> np.ndarray:
@@ -58,7 +58,7 @@ def slopes(vehicle: Vehicle, axle: int, load: float, speed: float) -> Slopes:
 
     by_slip = (forces(_SMALL, 0.0) - forces(-_SMALL, 0.0)) / (2.0 * _SMALL)
     by_lean = (forces(0.0, _SMALL) - forces(0.0, -_SMALL)) / (2.0 * _SMALL)
-    return Slopes(by_slip[1], by_lean[1], by_slip[4], by_lean[4], by_slip[2], by_lean[2])
+    return Stiffnesses(by_slip[1], by_lean[1], by_slip[4], by_lean[4], by_slip[2], by_lean[2])
 
 
 def rolling_moment(vehicle: Vehicle, axle: int, load: float, speed: float) -> float:
@@ -85,7 +85,7 @@ def turn(vehicle: Vehicle, speed: float, lateral_acceleration: float) -> Turn:
     body = np.eye(3)[0]
     for _ in range(_ROUNDS):
         pairs = [(0.5 * load - moved, 0.5 * load + moved) for load, moved in zip(loads, transfer, strict=True)]
-        each = [[slopes(vehicle, i, load, speed) for load in pair] for i, pair in enumerate(pairs)]
+        each = [[stiffnesses(vehicle, i, load, speed) for load in pair] for i, pair in enumerate(pairs)]
 
         # lean
         matrix = -car.sprung_mass * GRAVITY * car.roll_arm * np.outer(body, body)

@@ -14,7 +14,7 @@ from tandem.machines.car.buggy.analysis.handling import System, exponential, rol
 from tandem.machines.car.buggy.analysis.steady import tyre_roll_stiffness, wheel_lean
 from tandem.machines.car.studies.iso.result import Panel, Result, Row
 from tandem.machines.car.studies.iso.runner import Drive, H, Log, instants, plan
-from tandem.machines.car.studies.iso.theory import axle_loads, rolling_moment, slopes, turn
+from tandem.machines.car.studies.iso.theory import axle_loads, rolling_moment, stiffnesses, turn
 from tandem.machines.car.studies.iso.vehicle import Vehicle
 from tandem.reports.html.chart import Series
 
@@ -36,7 +36,7 @@ def linear_system(vehicle: Vehicle, speed: float) -> System:
     """
     car = vehicle.linear
     loads = axle_loads(vehicle, speed)
-    each = [slopes(vehicle, i, 0.5 * load, speed) for i, load in enumerate(loads)]
+    each = [stiffnesses(vehicle, i, 0.5 * load, speed) for i, load in enumerate(loads)]
     found = rolling_track(car, speed, (2.0 * each[0].side_slip, 2.0 * each[1].side_slip))
     # forces on (v, r, φ, ψf, ψr) from the states
     extra = np.zeros((5, len(found.A)))

@@ -76,20 +76,20 @@ class Vehicle:
         return float(effective_radius(p, load))
 
     def altered(self, changed: dict[str, float]) -> "Vehicle":
-        return made_vehicle(self.name, self.sources, self.changed | changed, self.step_errors)
+        return assemble_vehicle(self.name, self.sources, self.changed | changed, self.step_errors)
 
     def on_road(self, text: str) -> "Vehicle":
         """The same car on a road that is given as the text of its file."""
         others = {key: data for key, data in self.sources.files.items() if not key.startswith(f"{ROAD}:")}
         sources = MachineFiles(others | {f"{ROAD}:road.toml": text.encode()}, self.sources.names)
-        return made_vehicle(self.name, sources, self.changed, self.step_errors)
+        return assemble_vehicle(self.name, sources, self.changed, self.step_errors)
 
 
 def load_vehicle(file: Path, changed: dict[str, float], road: Path | None = None) -> Vehicle:
-    return made_vehicle(file.stem, gather(file, {ROAD: road} if road is not None else None), changed, [])
+    return assemble_vehicle(file.stem, gather(file, {ROAD: road} if road is not None else None), changed, [])
 
 
-def made_vehicle(name: str, sources: MachineFiles, changed: dict[str, float], step_errors: list[float]) -> Vehicle:
+def assemble_vehicle(name: str, sources: MachineFiles, changed: dict[str, float], step_errors: list[float]) -> Vehicle:
     model, params = make_machine(sources, changed)
     if model.name != "buggy":
         raise ConfigError(

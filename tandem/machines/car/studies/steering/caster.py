@@ -57,7 +57,7 @@ class Swerve:
     appeared: float  # s, in the log
     obstacle: tuple[float, float]  # its middle
     hit: bool
-    room: float  # m, the least
+    clearance: float  # m, the least
 
     @property
     def force(self) -> np.ndarray:
@@ -134,12 +134,12 @@ def swerve_once(vehicle: Vehicle, seed: int, speed: float, arm: Arm | None = Non
     state, out = np.zeros(len(swerve.STATES)), np.zeros(len(swerve.OUTPUTS))
     state[swerve.S.obstacle_there] = 1.0
     state[swerve.S.obstacle_x], state[swerve.S.obstacle_y] = near + 0.5 * length, y
-    room = np.inf
+    clearance = np.inf
     for row in zip(log["x"], log["y"], log["yaw"], log["vx"], strict=True):
         obstacle.advance(state, values, *row, H, out)
-        room = min(room, float(out[swerve.W.obstacle_room]) if out[swerve.W.obstacle_there] else np.inf)
+        clearance = min(clearance, float(out[swerve.W.obstacle_room]) if out[swerve.W.obstacle_there] else np.inf)
     hit = bool(out[swerve.W.obstacle_hits] > 0.0)
-    return Swerve(trail_of(vehicle), car.steering_ratio, log, 0.0, (near + 0.5 * length, y), hit, room)
+    return Swerve(trail_of(vehicle), car.steering_ratio, log, 0.0, (near + 0.5 * length, y), hit, clearance)
 
 
 def torque_per_force(few: Swerve, more: Swerve) -> float:
@@ -180,7 +180,7 @@ def _by_formula(drives: list[Swerve]) -> list[Row]:
             Row(f"{name}: largest torque", "N m", predicted, torque, "(trail F_y - M_z) / ratio"),
             Row(f"{name}: torque per angle", "N m/rad", None, torque_per_angle(drive)),
             Row(f"{name}: largest angle", "deg", None, degrees(float(np.abs(drive.log["steering_angle"]).max()))),
-            Row(f"{name}: room to the obstacle", "m", None, drive.room, "counted"),
+            Row(f"{name}: room to the obstacle", "m", None, drive.clearance, "counted"),
         ]
     for few, more in pairwise(drives):
         force = float(np.abs(few.force).max())
@@ -204,7 +204,7 @@ def _by_arms(drives: list[Swerve], perfect: list[Swerve]) -> list[Row]:
         rows += [
             Row(f"{name}: first angle", "deg", predicted[-1], angles[-1], "k / (k + c) of the wanted one"),
             Row(f"{name}: torque there", "N m", None, float(drive.log["steering_torque"][k])),
-            Row(f"{name}: room to the obstacle", "m", None, drive.room, "counted"),
+            Row(f"{name}: room to the obstacle", "m", None, drive.clearance, "counted"),
             Row(f"{name}: swings back to", "m", None, float(y.min() - y[0]), "beyond the way he came"),
         ]
     for k, (few, more) in enumerate(pairwise(drives)):

@@ -39,7 +39,7 @@ class PortModel:
     torque: float
     torque_ahead: float  # a step later, if the motion goes on so
     torque_middle: float  # half a step later
-    slopes: Motion  # N m/rad, N m s/rad, N m s2/rad
+    derivatives: Motion  # N m/rad, N m s/rad, N m s2/rad
     h: float
 
     def at(self, tau: float, motion: Motion) -> float:
@@ -48,7 +48,7 @@ class PortModel:
         found = self.torque + (self.torque_ahead - self.torque) * share
         found += 2.0 * (self.torque - 2.0 * self.torque_middle + self.torque_ahead) * (share - 1.0) * min(share, 1.0)
         expected = ahead(self.motion, tau)
-        k, b, m = self.slopes
+        k, b, m = self.derivatives
         return (
             found
             + share * (k * (motion[0] - expected[0]) + b * (motion[1] - expected[1]))
@@ -68,7 +68,7 @@ class PortCar:
         self.state, self.work, self.params, self.inputs = drive.state, drive.work, drive.params, drive.inputs
         self._torque, self._capped = (index(self.model.outputs, name) for name in ("steering_torque", "capped"))
         self.tally = [0.0, 0.0]  # s simulated, steps capped; of all copies together
-        self._room = np.zeros_like(self.state), np.zeros_like(self.work), np.zeros_like(self.inputs)
+        self._scratch = np.zeros_like(self.state), np.zeros_like(self.work), np.zeros_like(self.inputs)
 
     def copy(self, h: float) -> "PortCar":
         """The same car at the same instant, with another step."""
@@ -76,7 +76,7 @@ class PortCar:
         other.model, other.h, other._torque, other._capped = self.model, h, self._torque, self._capped
         other.tally = self.tally
         other.state, other.work, other.params = self.state.copy(), self.work.copy(), self.params.copy()
-        other.inputs, other._room = self.inputs.copy(), tuple(np.zeros_like(each) for each in self._room)  # type: ignore[assignment]
+        other.inputs, other._scratch = self.inputs.copy(), tuple(np.zeros_like(each) for each in self._scratch)  # type: ignore[assignment]
         return other
 
     def step(self, motion: Motion) -> float:
@@ -89,7 +89,7 @@ class PortCar:
 
     def _tried(self, motion: Motion, h: float) -> float:
         """The same, without going there."""
-        state, work, inputs = self._room
+        state, work, inputs = self._scratch
         state[:], work[:], inputs[:] = self.state, 0.0, self.inputs
         inputs[:3] = motion
         self.model.step(state, inputs, self.params, self.model.tables, work, h)
@@ -99,8 +99,8 @@ class PortCar:
         torque = self.step(motion)
         then = ahead(motion, self.h)
         base, middle = self._tried(then, self.h), self._tried(ahead(motion, 0.5 * self.h), 0.5 * self.h)
-        slopes = [
+        derivatives = [
             (self._tried((*then[:i], then[i] + beside, *then[i + 1 :]), self.h) - base) / beside  # type: ignore[arg-type]
             for i, beside in enumerate(BESIDE)
         ]
-        return PortModel(motion, torque, base, middle, (slopes[0], slopes[1], slopes[2]), self.h)
+        return PortModel(motion, torque, base, middle, (derivatives[0], derivatives[1], derivatives[2]), self.h)

@@ -29,7 +29,7 @@ MOST_JUDGED = 500_000  # rows that a fit is judged with, of those that it used a
 BLOCK = 100  # rows; at 100 Hz a second
 UNUSED_EVERY = 10  # blocks
 _HEAVIEST = 1.3  # of the heaviest row
-_ROOM = 0.02
+_GAP = 0.02
 _LARGE_SLIP = 0.25  # beyond every peak, and beyond what camber and shifts amount to
 _MOST_TRIES, _LAST_TRIES = 80, 5
 _PENALTIES = (1.0, 30.0, 1000.0)  # beside residuals whose sum of squares is 1 where nothing is explained
@@ -136,7 +136,7 @@ def left(found: np.ndarray, measured: np.ndarray) -> float:
 
 
 def fit(
-    rows: Rows, version: str, given: Mapping[str, float], by_load: float = 0.0,
+    rows: Rows, version: str, fixed: Mapping[str, float], by_load: float = 0.0,
     say: Callable[[str, float], None] = lambda what, share: None,
 ) -> Fitted:  # fmt: skip
     """`by_load`: residuals count by the load to this power: 0 every newton alike, 1 every share of the load alike."""
@@ -144,7 +144,7 @@ def fit(
     remarks: list[str] = []
     if version == "6.1" and "pressure" not in rows.columns:
         remarks.append("no column of pressure: its terms stay 0")
-    values = _header(rows, version, given, remarks)
+    values = _header(rows, version, fixed, remarks)
     unused = unused_blocks(len(rows))
     stages: list[dict[str, Any]] = []
     intervals: dict[str, float] = {}
@@ -153,7 +153,7 @@ def fit(
             remarks.append(f"{stage.title}: no rows that tell about it: its coefficients are estimates or left out")
             continue
         say(stage.title, number / len(STAGES))
-        names = _names(stage, rows, version, given)
+        names = _names(stage, rows, version, fixed)
         values, spread = _fit_stage(optimize, stage, names, rows, which & ~unused, version, values, by_load, remarks)
         intervals |= spread
         values |= _estimates(values, stage)
@@ -180,7 +180,7 @@ def _judged(p: np.ndarray, stage: Stage, rows: Rows, which: np.ndarray) -> float
     return left(forces(p, some)[:, stage.place], some.columns[stage.column])
 
 
-def _header(rows: Rows, version: str, given: Mapping[str, float], remarks: list[str]) -> dict[str, float]:
+def _header(rows: Rows, version: str, fixed: Mapping[str, float], remarks: list[str]) -> dict[str, float]:
     """What the tyre is like beside its slip, and where its fit begins."""
     load, lean = rows.columns["fz"], float(np.abs(rows.get("camber", 0.0)).max())
     values = {
@@ -190,7 +190,7 @@ def _header(rows: Rows, version: str, given: Mapping[str, float], remarks: list[
     }  # fmt: skip
     values["CAMMAX"] = min(max(0.0873, 1.2 * lean), 1.0)
     values["CAMMIN"] = -values["CAMMAX"]
-    values |= _height(rows, given, remarks)
+    values |= _height(rows, fixed, remarks)
     if version == "6.1" and "pressure" in rows.columns:
         pressure = rows.columns["pressure"]
         values |= {"NOMPRES": float(f"{np.median(pressure):.3g}"), "PRESMIN": float(f"{0.95 * pressure.min():.3g}")}
@@ -205,11 +205,11 @@ def _header(rows: Rows, version: str, given: Mapping[str, float], remarks: list[
     )
     stiff = min(max(-slope, 3.0), 60.0) * 1.3
     values |= {"PDY1": max(friction, 0.2), "PDX1": max(friction, 0.2), "PKY1": -stiff, "PKX1": stiff}
-    values |= {key: value for key, value in given.items() if key in T.__members__}
+    values |= {key: value for key, value in fixed.items() if key in T.__members__}
     return values
 
 
-def _height(rows: Rows, given: Mapping[str, float], remarks: list[str]) -> dict[str, float]:
+def _height(rows: Rows, fixed: Mapping[str, float], remarks: list[str]) -> dict[str, float]:
     """Radius and stiffness: from the loaded radius over the load, or given."""
     found: dict[str, float] = {}
     if "radius" in rows.columns:
@@ -218,7 +218,7 @@ def _height(rows: Rows, given: Mapping[str, float], remarks: list[str]) -> dict[
             found = {"UNLOADED_RADIUS": float(f"{radius:.4g}"), "VERTICAL_STIFFNESS": float(f"{-1.0 / slope:.3g}")}
             remarks.append("radius and vertical stiffness are those of the loaded radius over the load")
     for key, most in (("UNLOADED_RADIUS", 0.3), ("VERTICAL_STIFFNESS", 2e5)):
-        if key not in found and key not in given:
+        if key not in found and key not in fixed:
             found[key] = most
             remarks.append(f"{key} = {most:g} is an estimate: no column of the loaded radius, and not given by --set")
     return found
@@ -239,7 +239,7 @@ def _rows_of(stage: Stage, rows: Rows) -> np.ndarray:
     return np.asarray(which if varied and which.sum() >= 100 else np.zeros(len(rows), bool))
 
 
-def _names(stage: Stage, rows: Rows, version: str, given: Mapping[str, float]) -> list[str]:
+def _names(stage: Stage, rows: Rows, version: str, fixed: Mapping[str, float]) -> list[str]:
     """Coefficients that these rows tell about."""
     names = stage.names.split() + (stage.six.split() if version == "6.1" else [])
     if version != "6.1" and stage.title == STAGES[0].title:
@@ -249,7 +249,7 @@ def _names(stage: Stage, rows: Rows, version: str, given: Mapping[str, float]) -
         names = [name for name in names if name not in _OF_CAMBER.split()]
     if float(np.ptp(pressure)) < 0.02 * float(np.median(pressure)) or not pressure.any():
         names = [name for name in names if not name.startswith("PP")]
-    return [name for name in names if name not in given]
+    return [name for name in names if name not in fixed]
 
 
 def _estimates(values: Mapping[str, float], stage: Stage) -> dict[str, float]:
@@ -359,7 +359,7 @@ def soundness(stage: Stage, p: np.ndarray, g: Grid) -> str:
         names[2:] = ["the trail's slope nearly vanishes"]
     for name, beyond in zip(names, over, strict=True):
         k = int(np.argmax(beyond))
-        if beyond[k] > _ROOM:  # E of 1; a peak of 0.08
+        if beyond[k] > _GAP:  # E of 1; a peak of 0.08
             load, lean = g.n[k] * p[T.NOMINAL_LOAD], np.degrees(np.arcsin(g.s[k]))
             return f"{name} at {load:.0f} N and {lean:.1f} deg of camber"
     return _pushing(stage, p, g) if stage.pure and stage.place in (FX, FY) else ""
@@ -403,18 +403,18 @@ def _unsound(stage: Stage, p: np.ndarray, g: Grid) -> np.ndarray:
         two = (of("PKY2") + of("PKY5") * s * s) * (1.0 + of("PPY2") * dpi)
         stiff = np.sin(four * np.arctan(n / np.maximum(two, 0.05))) / n
         stiff = stiff * (1.0 - of("PKY3") * np.abs(s)) * (1.0 + of("PPY1") * dpi)
-        return np.concatenate([*(beyond(e - 1.0 + _ROOM) for e in sides), beyond(0.1 - friction), beyond(0.05 - stiff)])
+        return np.concatenate([*(beyond(e - 1.0 + _GAP) for e in sides), beyond(0.1 - friction), beyond(0.05 - stiff)])
     if stage.place == FX and stage.pure:
         E = of("PEX1") + of("PEX2") * df + of("PEX3") * df * df
         sides = [E * (1.0 - sign * of("PEX4")) for sign in (-1.0, 1.0)]
         friction = (of("PDX1") + of("PDX2") * df) * (1.0 - of("PDX3") * s * s)
         friction = friction * (1.0 + of("PPX3") * dpi + of("PPX4") * dpi * dpi) / of("PDX1")
         stiff = (of("PKX1") + of("PKX2") * df) / of("PKX1") * (1.0 + of("PPX1") * dpi + of("PPX2") * dpi * dpi)
-        return np.concatenate([*(beyond(e - 1.0 + _ROOM) for e in sides), beyond(0.1 - friction), beyond(0.1 - stiff)])
+        return np.concatenate([*(beyond(e - 1.0 + _GAP) for e in sides), beyond(0.1 - friction), beyond(0.1 - stiff)])
     if stage.place == MZ:
         E = of("QEZ1") + of("QEZ2") * df + of("QEZ3") * df * df
         sides = [E * (1.0 + sign * (of("QEZ4") + of("QEZ5") * s)) for sign in (-1.0, 1.0)]
         slope = (of("QBZ1") + of("QBZ2") * df + of("QBZ3") * df * df) / of("QBZ1")
-        return np.concatenate([*(beyond(e - 1.0 + _ROOM) for e in sides), beyond(0.05 - slope)])
+        return np.concatenate([*(beyond(e - 1.0 + _GAP) for e in sides), beyond(0.05 - slope)])
     ends = ("REX1", "REX2") if stage.place == FX else ("REY1", "REY2")
-    return beyond(of(ends[0]) + of(ends[1]) * df - 1.0 + _ROOM) if not stage.pure else np.zeros(0)
+    return beyond(of(ends[0]) + of(ends[1]) * df - 1.0 + _GAP) if not stage.pure else np.zeros(0)

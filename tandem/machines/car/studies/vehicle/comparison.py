@@ -65,9 +65,9 @@ def _differences(vehicle: Loaded, state: State, travel: float, rack: float) -> t
         points = {name: mirror * point + origin for name, point in pose.points.items()}
         want[corner.name] = points, mirror[1] * mirror * pose.axle, spring_length(pose)
     state.inputs[0, 0] = rack
-    given = {name: vehicle.built.system.state()[name] for name in _HELD}
+    held = {name: vehicle.built.system.state()[name] for name in _HELD}
     try:
-        problems.assemble(state, **given, **{f"{name}.LBJ": points["LBJ"] for name, (points, _, _) in want.items()})
+        problems.assemble(state, **held, **{f"{name}.LBJ": points["LBJ"] for name, (points, _, _) in want.items()})
     except AssemblyError as error:
         raise ConfigError(f"{vehicle.path}: wheel travel {travel:+g} m, rack {rack:+g} m: {error}") from None
     position, angle = [0.0, 0.0], [0.0, 0.0]

@@ -157,7 +157,7 @@ def _cells(file: Path) -> dict[str, str]:
     return dict(rows)
 
 
-def asked(ask: Callable[[str, str], str]) -> Answers:
+def ask_answers(ask: Callable[[str, str], str]) -> Answers:
     """`ask` is given a question and its default, as text, and returns an answer."""
     answers = Answers()
     answers.size = _checked_size(ask("Tyre size", USUAL_SIZE), "answer")

@@ -29,8 +29,8 @@ def drive_section(runs: list[RunData], _bare: dict[str, Any]) -> Section:
                 content.append(left_out(title, run, field))
                 continue
             low, high = min(float(finite.min()), 0.0), max(float(finite.max()), 0.0)
-            room = max(0.06 * (high - low), 1e-3)
-            y = Scale(low - room, high + room, 112, 24)
+            margin = max(0.06 * (high - low), 1e-3)
+            y = Scale(low - margin, high + margin, 112, 24)
             ticks = [(tick, f"{tick:.6g} {unit}") for tick in y.ticks(4)]
             label = f"{run.label}: {title}"
             say = _with_unit(unit)

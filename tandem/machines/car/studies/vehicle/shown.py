@@ -21,7 +21,7 @@ NO_BUSHINGS = (
     " tyres; their rates in series are those of the body against the road."
 )
 _AXLES = {"front": "Front axle (double wishbone)", "rear": "Rear axle (MacPherson strut)"}
-_WHEN_ASKED = ("standing", "front", "rear", "steering")  # printed with --tables: together more than a screen
+_WITH_TABLES = ("standing", "front", "rear", "steering")  # printed with --tables: together more than a screen
 _WHEELS = ("front left", "front right", "rear left", "rear right")
 
 
@@ -91,7 +91,7 @@ def report(result: dict[str, Any], whole: bool = True) -> Report:
         found.append(Section("What follows from [figures]", result["follows"], key="follows"))
     found += [_static(result["static"]), _wheels(result["static"]), _compliance(result), _modes(result["compliance"])]
     found += [_axle(result, axle) for axle in _AXLES] + [_steering(result)]
-    sections = [replace(each, on="page") if each.key in _WHEN_ASKED and not whole else each for each in found]
+    sections = [replace(each, on="page") if each.key in _WITH_TABLES and not whole else each for each in found]
     notes = [] if whole else ["Standing, over wheel travel and over rack: --tables, or --out PAGE.html for curves."]
     title = f"tandem vehicle report: {result['vehicle']}"
     code = int(not result["comparison"]["agrees"])
@@ -227,19 +227,19 @@ def _travel_curves(result: dict[str, Any], axle: str) -> Raw:
     rows = result[f"{axle}_fine"]
     x = _column(rows, "travel", _MM)
 
-    def drawn(title: str, *of: tuple[str, str, float]) -> Raw:
+    def chart(title: str, *of: tuple[str, str, float]) -> Raw:
         return curves(title, [Series(label, x, _column(rows, key, s)) for label, key, s in of], "mm", width=HALF)
 
     return side_by_side(
         [
-            drawn("camber, deg", ("camber", "camber", _DEG)),
-            drawn("toe-in, deg", ("toe-in", "toe_in", _DEG)),
-            drawn("roll centre above the road, mm", ("roll centre", "roll_centre", _MM)),
-            drawn("motion ratio, spring per wheel", ("motion ratio", "motion_ratio", -1.0)),
-            drawn("wheel rate, N/mm", ("wheel rate", "wheel_rate", _PER_MM)),
-            drawn("spring length, mm", ("spring length", "spring_length", _MM)),
-            drawn("scrub radius and caster trail, mm", ("scrub", "scrub", _MM), ("trail", "trail", _MM)),
-            drawn(
+            chart("camber, deg", ("camber", "camber", _DEG)),
+            chart("toe-in, deg", ("toe-in", "toe_in", _DEG)),
+            chart("roll centre above the road, mm", ("roll centre", "roll_centre", _MM)),
+            chart("motion ratio, spring per wheel", ("motion ratio", "motion_ratio", -1.0)),
+            chart("wheel rate, N/mm", ("wheel rate", "wheel_rate", _PER_MM)),
+            chart("spring length, mm", ("spring length", "spring_length", _MM)),
+            chart("scrub radius and caster trail, mm", ("scrub", "scrub", _MM), ("trail", "trail", _MM)),
+            chart(
                 "movement of the contact point, mm",
                 ("half track, outwards", "half_track_change", _MM),
                 ("wheel centre, forwards", "forward", _MM),
@@ -252,14 +252,14 @@ def _steer_curves(result: dict[str, Any]) -> Raw:
     rows = sorted(result["steering"], key=lambda r: float(r["hand_wheel"]))
     x = _column(rows, "hand_wheel", _DEG)
 
-    def drawn(title: str, *of: tuple[str, str, float]) -> Raw:
+    def chart(title: str, *of: tuple[str, str, float]) -> Raw:
         return curves(title, [Series(label, x, _column(rows, key, s)) for label, key, s in of], "deg", width=HALF)
 
     return side_by_side(
         [
-            drawn("steer angles over the hand wheel, deg", ("left", "left", _DEG), ("right", "right", _DEG)),
-            drawn("Ackermann error of the inner wheel, deg", ("error", "ackermann_error", _DEG)),
-            drawn("steering ratio", ("hand wheel per mean road wheel", "ratio", 1.0)),
-            drawn("camber, deg", ("left", "camber_left", _DEG), ("right", "camber_right", _DEG)),
+            chart("steer angles over the hand wheel, deg", ("left", "left", _DEG), ("right", "right", _DEG)),
+            chart("Ackermann error of the inner wheel, deg", ("error", "ackermann_error", _DEG)),
+            chart("steering ratio", ("hand wheel per mean road wheel", "ratio", 1.0)),
+            chart("camber, deg", ("left", "camber_left", _DEG), ("right", "camber_right", _DEG)),
         ]
     )

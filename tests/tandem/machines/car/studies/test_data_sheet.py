@@ -97,7 +97,7 @@ def test_a_table_of_either_kind_and_answers_give_the_same_car(tmp_path: Path) ->
     one, other = (data_sheet.from_table(file) for file in tables(tmp_path))
     replies = {question.text: MX5.get(question.key) for question in data_sheet.QUESTIONS}
     replies["Tyre size"] = MX5["tyre_size"]
-    asked = data_sheet.asked(lambda question, usual: _reply(replies, question, usual))
+    asked = data_sheet.ask_answers(lambda question, usual: _reply(replies, question, usual))
     assert one == other
     assert one.values["wheelbase"] == 2.31 and one.values["cg_height"] == pytest.approx(0.46)
     assert asked.values == pytest.approx(one.values) and asked.size == one.size
