@@ -154,18 +154,18 @@ def read_sensors(tables: dict[str, Any], observed: Observed, h: float, where: st
     """Rows of all sensors; `tables` are those below [sensors], checked against their kind."""
     from sync.config.toml import check
 
-    made = _Rows(observed, h, where)
+    rows = _Rows(observed, h, where)
     for name, table in tables.items():
         kind = table.get("kind") if isinstance(table, dict) else None
         if kind not in KINDS:
             raise ConfigError(f"{where}: sensors.{name}.kind = {kind!r}: must be one of {', '.join(KINDS)}")
-        made.add(name, check(KINDS[kind], table, f"{where}: sensors.{name}"))
-    if not made.rows:
+        rows.add(name, check(KINDS[kind], table, f"{where}: sensors.{name}"))
+    if not rows.rows:
         raise ConfigError(f"{where}: sensors: none; at least one [sensors.<name>] is needed")
     return Sensors(
-        tuple(made.names), tuple(made.sensor), np.array(made.rows), np.array(made.counts, np.int32),
-        tuple(made.biases), tuple(made.outages),
-        np.array(made.misalignment), np.array(made.noise), made.skies,
+        tuple(rows.names), tuple(rows.sensor), np.array(rows.rows), np.array(rows.counts, np.int32),
+        tuple(rows.biases), tuple(rows.outages),
+        np.array(rows.misalignment), np.array(rows.noise), rows.skies,
     )  # fmt: skip
 
 
@@ -208,11 +208,11 @@ class _Rows:
 
     def _gnss(self, name: str, s: Gnss) -> None:
         if s.sky is not None:
-            given, file = s.sky, Path(self.where).parent / s.sky.almanac
-            orbits = nominal_almanac() if given.almanac == "nominal" else read_yuma(file)
-            boxes = np.array(given.buildings, float).reshape(-1, 5)
-            place = radians(given.latitude_deg), radians(given.longitude_deg), radians(given.mask_deg)
-            self.skies[name] = Sky(orbits, given.time_s, *place, boxes), given.antenna_height
+            sky, file = s.sky, Path(self.where).parent / s.sky.almanac
+            orbits = nominal_almanac() if sky.almanac == "nominal" else read_yuma(file)
+            boxes = np.array(sky.buildings, float).reshape(-1, 5)
+            place = radians(sky.latitude_deg), radians(sky.longitude_deg), radians(sky.mask_deg)
+            self.skies[name] = Sky(orbits, sky.time_s, *place, boxes), sky.antenna_height
         for signal, noise in (("position", s.position_noise), ("velocity", s.velocity_noise)):
             for k, axis in enumerate("xyz" if s.height else "xy"):
                 direction = [float(k == i) for i in range(3)]
@@ -276,11 +276,11 @@ def rotated(direction: np.ndarray, angles: np.ndarray) -> np.ndarray:
     return out
 
 
-def spread(given: Mapping[str, Walk], names: list[str], where: str) -> np.ndarray:
+def spread(walks: Mapping[str, Walk], names: list[str], where: str) -> np.ndarray:
     """Standard deviations of these states, three rows: at the start, of the walk, of that in rough steps."""
     out = np.zeros((3, len(names)))
     out[0] = np.nan
-    for pattern, value in given.items():
+    for pattern, value in walks.items():
         fits = [i for i, name in enumerate(names) if fnmatchcase(name, pattern)]
         if not fits:
             raise ConfigError(f"{where}.{pattern}: fits none of {', '.join(names)}")

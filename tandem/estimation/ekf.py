@@ -108,7 +108,7 @@ class Memory(NamedTuple):
     work: np.ndarray
     notes: np.ndarray
     counters: np.ndarray  # COUNTERS of each row
-    given: np.ndarray  # inputs: of the step, for what calls `observe`; then of steps that are made again
+    step_inputs: np.ndarray  # of the step, for what calls `observe`; then of steps that are made again
     innovations: np.ndarray  # of each row: innovation and variance of a reading that was new in this step; NaN: none
 
 
@@ -383,9 +383,9 @@ def observe(model, memory, inputs, h, linearise, measure, correct):
         save(sizes, memory, behind, memory.second)
         for i in range(count):
             value = memory.inputs[at * count + i]
-            memory.given[i] = np.nan if value == MISSING else value
+            memory.step_inputs[i] = np.nan if value == MISSING else value
         found = advance(
-            model, memory, memory.second, memory.given,
+            model, memory, memory.second, memory.step_inputs,
             view(memory.readings, READING * rows * at, READING * rows * (at + 1)), h, linearise, measure, correct,
         )  # fmt: skip
         if not found:  # the first estimate goes on without the late reading

@@ -73,10 +73,10 @@ def _record(
             put(seen.states, k // every, state)
             put(seen.biases, k // every, bias)
             put(seen.quantities, k // every, extra)
-        given = view(used, 0, inputs.shape[1])
-        for i in range(len(given)):
-            given[i] = inputs[k, i]
-        linearise(state, given, params, tables, work, h, which, extra, F, at)
+        used_row = view(used, 0, inputs.shape[1])
+        for i in range(len(used_row)):
+            used_row[i] = inputs[k, i]
+        linearise(state, used_row, params, tables, work, h, which, extra, F, at)
         put(seen.outputs, k, view(work, 0, outputs))
         for i in range(count):
             row, of = view(rows, WIDTH * i, WIDTH * (i + 1)), view(counts, COUNTS * i, COUNTS * (i + 1))
@@ -223,17 +223,17 @@ _ESTIMATES = group(Estimates, *3 * [MATRIX])
     error_model="numpy",
 )
 def _replay(model, memory, inputs, readings, factors, h, in_order, every, out, linearise, measure, correct):
-    sizes, given = model.sizes, view(memory.given, 0, inputs.shape[1])
+    sizes, used_row = model.sizes, view(memory.step_inputs, 0, inputs.shape[1])
     for k in range(len(inputs)):
-        for i in range(len(given)):
-            given[i] = inputs[k, i]
+        for i in range(len(used_row)):
+            used_row[i] = inputs[k, i]
         for i in range(sizes[Z.ROWS]):
             late = 0 if in_order else model.counts[COUNTS * i + Count.LATENCY]
             if k >= late and not isnan(readings[k - late, i]):
                 ekf.take_reading(model, memory, i, k - late, 0.0, readings[k - late, i], factors[k - late, i])
         if k % every == 0:
             put(out.sampled, k // every, memory.estimate)
-        ekf.observe(model, memory, given, h, linearise, measure, correct)
+        ekf.observe(model, memory, used_row, h, linearise, measure, correct)
         outputs = out.outputs.shape[1]
         put(out.outputs, k, view(memory.estimate, len(memory.estimate) - outputs, len(memory.estimate)))
         put(out.innovations, k, memory.innovations)

@@ -53,10 +53,10 @@ def _limits(observed: Observed, estimated: Sequence[str]) -> np.ndarray:
     return np.array([[low, high, 0.0] for low, high in of]).reshape(-1, LIMITS)
 
 
-def _narrowed(observed: Observed, estimated: list[str], given: dict[str, Earned], where: str) -> np.ndarray:
+def _narrowed(observed: Observed, estimated: list[str], earned: dict[str, Earned], where: str) -> np.ndarray:
     limits = _limits(observed, estimated)
     for k, name in enumerate(estimated):
-        for pattern, one in given.items():
+        for pattern, one in earned.items():
             if fnmatchcase(name, pattern):
                 low, high = max(limits[k, 0], one.low), min(limits[k, 1], one.high)
                 if low >= high:
@@ -188,7 +188,7 @@ class Filter:
 
     def seen_at(self) -> np.ndarray:
         """What the last step left for measurements (contract.py)."""
-        first = len(self.memory.scratch) - len(self.memory.given) - self.observed.at_size
+        first = len(self.memory.scratch) - len(self.memory.step_inputs) - self.observed.at_size
         return self.memory.scratch[first : first + self.observed.at_size]
 
 

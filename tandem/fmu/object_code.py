@@ -98,10 +98,10 @@ def _entrance(machine: Machine, params: int, step: Any, name: str) -> str:
         (len(machine.states), 8), (len(machine.inputs), 8), (params, 8),
         (len(machine.tables.ints), 4), (len(machine.tables.floats), 8), (machine.work_size, 8),
     )  # fmt: skip
-    given = ["ptr %result", "ptr %exception"]
+    words = ["ptr %result", "ptr %exception"]
     for k, (count, size) in enumerate(sizes):
-        given += ["ptr null", "ptr null", f"i64 {count}", f"i64 {size}", f"ptr %a{k}", f"i64 {count}", f"i64 {size}"]
-    types = ", ".join(word.split()[0] for word in (*given, "double"))
+        words += ["ptr null", "ptr null", f"i64 {count}", f"i64 {size}", f"ptr %a{k}", f"i64 {count}", f"i64 {size}"]
+    types = ", ".join(word.split()[0] for word in (*words, "double"))
     return f"""
 declare i32 @{step.name}({types})
 define hidden i32 @{name}({", ".join(f"ptr %a{k}" for k in range(ARRAYS))}, double %h) {{
@@ -109,7 +109,7 @@ define hidden i32 @{name}({", ".join(f"ptr %a{k}" for k in range(ARRAYS))}, doub
   %exception = alloca ptr
   store ptr null, ptr %result
   store ptr null, ptr %exception
-  %status = call i32 @{step.name}({", ".join(given)}, double %h)
+  %status = call i32 @{step.name}({", ".join(words)}, double %h)
   ret i32 %status
 }}
 """

@@ -14,10 +14,10 @@ STEP_S = 0.005
 
 def load_source(machine: str, changed: Mapping[str, float]) -> tuple[Model, Exchange | None, float]:
     """With what it is as a differential equation, where its step does not tell, and its usual step in seconds."""
-    given = Path(machine)
-    if is_machine(machine) or given.suffix == ".mcap" or given.is_dir():
+    machine_path = Path(machine)
+    if is_machine(machine) or machine_path.suffix == ".mcap" or machine_path.is_dir():
         return load_machine(machine, changed), None, STEP_S
-    path = found_file(given)
+    path = found_file(machine_path)
     data = read_toml(path)
     if "machine" in data or "points" not in data:
         return load_machine(machine, changed), None, STEP_S

@@ -32,7 +32,7 @@ def in_hand(described: Described, bench: Rig) -> Recorded:
     """What a record keeps of a mechanism in the hand."""
     start, reals = bench.begin
     found, t = _moved(bench)
-    acts = {"steps": bench.steps, "acts": [[before, act, _plain(given)] for before, act, given in bench.log]}
+    acts = {"steps": bench.steps, "acts": [[before, act, _plain(arguments)] for before, act, arguments in bench.log]}
     figures = {"steps": bench.steps, "acts": len(bench.log), "seconds": float(t[-1]), "ended": "finished"}
     return Recorded(described, start, reals, found, t, figures, {ACTED: json.dumps(acts).encode()})
 
@@ -41,11 +41,11 @@ def write_in_hand(folder: Path, described: Described, bench: Rig) -> Path:
     return write_record(folder, in_hand(described, bench), Path(described.path).read_bytes())
 
 
-def _plain(given: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Arguments of an act as JSON has them; floats to the bit."""
-    if isinstance(given, tuple | list | np.ndarray):
-        return [_plain(one) for one in given]
-    return given.item() if isinstance(given, np.generic) else given
+    if isinstance(value, tuple | list | np.ndarray):
+        return [_plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _moved(bench: Rig) -> tuple[list[Column], np.ndarray]:
@@ -83,14 +83,14 @@ def _acts(run: Run) -> tuple[list[Event], int]:
     for k, one in enumerate(acts):
         if not (isinstance(one, list) and len(one) == 3 and isinstance(one[2], list)):
             raise RunError(f"{where}: acts[{k}]: must be [steps before it, act, [arguments]]")
-        before, act, given = one
+        before, act, arguments = one
         if not _count(before, total) or before < last:
             raise RunError(f"{where}: acts[{k}]: step {before!r}: must be a whole number from {last} to {total}")
         if act not in ACTS:
             raise RunError(f"{where}: acts[{k}]: {act!r} is none of {', '.join(ACTS)}")
-        if not all(_argument(one) for one in given):
+        if not all(_argument(one) for one in arguments):
             raise RunError(f"{where}: acts[{k}]: arguments of {act} must be names, numbers and lists of these")
-        found.append((before, act, tuple(given)))
+        found.append((before, act, tuple(arguments)))
         last = before
     return found, total
 
@@ -110,7 +110,7 @@ def replay_mechanism(path: Path, progress: Callable[[str, float], None] = lambda
     run = open_run(path, progress=lambda share: progress("reading", share))
     by_hand = ACTED in run.attachments
     described, state = recorded_file(run, with_hands) if by_hand else recorded_file(run)
-    made_alike = put_back(run, state)
+    same_tables = put_back(run, state)
     if by_hand:
         acts, steps = _acts(run)
         bench = Rig(state)
@@ -127,7 +127,7 @@ def replay_mechanism(path: Path, progress: Callable[[str, float], None] = lambda
     text = f"identical to the record: {len(found)} channels at {instants} instants, to the bit"
     if different:
         text = f"differs from the record in {len(different)} of {len(found)} channels: {', '.join(list(different)[:8])}"
-    notes = [] if made_alike else ["this version makes other tables of the file: the recorded ones were not used"]
+    notes = [] if same_tables else ["this version makes other tables of the file: the recorded ones were not used"]
     data = {
         "name": described.file.name, "identical": not different, "instants": instants, "by_hand": by_hand,
         "differing_channels": [{"channel": name, "max": most} for name, most in different.items()],

@@ -27,11 +27,11 @@ def quantities(words: str | None) -> tuple[str, ...]:
     """Of `--with mass,forces`: in the order of the table, each once; all by default."""
     if words is None:
         return tuple(QUANTITIES)
-    asked = [word.strip() for word in words.split(",")]
-    for word in asked:
+    requested = [word.strip() for word in words.split(",")]
+    for word in requested:
         if word not in QUANTITIES:
             raise ConfigError(f"--with {words}: '{word}' is none of {', '.join(QUANTITIES)}")
-    return tuple(kind for kind in QUANTITIES if kind in asked)
+    return tuple(kind for kind in QUANTITIES if kind in requested)
 
 
 def take_away(described: Described, language: Language, which: Sequence[str] = tuple(QUANTITIES)) -> TakenAway:

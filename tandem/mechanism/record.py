@@ -23,7 +23,7 @@ from tandem.multibody.description.mechanism_file import Described
 from tandem.multibody.natural.api import Record, State, System
 from tandem.records.provenance import machine_facts
 
-MADE = "made.json"
+TABLES_FILE = "made.json"
 
 
 def _named_apart(found: list[tuple[str, str, np.ndarray]]) -> list[tuple[str, str, np.ndarray]]:
@@ -45,7 +45,7 @@ def _layout_id(system: System) -> str:
     return hashlib.sha256(names.encode() + system.ints.tobytes()).hexdigest()[:16]
 
 
-def _made(start: State, reals: np.ndarray, described: Described) -> bytes:
+def _tables(start: State, reals: np.ndarray, described: Described) -> bytes:
     """What the run was made from, besides its file."""
     content = {
         "run": described.file.run.model_dump(mode="json"),  # the command line may have changed it
@@ -58,7 +58,7 @@ def _made(start: State, reals: np.ndarray, described: Described) -> bytes:
 
 def put_back(run: Run, state: State) -> bool:
     """The recorded tables and start into a state made here; False if their layout is not that of here."""
-    recorded, system = run.json(MADE), state.system
+    recorded, system = run.json(TABLES_FILE), state.system
     if recorded.get("layout") != _layout_id(system):
         return False
     reals, start = (
@@ -66,9 +66,9 @@ def put_back(run: Run, state: State) -> bool:
         unpacked(recorded.get("start"), system.state_size),
     )
     if reals is None or start is None:
-        raise RunError(f"{run.path}: attachment {MADE} is damaged")
+        raise RunError(f"{run.path}: attachment {TABLES_FILE} is damaged")
     if not sound_words(reals, start, system):
-        raise RunError(f"{run.path}: attachment {MADE} has numbers that are not finite")
+        raise RunError(f"{run.path}: attachment {TABLES_FILE} has numbers that are not finite")
     system.reals[:], state.vector[:] = reals, start
     return True
 
@@ -123,7 +123,7 @@ def write_record(folder: Path, recorded: Recorded, file: bytes) -> Path:
     facts = {"name": name, "mechanism": name, **machine_facts()}
     topics = {"/step": CompleteTopic(layout, words, np.arange(len(words)))}
     ended = int(steps["t_ns"][-1]) if len(steps) else begun
-    made = _made(recorded.start, recorded.reals, recorded.described)
-    attached = {"mechanism.toml": file, MADE: made, **recorded.attached}
+    tables = _tables(recorded.start, recorded.reals, recorded.described)
+    attached = {"mechanism.toml": file, TABLES_FILE: tables, **recorded.attached}
     run = CompleteRun(facts, attached, topics, begun, ended, str(recorded.figures["ended"]), recorded.figures)
     return write_complete(folder, run)

@@ -19,7 +19,7 @@ from sync.errors import ConfigError
 from sync.record import Run as RecordedRun
 from sync.record import RunError
 from tandem.mechanism.columns import energies, kinetic_energies
-from tandem.mechanism.record import MADE, of_run, write_record
+from tandem.mechanism.record import TABLES_FILE, of_run, write_record
 from tandem.multibody.description.mechanism_file import Described, describe, read_mechanism, residuals
 from tandem.multibody.description.sections import Run
 from tandem.multibody.natural.api import (
@@ -74,7 +74,7 @@ CHUNKS = 50  # a run is made in so many pieces, between which progress is shown
 LISTED = 8  # open constraints in a message
 DIVERGED = 3  # exit code
 UNCONVERGED = 0.1  # share of the steps of a run
-INSTANTS_DRAWN = 6  # besides the start
+INSTANTS_RENDERED = 6  # besides the start
 MOST_LISTED, IMPACTS_SHOWN = 1000, 20  # impacts in report.json, and in a table
 OVERLAP = 1e-4  # of the size of a mechanism: how far its surfaces may lie in each other at the start
 MOST_ENERGY = 1e-3  # share of what moves by which the energy of a closed run may change without a word
@@ -101,7 +101,7 @@ def recorded_file(
     if "mechanism.toml" not in run.attachments:
         raise RunError(f"{where}: is missing or damaged; a run of `tandem mechanism` has one")
     data = parse_toml(run.attachments["mechanism.toml"], where)
-    described = describe({**data, "run": run.json(MADE).get("run", data.get("run", {}))}, where)
+    described = describe({**data, "run": run.json(TABLES_FILE).get("run", data.get("run", {}))}, where)
     change(described.mechanism)
     return prepare(described)
 
@@ -109,13 +109,13 @@ def recorded_file(
 def prepare(described: Described, **options: Any) -> tuple[Described, State]:
     """A consistent start; whatever is wrong with the mechanism is reported before anything runs."""
     file = described.file
-    given = {k: v for k, v in options.items() if v is not None}
+    options_set = {k: v for k, v in options.items() if v is not None}
     before = file.run.model_dump()
-    if given.get("formulation", before["formulation"]) != before["formulation"]:
+    if options_set.get("formulation", before["formulation"]) != before["formulation"]:
         del before["scheme"], before["stabilisation"]  # of the other formulation
-    elif "scheme" in given:
+    elif "scheme" in options_set:
         del before["stabilisation"]
-    chosen = check(Run, before | given, described.path, "run")
+    chosen = check(Run, before | options_set, described.path, "run")
     described = replace(described, file=file.model_copy(update={"run": chosen}))
     rho = (1.0 - chosen.dissipation) / (1.0 + chosen.dissipation)
     # relative coordinates begin and end as natural ones, which are not stepped then
@@ -127,11 +127,11 @@ def prepare(described: Described, **options: Any) -> tuple[Described, State]:
             state = described.mechanism.compile(h=1e-3 * chosen.step_ms, settings=settings).state()
     except (MechanismError, Undetermined) as error:
         raise ConfigError(f"{described.path}: {error}") from None
-    for key, asked in (
+    for key, requested in (
         ("start.equilibrium = true", file.start.equilibrium),
         (f"run.modes = {chosen.modes}", chosen.modes),
     ):
-        if asked and state.system.n > MOST_COUNTED:
+        if requested and state.system.n > MOST_COUNTED:
             raise ConfigError(
                 f"{described.path}: {key}: is for at most {MOST_COUNTED} coordinates, and there are {state.system.n};"
                 " leave it out"
@@ -173,10 +173,10 @@ def _open(described: Described, state: State, error: AssemblyError) -> str:
     """Which constraints cannot be met, at the best position found; or which velocities contradict them."""
     left = residuals(described.mechanism, state.q, state.inputs[:, 0])
     wide = {name: value for name, value in left.items() if abs(value) > 1e-9}
-    given = described.positions if _misplaced(described, state) else {} if wide else described.velocities
-    if given:
-        table = "position" if given is described.positions else "velocity"
-        keys = ", ".join(f"start.{table}.{name} = {_plain(value)}" for name, value in given.items())
+    stated = described.positions if _misplaced(described, state) else {} if wide else described.velocities
+    if stated:
+        table = "position" if stated is described.positions else "velocity"
+        keys = ", ".join(f"start.{table}.{name} = {_plain(value)}" for name, value in stated.items())
         return f"{described.path}: {keys}: {error}; give fewer, the rest follows from the constraints"
     if not wide:
         rates = [
@@ -497,7 +497,7 @@ def _sticks(record: Record, first: int, second: int) -> list[list[tuple[np.ndarr
         points = [record.values(node) for node in body.nodes if getattr(node, "kind", "") == "point"]
         if len(points) > 1:
             lines.append((np.stack([p[:, first] for p in points]), np.stack([p[:, second] for p in points])))
-    at = np.unique(np.linspace(0, len(record.states) - 1, 1 + INSTANTS_DRAWN).astype(int))
+    at = np.unique(np.linspace(0, len(record.states) - 1, 1 + INSTANTS_RENDERED).astype(int))
     return [[(x[:, k], y[:, k]) for x, y in lines] for k in at.tolist()]
 
 
@@ -559,7 +559,7 @@ def _pictures(simulated: Simulated) -> list[Section]:
     axes = file.show.plane if file.dimension == 3 else "xy"
     first, second = ("xyz".index(axis) for axis in axes)
     places = {name: record[name] for name in described.shown}
-    drawn = [Series(name, place[:, first], place[:, second]) for name, place in places.items()]
+    series = [Series(name, place[:, first], place[:, second]) for name, place in places.items()]
     over_time = [
         curves(
             f"{name}, m",
@@ -580,7 +580,7 @@ def _pictures(simulated: Simulated) -> list[Section]:
         curves("iterations", [Series("iterations", steps_s, record["iterations"])], height=170),
     ]
     lead = "At true scale; dots are where points begin. The bodies as they start, and fainter at some instants later."
-    in_plane = paths(f"{axes[1]} over {axes[0]}, m", drawn, _sticks(record, first, second))
+    in_plane = paths(f"{axes[1]} over {axes[0]}, m", series, _sticks(record, first, second))
     return [
         Section("Paths", [in_plane], lead),
         Section("Motion over time", over_time, "Coordinates of the points shown.", key="motion"),

@@ -42,7 +42,7 @@ SAME, MOST_MS = 1e-9, 2.0
 )
 def timed(model, memory, inputs, readings, late, h, times, settled, linearise, measure, correct):
     """All steps: what each took, ns, and whether nothing was left to be caught up after it."""
-    current = view(memory.given, 0, inputs.shape[1])
+    current = view(memory.step_inputs, 0, inputs.shape[1])
     for k in range(len(inputs)):
         for i in range(len(current)):
             current[i] = inputs[k, i]

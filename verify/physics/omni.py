@@ -10,7 +10,7 @@ import numpy as np
 
 from sync.compile.array_types import read_only
 from tandem.machines.omni.studies.measures import square_command
-from tandem.machines.omni.studies.runs import Bench
+from tandem.machines.omni.studies.runs import Rig
 from tandem.machines.omni.wheel import Wheel
 from tandem.multibody.contact.kinds import ROLLER, ROOT, SLIDE, TURN
 from tandem.multibody.contact.stepping import find_gaps
@@ -124,7 +124,7 @@ def floor(*, count: int = 200) -> Iterator[Row]:
     _, across = Wheel(0.05, 0.05 * cos(pi / 4), 4, 0.0, 45.0, 0.02).inertia()
     inertia += 4 * (across + 0.02 * (0.05 * cos(pi / 4)) ** 2)
     angle = np.arctan(percent / 100.0)
-    bench = Bench("bench", {"friction": 0.8}, slope(-percent), tracking="support", bench=STILL)
+    bench = Rig("bench", {"friction": 0.8}, slope(-percent), tracking="support", bench=STILL)
     v = bench.run(1.0, 1e-3)
     rolled = hypot(v["x"][-1] - bench.start[0], v["z"][-1] - bench.start[2])
     expected = 0.5 * G * sin(angle) * mass / (mass + inertia / 0.05**2)
@@ -132,7 +132,7 @@ def floor(*, count: int = 200) -> Iterator[Row]:
                   abs(rolled / expected - 1.0), 1e-6, "of it")  # fmt: skip
     start = {"speed": [0.6, 0.0], "spin": 12.0, "yaw_rate": 0.0}
     for friction in (0.0, 0.8):
-        bench = Bench("bench", {"friction": friction}, waves(), tracking="support", bench=start)
+        bench = Rig("bench", {"friction": friction}, waves(), tracking="support", bench=start)
         v = bench.run(3.0, 5e-4)
         off = max(abs(z - height_of_centre(x, 0.05)) for x, z in zip(v["x"], v["z"], strict=True))
         what = f"over {(v['x'][-1]) / LENGTH:.1f} waves of {2e3 * HEIGHT:g} mm, friction {friction:g}"
@@ -144,7 +144,7 @@ def floor(*, count: int = 200) -> Iterator[Row]:
             yield at_most(f"{what}: speed of its centre less R times spin", rolls, 1e-6, "m/s")
     rough = {"floor.toml": (TREE / "configs" / "roads" / "floor.toml").read_bytes()}
     for name in ("three_wheels", "mecanum"):
-        bench = Bench(name, road=rough)
+        bench = Rig(name, road=rough)
         v = bench.run(4.0, 5e-3, lambda t: (0.3, 0.0, 0.0))
         yield at_most(f"{name} on configs/roads/floor.toml: energy that the books do not explain",
                       np.abs(v["energy_error"]).max() / v["kinetic"].max(), 1e-3, "of it")  # fmt: skip
@@ -172,14 +172,14 @@ def spin() -> Iterator[Row]:
     inertia = 1.4e-4 + 2 * across + 2 * 0.02 * (0.05 * cos(pi / 4)) ** 2
     changed = {"friction": friction, "spin_reach": reach}
     for share in (0.5, 0.999):
-        v = Bench("bench", changed, tracking="support", bench=STILL).run(1.0, 1e-3, yaw_torque(share * bound))
+        v = Rig("bench", changed, tracking="support", bench=STILL).run(1.0, 1e-3, yaw_torque(share * bound))
         yield at_most(
             f"{share:g} of the bound: spin of a wheel that stands", np.abs(v["yaw_rate"]).max(), 1e-3, "rad/s"
         )
-    v = Bench("bench", changed, tracking="support", bench=STILL).run(0.5, 1e-3, yaw_torque(2.0 * bound))
+    v = Rig("bench", changed, tracking="support", bench=STILL).run(0.5, 1e-3, yaw_torque(2.0 * bound))
     yield at_most("twice the bound: its acceleration beside (torque - bound) / J, off",
                   abs(v["yaw_rate"][-1] / (0.5 * bound / inertia) - 1.0), 1e-6, "of it")  # fmt: skip
-    bench = Bench("bench", changed, tracking="support", bench={**STILL, "yaw_rate": 5.0})
+    bench = Rig("bench", changed, tracking="support", bench={**STILL, "yaw_rate": 5.0})
     v = bench.run(1.0, 1e-4)
     stops = float(v["t"][int(np.argmax(np.abs(v["yaw_rate"]) < 1e-3))])
     yield at_most(f"left alone at 5 rad/s: when it stops, beside J w / bound = {5.0 * inertia / bound:.4f} s",
@@ -189,7 +189,7 @@ def spin() -> Iterator[Row]:
     yield at_most("and what friction has taken, beside J w^2 / 2, off",
                   abs(v["friction_loss"][-1] / (0.5 * 25.0 * inertia) - 1.0), 1e-4, "of it")  # fmt: skip
     for name in ("three_wheels", "four_wheels", "mecanum"):
-        bench = Bench(name, {"spin_reach": reach})
+        bench = Rig(name, {"spin_reach": reach})
         v = bench.run(3.0, 5e-3, lambda t: (0.2 * cos(4.0 * t), 0.1, 0.6 * cos(3.0 * t)))
         yield at_most(f"{name}: impulses and spins unsolved", v["unsolved"].max(), 1e-11)
         yield at_most(f"{name}: energy that the books do not explain",
@@ -202,18 +202,18 @@ def compensation() -> Iterator[Row]:
     """Speeds of mecanum wheels by where their rollers touch."""
     ideal = sin(pi / 8) / (pi / 8)
     for share, expected in ((0.0, ideal), (1.0, 1.0)):
-        v = Bench("mecanum", {"speed_gain": 10.0, "compensation": share}).run(2.5, 5e-3, lambda t: (0.0, 0.25, 0.0))
+        v = Rig("mecanum", {"speed_gain": 10.0, "compensation": share}).run(2.5, 5e-3, lambda t: (0.0, 0.25, 0.0))
         late = v["speed_left"][v["t"] > 2.5 - 6 * 0.05 * pi / 4 / 0.25]  # six whole passages
         word = "compensated" if share else "by the middle of the roller"
         yield at_most(f"sideways, {word}: speed over that wanted, beside {expected:.4f}, off",
                       abs(late.mean() / 0.25 - expected), 1e-3)  # fmt: skip
         yield figure(f"sideways, {word}: how it varies as rollers pass", late.std(), "m/s")
     for gain, limit in ((1.0, 3e-3), (10.0, 1e-3)):
-        runs = [Bench("mecanum", {"speed_gain": gain, "compensation": share}) for share in (0.0, 1.0)]
+        runs = [Rig("mecanum", {"speed_gain": gain, "compensation": share}) for share in (0.0, 1.0)]
         off = [bench.run(17.0, 5e-3, square_command)["path_error"] for bench in runs]
         yield at_most(f"square of 1 m, speed gain {gain:g}: off, without {1e3 * off[0].max():.3g} mm",
                       off[1].max(), limit, "m")  # fmt: skip
-    lag = [Bench("mecanum", {"speed_gain": 10.0, "compensation": share}).run(6.0, 5e-3, lambda t: (0.2, 0.1, 0.5))
+    lag = [Rig("mecanum", {"speed_gain": 10.0, "compensation": share}).run(6.0, 5e-3, lambda t: (0.2, 0.1, 0.5))
            for share in (0.0, 1.0)]  # fmt: skip
     before, after = (float(v["path_error"].max()) for v in lag)
     yield at_most(f"circle with a turn of 0.5 rad/s: off, without {1e3 * before:.3g} mm", after, 0.5 * before, "m")
@@ -246,7 +246,7 @@ def rollers() -> Iterator[Row]:
                               abs(wheel.length - held), 1e-12, "m")  # fmt: skip
                 yield figure(f"{n} rollers at {psi:g} deg: the source's length, which holds for R1 = R cos(alpha)",
                              2e3 * R * sin(alpha) / c, "mm")  # fmt: skip
-            bench = Bench("bench", {"friction": 0.5}, tracking="explicit", wheel={"rollers": n, "distance": R1,
+            bench = Rig("bench", {"friction": 0.5}, tracking="explicit", wheel={"rollers": n, "distance": R1,
                           "psi_deg": psi}, bench={"speed": [0.3, 0.0], "spin": 6.0, "yaw_rate": 0.0})  # fmt: skip
             v = bench.run(2.0, 5e-4)
             passed = int(np.count_nonzero(np.diff(v["wheel_roller"])))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tandem.machines.piano.studies.gestures import Stroke, drawn, motion, returned
+from tandem.machines.piano.studies.gestures import Stroke, motion, returned, sampled
 from tandem.machines.piano.studies.study import H, Played, move
 from verify import CONFIGS
 from verify.measure import Row, at_most, equal, figure, holds, note
@@ -68,7 +68,7 @@ def strokes(*, count: int = 1000, seed: int = 1, together: int = 50) -> Iterator
     """Strokes at random, imposed on the grand action one after the other, so many of them in one go: how fast, how
     deep, in which way, how long held, from which height again. Those that fail are counted by what they are, and those
     that begin with the hammer back, by the time in which it falls freely and hops, apart. Trills beside them."""
-    wanted = drawn(count, seed, FASTEST, SLOWEST, DIP)
+    wanted = sampled(count, seed, FASTEST, SLOWEST, DIP)
     excess, most, work, slowest, fastest = 0.0, 0.0, 0.0, np.inf, 0.0
     notes: list[int] = []
     for first in range(0, count, together):

@@ -41,7 +41,7 @@ def timed(model, memory, inputs, readings, first, steps, h, pieces, scratch, tim
     sizes, e, S = model.sizes, memory.estimate, memory.scratch
     n, q, states = sizes[Z.ERRORS], sizes[Z.ESTIMATED], sizes[Z.STATE]
     N, rest = ekf.order(sizes), sizes[Z.STATE] + sizes[Z.PARAMETERS]
-    current, begun = view(memory.given, 0, inputs.shape[1]), view(scratch, 0, states)
+    current, begun = view(memory.step_inputs, 0, inputs.shape[1]), view(scratch, 0, states)
     which = view(sizes, ekf.SIZES + n, ekf.SIZES + n + q)
     square = N * factored.stride_of(N)
     k = n * (n + q + 1)

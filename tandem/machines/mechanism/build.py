@@ -51,8 +51,8 @@ def build(
     settings = check(MechanismMachine, data, where)
     own = () if settings.control is None else PARAMETERS
     named = parameters_of(settings.named, content, where, path, [p.name for p in own])
-    given = {p.name: p.value for p in named} | settings.parameters
-    params = checked("mechanism", (*own, *named), given, changed, where)
+    all_values = {p.name: p.value for p in named} | settings.parameters
+    params = checked("mechanism", (*own, *named), all_values, changed, where)
     begun_with, content = content, with_values(content, settings.named, params[len(own) :], path)
     if settings.control is None and not named:
         return shown(*equation(content, path)), params
@@ -99,8 +99,8 @@ def equation(content: dict[str, Any], path: str, like: Shared | None = None) -> 
         built = None
         if like is not None:
             first = like.first.system
-            made = build_like(described.mechanism, like.structure, first.generated)
-            built = None if made is None else (made, first.code)
+            generated = build_like(described.mechanism, like.structure, first.generated)
+            built = None if generated is None else (generated, first.code)
         runner = Runner(state, scheme, built)
     except (MechanismError, AssemblyError) as error:
         raise ConfigError(f"{path}: in relative coordinates: {error}") from None
@@ -123,7 +123,7 @@ def shown(one: Equation, natural: State, machine: Machine) -> Machine:
     """With what the page of a mechanism draws of it."""
     system = one.system
     scene, poses = scene_of(natural.system)
-    tree, made = one.tree, one.system.generated
+    tree, generated = one.tree, one.system.generated
     y, count = one.continuous, tree.n
     usual, now = one.start[system.span(P.INPUT)][VALUE::3], np.zeros(3)
     laws = [i for i in one.mechanism.inputs.values() if i.kind != EXTERNAL]
@@ -138,7 +138,7 @@ def shown(one: Equation, natural: State, machine: Machine) -> Machine:
         for k, form in tree.driven.items():  # what moves a coordinate from outside is where that is
             for j, factor in form.inputs.items() if len(form.inputs) == 1 else ():
                 u[j] = (x[k] - form.const) / factor
-        at = tree_pose(tree, x, u, {k: rest[4 * i : 4 * i + 4] for i, k in enumerate(made.balls)})
+        at = tree_pose(tree, x, u, {k: rest[4 * i : 4 * i + 4] for i, k in enumerate(generated.balls)})
         natural.q[:] = [value(form, at) for form in tree.columns]
         natural.inputs[:, VALUE] = u
         poses(natural.vector, params, out)

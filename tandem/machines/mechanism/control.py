@@ -46,9 +46,9 @@ def motors(content: dict[str, Any], path: str) -> tuple[dict[str, Any], dict[str
     for name, joint in content.get("joints", {}).items():
         if joint["kind"] != "drive":
             continue
-        given, scalar, load = mechanism.inputs[joint.get("input", name)], joint["scalar"], f"{name}_load"
-        law = tuple(np.append(given.law, np.zeros(4 - len(given.law))).tolist())
-        drives[name] = (scalar, POLYNOMIAL if given.kind == EXTERNAL else given.kind, law)
+        signal, scalar, load = mechanism.inputs[joint.get("input", name)], joint["scalar"], f"{name}_load"
+        law = tuple(np.append(signal.law, np.zeros(4 - len(signal.law))).tolist())
+        drives[name] = (scalar, POLYNOMIAL if signal.kind == EXTERNAL else signal.kind, law)
         first = np.zeros(3)
         follow_law.py_func(*drives[name][1:2], *law, 0.0, first)
         start["position"][scalar], start["velocity"][scalar] = first[:2].tolist()
@@ -83,8 +83,8 @@ def under_control(plant: Machine, inverse: Machine, drives: Drives) -> Machine:
         )
         for name in names
     ]  # fmt: skip
-    time, begun, room = index(plant.states, "kept_time"), np.zeros(len(inverse.states)), np.zeros(inverse.work_size)
-    inverse.initial(begun, np.zeros(0), inverse.tables, room)
+    time, begun, inner = index(plant.states, "kept_time"), np.zeros(len(inverse.states)), np.zeros(inverse.work_size)
+    inverse.initial(begun, np.zeros(0), inverse.tables, inner)
     ints: dict[int, Any] = {
         A.SIZES: [time, len(inverse.outputs)], A.OF: np.ravel(of), A.INTS: inverse.tables.ints,
     }  # fmt: skip
@@ -95,13 +95,13 @@ def under_control(plant: Machine, inverse: Machine, drives: Drives) -> Machine:
     states, room_at = len(plant.states), own_scratch_at(plant, len(outputs))
     spans, (*_, work_end) = lay_out(
         len(A), (2 * len(A), ints), (0, reals), (states, {A.STATE: len(begun)}),
-        (room_at, {A.LAW: 3, A.WANTED: 3 * len(names), A.FED_BACK: len(names), A.GIVEN: len(inverse.inputs),
-                   A.PULL: len(plant.inputs), A.WORK: inverse.work_size, A.LOOKED: plant.work_size}),
+        (room_at, {A.LAW: 3, A.WANTED: 3 * len(names), A.FED_BACK: len(names), A.MOTION: len(inverse.inputs),
+                   A.PULL: len(plant.inputs), A.WORK: inverse.work_size, A.RATES: plant.work_size}),
     )  # fmt: skip
     addresses = places_in(spans, A.REALS)
 
-    def begin(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
-        inverse.initial(state[span(spans, A.STATE)], params, inverse.tables, room)  # it holds the code, too
+    def begin(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
+        inverse.initial(state[span(spans, A.STATE)], params, inverse.tables, inner)  # it holds the code, too
 
     return around(plant, Own(
         "mechanism",
@@ -126,9 +126,9 @@ def _masses(inverse: Machine, state: np.ndarray, of: Sequence[tuple[int, ...]]) 
     for _, _, first, effort, _ in of:
         pair = []
         for acceleration in (1.0, 0.0):
-            given = np.full(len(inverse.inputs), np.nan)
-            given[first + 2] = acceleration
-            rates_of_change(state.copy(), given, np.zeros(0), inverse.tables, work, 0.0)
+            inputs = np.full(len(inverse.inputs), np.nan)
+            inputs[first + 2] = acceleration
+            rates_of_change(state.copy(), inputs, np.zeros(0), inverse.tables, work, 0.0)
             pair.append(work[effort])
         found.append(pair[0] - pair[1])
     return np.array(found)

@@ -25,9 +25,9 @@ A = places("A", (
     "STATE",
     # work
     "LAW", "WANTED", "FED_BACK",
-    "GIVEN",  # inputs of the inverse dynamics
+    "MOTION",  # inputs of the inverse dynamics
     "PULL",  # inputs of the mechanism
-    "WORK", "LOOKED",
+    "WORK", "RATES",
 ))  # fmt: skip
 OF_DRIVE = 5
 RATE, DAMPING, FEEDFORWARD = range(3)  # own parameters
@@ -35,26 +35,26 @@ RATE, DAMPING, FEEDFORWARD = range(3)  # own parameters
 
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
-    own_state, own_params, own, room = inside(state, params, tables, work)
+    own_state, own_params, own, plant_work = inside(state, params, tables, work)
     head = tables.ints
     ints, reals = view(head, OWN_INTS, len(head)), tables.floats
     sizes, of, laws, masses = (
         part(ints, ints, A.SIZES), part(ints, ints, A.OF), part(ints, reals, A.LAWS), part(ints, reals, A.MASSES),
     )  # fmt: skip
-    memory, given, pull = part(ints, state, A.STATE), part(ints, work, A.GIVEN), part(ints, work, A.PULL)
+    memory, motion, pull = part(ints, state, A.STATE), part(ints, work, A.MOTION), part(ints, work, A.PULL)
     law, wanted, back = part(ints, work, A.LAW), part(ints, work, A.WANTED), part(ints, work, A.FED_BACK)
-    computed, looked = part(ints, work, A.WORK), part(ints, work, A.LOOKED)
+    computed, rates = part(ints, work, A.WORK), part(ints, work, A.RATES)
     chosen = view(params, head[Head.PARAMETERS], len(params))
     inverse = Tables(part(ints, ints, A.INTS), part(ints, reals, A.REALS))
     n, first, outputs, t = len(masses), head[Head.INPUTS], head[Head.OUTPUTS], own_state[sizes[0]]
 
     for i in range(len(pull)):
         pull[i] = inputs[i]
-    rates_of_change(own_state, pull, own_params, own, looked, t)
+    rates_of_change(own_state, pull, own_params, own, rates, t)
     for i in range(first):
         inputs[i] = pull[i]  # what is not given is as the file has it
-    for i in range(len(given)):
-        given[i] = nan
+    for i in range(len(motion)):
+        motion[i] = nan
     for i in range(n):
         drive = view(of, OF_DRIVE * i, OF_DRIVE * (i + 1))
         follow_law(drive[4], laws[4 * i], laws[4 * i + 1], laws[4 * i + 2], laws[4 * i + 3], t, law)
@@ -65,12 +65,12 @@ def step(state, inputs, params, tables, work, h):
             elif isnan(inputs[first + 3 * i + k]):
                 inputs[first + 3 * i + k] = 0.0
             wanted[3 * i + k] = inputs[first + 3 * i + k]
-        q, v = looked[drive[0]], looked[drive[0] + 1]
+        q, v = rates[drive[0]], rates[drive[0] + 1]
         error = wanted[3 * i] - q
         back[i] = chosen[RATE] * (chosen[RATE] * error + 2.0 * chosen[DAMPING] * (wanted[3 * i + 1] - v))
         work[outputs + n + i] = error
-        given[drive[2]], given[drive[2] + 1], given[drive[2] + 2] = q, v, wanted[3 * i + 2] + back[i]
-    rates_of_change(memory, given, own_params, inverse, computed, t)
+        motion[drive[2]], motion[drive[2] + 1], motion[drive[2] + 2] = q, v, wanted[3 * i + 2] + back[i]
+    rates_of_change(memory, motion, own_params, inverse, computed, t)
     share, found = chosen[FEEDFORWARD], True
     for i in range(n):
         drive = view(of, OF_DRIVE * i, OF_DRIVE * (i + 1))
@@ -83,5 +83,5 @@ def step(state, inputs, params, tables, work, h):
     if found:  # loops are closed from where they were
         for i in range(len(memory)):
             memory[i] = computed[sizes[1] + i]
-    plain_step(own_state, pull, own_params, own, room, h)
-    pass_outputs(tables, room, work)
+    plain_step(own_state, pull, own_params, own, plant_work, h)
+    pass_outputs(tables, plant_work, work)

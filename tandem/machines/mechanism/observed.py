@@ -47,13 +47,13 @@ STEP_OF_X = 1e-3  # m or rad
 
 
 @inner
-def columns_at(state, by, k, inputs, params, tables, work, t, room, out):
+def columns_at(state, by, k, inputs, params, tables, work, t, changed, out):
     """Rates and accelerations of the builder's coordinates where coordinate k is moved."""
     head = tables.ints
     for i in range(len(state)):
-        room[i] = state[i]
-    room[k] += by
-    rates_of_change(room, inputs, params, tables, work, t)
+        changed[i] = state[i]
+    changed[k] += by
+    rates_of_change(changed, inputs, params, tables, work, t)
     placed, c = view(work, head[H.PLACED], head[H.JACOBIAN]), head[H.COLUMNS]
     for i in range(2 * c):
         out[i] = placed[c + i]
@@ -64,21 +64,21 @@ def transition(state, inputs, tables, work, h, ints, at, F):
     """Runge and Kutta's step of the variational equation, column by column."""
     head, floats = tables.ints, tables.floats
     own, reals = view(head, FRONT, head[H.SYSTEM_END]), view(floats, 0, head[H.REALS])
-    tree, room = view(work, head[H.TREE], head[H.WORK]), view(work, head[H.WORK], head[H.SCRATCH])
+    tree, tree_work = view(work, head[H.TREE], head[H.WORK]), view(work, head[H.WORK], head[H.SCRATCH])
     J = view(work, head[H.JACOBIAN], head[H.DERIVATIVES])
     n = part(ints, ints, A.SIZES)[0]
     N, t = 2 * n, state[part(ints, ints, A.SIZES)[4]]
     y, rate, drift = part(ints, at, A.Y), part(ints, at, A.RATE), part(ints, at, A.DRIFT)
     S = part(ints, at, A.STAGES)
     load(head, own, reals, state, inputs, floats, tree, t)
-    begin(own, tree, room, t + h)
+    begin(own, tree, tree_work, t + h)
     for i in range(N * N):
         F[i] = 0.0
     for stage in range(4):
         ahead = 0.0 if stage == 0 else h if stage == 3 else 0.5 * h
         for i in range(N):
             y[i] = state[i] + (ahead * rate[N * (stage - 1) + i] if stage > 0 else 0.0)
-        rates_and_jacobian(own, reals, room, t + ahead, y, view(rate, N * stage, N * (stage + 1)), J, drift)
+        rates_and_jacobian(own, reals, tree_work, t + ahead, y, view(rate, N * stage, N * (stage + 1)), J, drift)
         weight = h / 6.0 if stage in (0, 3) else h / 3.0
         here, before = N * N * stage, N * N * (stage - 1)
         for i in range(N):
@@ -281,13 +281,13 @@ def _tables(machine: Machine, m: Equations, n: int) -> tuple[Tables, int]:
     states = [q.name for q in machine.states]
     ints = {A.SIZES: [n, outputs, c, bodies, states.index("kept_time")]}
     reals = {A.FORMS: forms.ravel(), A.CONSTANTS: constants.ravel(), A.GRAVITY: gravity}
-    room = {
+    sizes = {
         A.OUT: outputs, A.OUT_DERIVATIVES: outputs * N, A.BODY: bodies * NUMBERS * 3,
         A.BODY_DERIVATIVES: bodies * NUMBERS * 3 * N,
         A.COLUMNS: 3 * c, A.G: n * c, A.BY_X: 2 * n * c, A.STATE: len(states), A.Y: N, A.RATE: 4 * N, A.DRIFT: N,
         A.STAGES: 4 * N * N, A.FIRST: n * N, A.FOUND: 2 * c,
     }  # fmt: skip
-    spans, (_, _, at_end) = lay_out(len(A), (2 * len(A), ints), (len(machine.tables.floats), reals), (0, room))
+    spans, (_, _, at_end) = lay_out(len(A), (2 * len(A), ints), (len(machine.tables.floats), reals), (0, sizes))
     head = machine.tables.ints
     whole = np.concatenate([head, spans, joined(ints, np.int64), [len(head)]])
     return tables(whole, np.concatenate([machine.tables.floats, joined(reals, float)])), at_end

@@ -109,13 +109,13 @@ class _Derivatives:
         ints = {A.SIZES: [n, outputs, states.index("kept_time")]}
         reals = {A.D_DERIVATIVES: d.ravel(), A.WORD: [as_word(code.address["by_prepared"])]}
         N = 2 * n
-        room = {
+        sizes = {
             A.OUT: outputs, A.Y: N, A.RATE: 4 * N, A.DRIFT: N, A.STAGES: 4 * N * LANES, A.FORCED: n,
             A.GENERATED: max(code.work_size, 1),
         }  # fmt: skip
         head, floats = machine.tables.ints, machine.tables.floats
         spans, (_, _, end) = lay_out(
-            len(A), (2 * len(A), ints), (len(floats), reals), (LANES * machine.work_size, room)
+            len(A), (2 * len(A), ints), (len(floats), reals), (LANES * machine.work_size, sizes)
         )
         extended: Tables = tables(
             np.concatenate([head, spans, joined(ints, np.int64), [len(head)]]),
@@ -123,8 +123,8 @@ class _Derivatives:
         )
         # behind the derivatives of the machine's own work there is room for what the tangent needs
         size = -(-end // LANES)
-        made = replace(machine, tables=extended, work_size=size)
-        return made.having(Tangent(tangent.__name__)), first
+        extended_machine = replace(machine, tables=extended, work_size=size)
+        return extended_machine.having(Tangent(tangent.__name__)), first
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:

@@ -30,7 +30,7 @@ def derivatives_after(state, by_state, inputs, tables, work, h, ints, by_work):
     """Runge and Kutta's step of the derivatives of y, all lanes."""
     head, floats = tables.ints, tables.floats
     own, reals = view(head, FRONT, head[H.SYSTEM_END]), view(floats, 0, head[H.REALS])
-    tree, room = view(work, head[H.TREE], head[H.WORK]), view(work, head[H.WORK], head[H.SCRATCH])
+    tree, tree_work = view(work, head[H.TREE], head[H.WORK]), view(work, head[H.WORK], head[H.SCRATCH])
     J = view(work, head[H.JACOBIAN], head[H.DERIVATIVES])
     n, t = part(ints, ints, A.SIZES)[0], state[part(ints, ints, A.SIZES)[2]]
     N = 2 * n
@@ -39,18 +39,18 @@ def derivatives_after(state, by_state, inputs, tables, work, h, ints, by_work):
     by_d, word = part(ints, floats, A.D_DERIVATIVES), part(ints, floats, A.WORD)[0]
     d = part(own, reals, P.D)
     load(head, own, reals, state, inputs, floats, tree, t)
-    begin(own, tree, room, t + h)
+    begin(own, tree, tree_work, t + h)
     for stage in range(4):
         ahead = 0.0 if stage == 0 else h if stage == 3 else 0.5 * h
         for i in range(N):
             y[i] = state[i] + (ahead * rate[N * (stage - 1) + i] if stage > 0 else 0.0)
-        rates_and_jacobian(own, reals, room, t + ahead, y, view(rate, N * stage, N * (stage + 1)), J, drift)
+        rates_and_jacobian(own, reals, tree_work, t + ahead, y, view(rate, N * stage, N * (stage + 1)), J, drift)
         for lane in range(LANES):
             call(
                 word,
                 (
-                    part(own, room, P.AT_X), part(own, room, P.AT_REF), part(own, room, P.AT_W),
-                    part(own, room, P.AT_INPUT), d, view(by_d, len(d) * lane, len(d) * (lane + 1)), forced,
+                    part(own, tree_work, P.AT_X), part(own, tree_work, P.AT_REF), part(own, tree_work, P.AT_W),
+                    part(own, tree_work, P.AT_INPUT), d, view(by_d, len(d) * lane, len(d) * (lane + 1)), forced,
                     part(ints, by_work, A.GENERATED),
                 ),
             )  # fmt: skip

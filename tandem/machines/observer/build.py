@@ -91,11 +91,11 @@ def _own(own: Observed, params: np.ndarray, settings: ObserverSection, where: st
         A.READINGS: memory.readings, A.NOTES: memory.notes, A.COUNTERS: memory.counters,
         A.LAST: np.zeros(len(sensors.rows)),
     }  # fmt: skip
-    work = {A.SCRATCH: memory.scratch, A.GIVEN: memory.given, A.INNOVATIONS: memory.innovations}
+    work = {A.SCRATCH: memory.scratch, A.STEP_INPUTS: memory.step_inputs, A.INNOVATIONS: memory.innovations}
     room_at = own_scratch_at(base, len(outputs))
     spans, (_, _, state_end, work_end) = lay_out(len(A), (2 * len(A), ints), (0, reals), (0, state), (room_at, work))
 
-    def begin(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
+    def begin(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
         begun = make_filter(own, params, sensors, settings.filter, h, where, state[:n].copy()).memory
         state[span(spans, A.ESTIMATE)], state[span(spans, A.READINGS)] = begun.estimate, begun.readings
         state[span(spans, A.LAST)] = -1.0

@@ -94,9 +94,9 @@ def observe(
         return
     with errors():
         only = (("--tuning", tuning[0] if tuning else None), ("--truth", truth), ("--from", from_s), ("--to", to_s))
-        for option, given in only:
-            if given is not None:
-                raise ConfigError(f"{option} {given}: {study} is a twin experiment; only a recorded run has it")
+        for option, setting in only:
+            if setting is not None:
+                raise ConfigError(f"{option} {setting}: {study} is a twin experiment; only a recorded run has it")
         if not smooth:
             raise ConfigError(f"--no-smooth: {study} is a twin experiment; leave `smoothed` out of --forms")
         forms = "exact,constant" if forms is None else forms

@@ -8,7 +8,7 @@ A = places("A", (
     "ESTIMATE", "SECOND", "SAVED", "INPUTS", "READINGS", "NOTES", "COUNTERS",
     "LAST",  # of each reading: the step that the last one was of
     # work
-    "SCRATCH", "GIVEN", "INNOVATIONS",
+    "SCRATCH", "STEP_INPUTS", "INNOVATIONS",
     # integers
     "SIZES",
     "SENSOR",  # of each reading: where its age is among the inputs

@@ -64,7 +64,7 @@ def step(state, inputs, params, tables, work, h):
     memory = Memory(
         estimate, part(ints, state, A.SECOND), part(ints, state, A.SAVED), part(ints, state, A.INPUTS),
         part(ints, state, A.READINGS), part(ints, work, A.SCRATCH), own_work, notes, counters,
-        part(ints, work, A.GIVEN), part(ints, work, A.INNOVATIONS),
+        part(ints, work, A.STEP_INPUTS), part(ints, work, A.INNOVATIONS),
     )  # fmt: skip
 
     # parameters that are not estimated are those of the machine, which may be tuned

@@ -56,7 +56,7 @@ class PlatformFile(Section):
     wheels: list[PlacedWheel] = Field(min_length=3, max_length=8)
 
 
-class BenchFile(Section):
+class RigFile(Section):
     """[bench]: how the wheel of a test bench starts."""
 
     height: float = Field(0.0, ge=0.0, le=100.0)  # m above the floor
@@ -74,7 +74,7 @@ class OmniFile(Section):
     tracking: Literal["support", "explicit", "implicit"] = "support"
     wheel: WheelFile
     platform: PlatformFile | None = None
-    bench: BenchFile | None = None
+    bench: RigFile | None = None
     parameters: dict[str, float] = {}
 
 
@@ -98,7 +98,7 @@ CONTROL_PARAMETERS = (
               " place where the roller on the floor touches, and not of its middle", of_the_file=False),
 )  # fmt: skip
 
-BENCH_INPUTS = (
+RIG_INPUTS = (
     Quantity("torque_axle", "N m", "about the axle", optional=True),
     Quantity("force_x", "N", "at the wheel's centre, along x of the floor", optional=True),
     Quantity("force_y", "N", "… along y", optional=True),
@@ -130,7 +130,7 @@ COMMON_OUTPUTS = (
     Quantity("sweeps", "1", "over the contacts, for all corrections: the most of a part of the last step"),
     Quantity("unsolved", "1", "last change of an impulse over the largest one"),
 )
-BENCH_OUTPUTS = (
+RIG_OUTPUTS = (
     Quantity("x", "m", "of the wheel's centre"),
     Quantity("y", "m", "… to the left"),
     Quantity("z", "m", "… above the floor"),

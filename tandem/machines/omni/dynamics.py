@@ -13,12 +13,12 @@ from sim_service.contract.machine import STEP, places
 from sync.compile.jit import inner, kernel
 from tandem.machines.omni.build import FLOAT_HEAD, INT_HEAD, LINKS_AT, OF_WHEEL, SHAPE_AT, WHEELS_AT
 from tandem.machines.omni.description import (
-    BENCH_OUTPUTS,
     BOOKS,
     COMMON_OUTPUTS,
     CONTACT_PARAMETERS,
     CONTROL_PARAMETERS,
     PLATFORM_OUTPUTS,
+    RIG_OUTPUTS,
     WHEEL_OUTPUTS,
 )
 from tandem.multibody.contact.kinds import (
@@ -55,12 +55,12 @@ from tandem.multibody.natural.views import view
 PAR = places("PAR", (*CONTACT_PARAMETERS, *CONTROL_PARAMETERS))
 BOOK = places("BOOK", BOOKS)
 COMMON = places("COMMON", COMMON_OUTPUTS)
-BENCH = places("BENCH", BENCH_OUTPUTS)
+RIG = places("RIG", RIG_OUTPUTS)
 PLATFORM = places("PLATFORM", PLATFORM_OUTPUTS)
 REPORTED = places("REPORTED", [name for name, *_ in WHEEL_OUTPUTS])
-N_COMMON, N_BENCH, N_PLATFORM, N_WHEEL = (
+N_COMMON, N_RIG, N_PLATFORM, N_WHEEL = (
     len(COMMON_OUTPUTS),
-    len(BENCH_OUTPUTS),
+    len(RIG_OUTPUTS),
     len(PLATFORM_OUTPUTS),
     len(WHEEL_OUTPUTS),
 )
@@ -68,7 +68,7 @@ N_BOOKS = len(BOOKS)
 UPRIGHT = 0.17364817766693033  # cosine of the tilt of a platform that has fallen over: 80 degrees
 
 
-def room(links: int, contacts: int, outputs: int) -> int:
+def machine_work_size(links: int, contacts: int, outputs: int) -> int:
     """Of the work of a machine."""
     return outputs + SETTINGS + 4 * links + REPORT + CONTACT_ROW * contacts + work_size(links, contacts)
 
@@ -169,7 +169,7 @@ def report_wheel(report, first, count, out):
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
     ints, floats = tables.ints, tables.floats
-    n, m, wheels, substeps, bench = ints[0], ints[1], ints[2], ints[3], ints[4]
+    n, m, wheels, substeps, rig = ints[0], ints[1], ints[2], ints[3], ints[4]
     links, contacts = (
         view(ints, INT_HEAD, INT_HEAD + LINK_INTS * n),
         view(ints, INT_HEAD + LINK_INTS * n, INT_HEAD + LINK_INTS * n + CONTACT_INTS * m),
@@ -177,7 +177,7 @@ def step(state, inputs, params, tables, work, h):
     at = FLOAT_HEAD + LINK_REALS * n
     reals, surfaces = view(floats, FLOAT_HEAD, at), view(floats, at, at + CONTACT_REALS * m)
     road = view(floats, at + CONTACT_REALS * m, len(floats))
-    at = N_COMMON + wheels * N_WHEEL + (N_BENCH if bench else N_PLATFORM)
+    at = N_COMMON + wheels * N_WHEEL + (N_RIG if rig else N_PLATFORM)
     settings, at = view(work, at, at + SETTINGS), at + SETTINGS
     forces, at = view(work, at, at + n), at + n
     stiffening, at = view(work, at, at + n), at + n
@@ -189,7 +189,7 @@ def step(state, inputs, params, tables, work, h):
     settings[0], settings[1], settings[2] = 0.0, 0.0, -params[PAR.gravity]
     settings[3], settings[4], settings[5] = params[PAR.friction], params[PAR.restitution], params[PAR.compliance]
     settings[6], settings[7] = floats[0], params[PAR.spin_reach]
-    if bench:  # a wrench that is not connected; a platform's commands are required, and NaN of one is a divergence
+    if rig:  # a wrench that is not connected; a platform's commands are required, and NaN of one is a divergence
         for k in range(len(inputs)):
             if isnan(inputs[k]):
                 inputs[k] = 0.0
@@ -200,7 +200,7 @@ def step(state, inputs, params, tables, work, h):
     for _ in range(substeps):
         for i in range(n):
             forces[i] = stiffening[i] = targets[i] = 0.0
-        if bench:
+        if rig:
             forces[0], forces[1], forces[2], forces[3] = inputs[1], inputs[2], inputs[3], inputs[4]
             forces[5] = inputs[0]
         else:
@@ -246,7 +246,7 @@ def step(state, inputs, params, tables, work, h):
     out[COMMON.impact_loss] = books[BOOK.impact_loss]
     out[COMMON.lowest_gap], out[COMMON.sweeps], out[COMMON.unsolved] = gap, sweeps, unsolved
     each = m // wheels
-    modelled = bench != 0 or cos(q[4]) * cos(q[5]) > UPRIGHT
+    modelled = rig != 0 or cos(q[4]) * cos(q[5]) > UPRIGHT
     for w in range(wheels):
         out = view(work, N_COMMON + N_WHEEL * w, N_COMMON + N_WHEEL * (w + 1))
         link = ints[LINKS_AT + w]
@@ -255,20 +255,20 @@ def step(state, inputs, params, tables, work, h):
         modelled &= abs(v[link]) * part < pi
         out[REPORTED.torque] = forces[link] - stiffening[link] * (v[link] - targets[link])
     at = N_COMMON + wheels * N_WHEEL
-    if bench:
-        out = view(work, at, at + N_BENCH)
+    if rig:
+        out = view(work, at, at + N_RIG)
         for k in range(4):
             out[k], out[5 + k] = q[k], v[k]
-        out[BENCH.angle], out[BENCH.spin], out[BENCH.servo_torque] = q[5], v[5], multipliers[4]
+        out[RIG.angle], out[RIG.spin], out[RIG.servo_torque] = q[5], v[5], multipliers[4]
         own = view(contact_work, LINK_WORK * 6, LINK_WORK * 7)
         p, V6 = view(own, P, P + 3), view(own, V, V + 6)
         before = books[BOOK.last_speed]
-        out[BENCH.roller1_height] = q[2] + p[2]
-        out[BENCH.roller1_speed_z] = V6[5] + V6[0] * p[1] - V6[1] * p[0]
-        out[BENCH.roller1_accel_z] = (out[BENCH.roller1_speed_z] - before) / h
-        books[BOOK.last_speed] = out[BENCH.roller1_speed_z]
+        out[RIG.roller1_height] = q[2] + p[2]
+        out[RIG.roller1_speed_z] = V6[5] + V6[0] * p[1] - V6[1] * p[0]
+        out[RIG.roller1_accel_z] = (out[RIG.roller1_speed_z] - before) / h
+        books[BOOK.last_speed] = out[RIG.roller1_speed_z]
         # about its own axis, through its own centre: the inertia of the link about its axis times its spin in space
-        out[BENCH.roller1_spin_momentum] = floats[FLOAT_HEAD - 1] * (
+        out[RIG.roller1_spin_momentum] = floats[FLOAT_HEAD - 1] * (
             own[A] * V6[0] + own[A + 1] * V6[1] + own[A + 2] * V6[2]
         )
     else:

@@ -16,18 +16,18 @@ from sync.config.toml import check
 from sync.errors import ConfigError
 from tandem.machines.omni.build import Ground, build, checked_wheels
 from tandem.machines.omni.description import (
-    BENCH_INPUTS,
-    BENCH_OUTPUTS,
     BOOKS,
     COMMON_OUTPUTS,
     CONTACT_PARAMETERS,
     CONTROL_PARAMETERS,
     PLATFORM_INPUTS,
     PLATFORM_OUTPUTS,
+    RIG_INPUTS,
+    RIG_OUTPUTS,
     WHEEL_OUTPUTS,
     OmniFile,
 )
-from tandem.machines.omni.dynamics import room, step
+from tandem.machines.omni.dynamics import machine_work_size, step
 from tandem.machines.omni.scene import make_frames, scene
 from tandem.machines.omni.wheel import cos_sin_deg
 from tandem.multibody.ground.files import read_road_files, road_files, road_of
@@ -54,24 +54,24 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     # counts and places in the road are never taken from a record
     remade = (0, 0) if road is None else (len(floats) - len(road), len(floats))
     ground = Ground(tree, road)
-    bench = file.platform is None
-    parameters = CONTACT_PARAMETERS + (() if bench else CONTROL_PARAMETERS)
+    rig = file.platform is None
+    parameters = CONTACT_PARAMETERS + (() if rig else CONTROL_PARAMETERS)
     params = checked("omni", parameters, file.parameters, changed, path)
     states = tuple(
         Quantity(name + ending, unit + per, text)
         for ending, per, text in (("", "", "of the joint"), ("_rate", "/s", "of the joint"))
         for name, unit in zip(tree.names, ("m", "m", "m", *("rad",) * (len(tree.names) - 3)), strict=True)
     )
-    if not bench:
+    if not rig:
         states += tuple(Quantity(f"lagged_{q.name}", q.unit, "the command as it is followed") for q in PLATFORM_INPUTS)
         states += PLATFORM_OUTPUTS[10:13]
         # the books stand before them
     states = states[: 2 * len(tree.names)] + BOOKS + states[2 * len(tree.names) :]
     outputs: tuple[Quantity, ...] = COMMON_OUTPUTS
     for k in range(len(wheels)):
-        name = "wheel" if bench else f"wheel{k + 1}"
+        name = "wheel" if rig else f"wheel{k + 1}"
         outputs += tuple(Quantity(f"{name}_{end}", unit, text) for end, unit, text in WHEEL_OUTPUTS)
-    outputs += BENCH_OUTPUTS if bench else PLATFORM_OUTPUTS
+    outputs += RIG_OUTPUTS if rig else PLATFORM_OUTPUTS
 
     def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
         state[:] = 0.0
@@ -89,24 +89,24 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
 
     machine = Machine(
         name="omni",
-        inputs=BENCH_INPUTS if bench else PLATFORM_INPUTS,
+        inputs=RIG_INPUTS if rig else PLATFORM_INPUTS,
         states=states,
         outputs=outputs,
         parameters=parameters,
         step=step,
         initial=initial,
         tables=tables(ints, floats),
-        work_size=room(len(tree.links), len(tree.contacts), len(outputs)),
+        work_size=machine_work_size(len(tree.links), len(tree.contacts), len(outputs)),
         capabilities=(
-            Shown(display=_display(bench), scene=scene(file, tree, wheels), frames=make_frames(tree, wheels, ground)),
+            Shown(display=_display(rig), scene=scene(file, tree, wheels), frames=make_frames(tree, wheels, ground)),
             Placed(layout=",".join(tree.names), remade=remade),
         ),
     )
     return machine, params
 
 
-def _display(bench: bool) -> Display:
-    if bench:
+def _display(rig: bool) -> Display:
+    if rig:
         return Display(
             hands=(Tile("axle torque", "torque_axle", "N m", 1.0, 2, full=1.0),),
             figures=(

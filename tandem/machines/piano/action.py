@@ -28,7 +28,7 @@ let go. What is stored beyond that was made by steps and transitions.
 import math
 
 from sync.compile.jit import kernel
-from sync.signals.piecewise import SCRATCH as EVENT_ROOM
+from sync.signals.piecewise import SCRATCH as EVENT_SCRATCH
 from sync.signals.piecewise import sequence
 from tandem.machines.piano.geometry import (
     BUTTON,
@@ -93,10 +93,10 @@ N = len(STATE)
 # after them in the room: rate of the driver's path, rate that the coupler's damper sees, slopes of a Runge-Kutta step
 PATH_RATE = len(PARAMETERS)
 SEEN_RATE = PATH_RATE + 1
-_SLOPES = SEEN_RATE + 1
-_STAGE = _SLOPES + 4 * N
+_DERIVATIVES = SEEN_RATE + 1
+_STAGE = _DERIVATIVES + 4 * N
 _EVENTS = _STAGE + N
-ROOM = _EVENTS + EVENT_ROOM * N
+ACTION_SCRATCH = _EVENTS + EVENT_SCRATCH * N
 
 
 @kernel()
@@ -177,7 +177,7 @@ def coupler(x, data):
 
 
 @kernel()
-def slopes(mode, x, data, out):
+def derivatives(mode, x, data, out):
     """Time derivatives of the state."""
     q1, q2, q3, u1, u2, u3 = x[QK], x[QH], x[QR], x[UK], x[UH], x[UR]
     q5, c5, s5, rho, drho, q6, dq6, jx, jy, djx, djy = jack_at(mode, q1, BUTTON + data[HIGHER])
@@ -236,19 +236,19 @@ def slopes(mode, x, data, out):
 @kernel()
 def _flow(mode, x, data, h, out):
     """One Runge-Kutta step of fourth order; `advance` takes short ones."""
-    a, b = data[_SLOPES : _SLOPES + N], data[_SLOPES + N : _SLOPES + 2 * N]
-    c, d = data[_SLOPES + 2 * N : _SLOPES + 3 * N], data[_SLOPES + 3 * N : _SLOPES + 4 * N]
+    a, b = data[_DERIVATIVES : _DERIVATIVES + N], data[_DERIVATIVES + N : _DERIVATIVES + 2 * N]
+    c, d = data[_DERIVATIVES + 2 * N : _DERIVATIVES + 3 * N], data[_DERIVATIVES + 3 * N : _DERIVATIVES + 4 * N]
     stage = data[_STAGE : _STAGE + N]
-    slopes(mode, x, data, a)
+    derivatives(mode, x, data, a)
     for i in range(N):
         stage[i] = x[i] + 0.5 * h * a[i]
-    slopes(mode, stage, data, b)
+    derivatives(mode, stage, data, b)
     for i in range(N):
         stage[i] = x[i] + 0.5 * h * b[i]
-    slopes(mode, stage, data, c)
+    derivatives(mode, stage, data, c)
     for i in range(N):
         stage[i] = x[i] + h * c[i]
-    slopes(mode, stage, data, d)
+    derivatives(mode, stage, data, d)
     for i in range(N):
         out[i] = x[i] + h / 6.0 * (a[i] + 2.0 * b[i] + 2.0 * c[i] + d[i])
 
@@ -314,7 +314,7 @@ def advance(mode, x, data, h, longest):
     pieces = max(math.ceil(h / longest - 1e-9), 1)
     exceeded = 0
     for _ in range(pieces):
-        mode, _, many = _advance(mode, x, data, data[_EVENTS : _EVENTS + EVENT_ROOM * N], h / pieces, 1)
+        mode, _, many = _advance(mode, x, data, data[_EVENTS : _EVENTS + EVENT_SCRATCH * N], h / pieces, 1)
         exceeded += many
         if x[SPENT] > 0.0:
             x[DEEPEST] = max(x[DEEPEST], x[QK])
@@ -344,7 +344,7 @@ def stored(mode, x, data):
 @kernel()
 def pilot_torque(mode, x, data):
     """What the key does to the whippen, about the key's pivot: the coupler's torque less what the key itself needs."""
-    rates = data[_SLOPES : _SLOPES + N]
-    slopes(mode, x, data, rates)
+    rates = data[_DERIVATIVES : _DERIVATIVES + N]
+    derivatives(mode, x, data, rates)
     own = data[M2] * (KEY_GYRATION**2 * rates[UK] + GRAVITY * KEY_CENTRE * math.cos(x[QK]))
     return coupler(x, data) - own + _bed(x[QK], data)

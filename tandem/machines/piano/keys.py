@@ -55,27 +55,27 @@ def measured(position, velocity, last, begun, h):
 
 
 @kernel()
-def advance(state, position, velocity, params, extra_mass, room, h):
+def advance(state, position, velocity, params, extra_mass, scratch, h):
     """A step of one key; its forces are in what `room` and the state hold then."""
     x = state[: action.N]
     for i in range(len(geometry.PARAMETERS)):
-        room[i] = params[i]
-    room[action.M1] = max(room[action.M1] + extra_mass, 1e-3)
+        scratch[i] = params[i]
+    scratch[action.M1] = max(scratch[action.M1] + extra_mass, 1e-3)
     if state[action.TIME] == 0.0:
         x[action.DRIVER] = params[P.key_rest]
-        state[S.energy_before] = action.stored(0, x, room)
+        state[S.energy_before] = action.stored(0, x, scratch)
     wanted = min(max(params[P.key_rest] + (position + velocity * h) / geometry.FRONT, _LOWEST), _HIGHEST)
     rate = (wanted - x[action.DRIVER]) / h
     fastest = _FASTEST if state[S.begun] > 0.0 else _APPROACH
     if abs(rate) <= fastest:
         state[S.begun] = 1.0
-        room[action.SEEN_RATE] = velocity / geometry.FRONT
+        scratch[action.SEEN_RATE] = velocity / geometry.FRONT
     else:
         rate = fastest if rate > 0.0 else -fastest
-        room[action.SEEN_RATE] = rate
-    room[action.PATH_RATE] = rate
+        scratch[action.SEEN_RATE] = rate
+    scratch[action.PATH_RATE] = rate
     struck = state[action.STRIKES]
-    mode, exceeded = action.advance(int(state[S.phase_now]), x, room, h, params[P.longest_step])
+    mode, exceeded = action.advance(int(state[S.phase_now]), x, scratch, h, params[P.longest_step])
     state[S.phase_now] = mode
     state[S.exceeded] += exceeded
     state[S.last_position] = position

@@ -27,7 +27,7 @@ from sync.ring.follower import RingFollower
 from tandem.machines.piano.notes import midi_file
 from tandem.view.tones import Note, midi_velocity
 
-LOOK_S = 0.005
+POLL_S = 0.005
 _SPEED_MOST = 1e3  # m/s; what is faster or not a number is no hammer
 
 
@@ -196,7 +196,7 @@ def play(steps: RingFollower, strikes: Strikes, port: Port, stop: threading.Even
                 for message in strikes.rest(last_ns):
                     port.send(message)
                 return strikes.sent
-            stop.wait(LOOK_S)
+            stop.wait(POLL_S)
     finally:
         # what an error or Ctrl-C left sounding
         with contextlib.suppress(DeviceError):

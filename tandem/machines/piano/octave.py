@@ -33,24 +33,25 @@ PARAMETERS = (
     NOTE,
 )
 P = places("P", PARAMETERS)
-_ROOM = len(OUTPUTS)
+_SCRATCH = len(OUTPUTS)
 
 
 @kernel(STEP)
 def step(state, inputs, params, tables, work, h):
-    room = work[_ROOM:]
+    scratch = work[_SCRATCH:]
     for k in range(KEYS):
         own = state[k * keys.SIZE : (k + 1) * keys.SIZE]
         out = work[k * PER_KEY : (k + 1) * PER_KEY]
         position, velocity = keys.measured(inputs[k], inputs[KEYS + k], own[keys.S.last_position], own[keys.S.begun], h)
         inputs[KEYS + k] = velocity
-        keys.advance(own, position, velocity, params, -k * params[P.hammer_taper], room, h)
+        keys.advance(own, position, velocity, params, -k * params[P.hammer_taper], scratch, h)
         x, mode = own[: action.N], int(own[keys.S.phase_now])
-        out[W.tip_force], out[W.phase], out[W.hammer] = action.coupler(x, room) / geometry.FRONT, mode, x[action.QH]
+        out[W.tip_force], out[W.phase], out[W.hammer] = action.coupler(x, scratch) / geometry.FRONT, mode, x[action.QH]
         out[W.strike_count], out[W.strike_speed] = x[action.STRIKES], x[action.STRIKE_RATE] * geometry.SHANK
         out[W.strike_age] = x[action.TIME] - x[action.STRIKE_AT] if x[action.STRIKES] > 0.0 else 0.0
         out[W.sounding] = own[keys.S.undamped]
-        out[W.energy_error] = action.stored(mode, x, room) - own[keys.S.energy_before] - x[action.WORK] + x[action.LOST]
+        energy = action.stored(mode, x, scratch)
+        out[W.energy_error] = energy - own[keys.S.energy_before] - x[action.WORK] + x[action.LOST]
 
 
 def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
@@ -73,7 +74,7 @@ MACHINE = Machine(
     parameters=PARAMETERS,
     step=step,
     initial=initial,
-    work_size=_ROOM + action.ROOM,
+    work_size=_SCRATCH + action.ACTION_SCRATCH,
     capabilities=(
         Shown(display=DISPLAY, scene=drawing.scene(KEYS), frames=frames),
         EFFORTS,

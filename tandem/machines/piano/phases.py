@@ -45,33 +45,33 @@ S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field
 _SMALL = len(keys.PARAMETERS)
 _X = keys.SIZE
-_ROOM = len(OUTPUTS)
+_SCRATCH = len(OUTPUTS)
 
 
 @kernel()
-def _step_small(thing, state, position, velocity, params, work, room, h):
+def _step_small(thing, state, position, velocity, params, work, scratch, h):
     for i in range(len(small.PARAMETERS)):
-        room[i] = params[_SMALL + i]
+        scratch[i] = params[_SMALL + i]
     x = state[_X : _X + small.N]
     if x[small.ONE] == 0.0:
         x[small.PORT] = x[small.XK] = x[small.XH] = position
-    room[small.STRUCK], room[small.STRUCK_AT], room[small.STRUCK_SPEED] = (
+    scratch[small.STRUCK], scratch[small.STRUCK_AT], scratch[small.STRUCK_SPEED] = (
         state[S.small_strikes],
         state[S.small_strike_at],
         state[S.small_strike_speed],
     )
     mode, force, exceeded = small.advance(
-        thing, int(state[S.small_mode]), x, room, position + velocity * h, velocity, h
+        thing, int(state[S.small_mode]), x, scratch, position + velocity * h, velocity, h
     )  # fmt: skip
     state[S.small_mode] = mode
     state[S.small_strikes], state[S.small_strike_at], state[S.small_strike_speed] = (
-        room[small.STRUCK],
-        room[small.STRUCK_AT],
-        room[small.STRUCK_SPEED],
+        scratch[small.STRUCK],
+        scratch[small.STRUCK_AT],
+        scratch[small.STRUCK_SPEED],
     )
     state[S.exceeded] += exceeded
     state[S.last_position], state[S.begun] = position, 1.0
-    for i in range(_ROOM):
+    for i in range(_SCRATCH):
         work[i] = 0.0
     work[W.tip_force] = work[W.pilot_force] = force
     work[W.torque] = force * geometry.FRONT
@@ -92,19 +92,19 @@ def step(state, inputs, params, tables, work, h):
         inputs[I.position], inputs[I.velocity], state[S.last_position], state[S.begun], h
     )
     inputs[I.velocity] = velocity
-    room = work[_ROOM:]
+    scratch = work[_SCRATCH:]
     thing = int(params[P.object])
     if thing != small.ACTION:
-        _step_small(thing, state, position, velocity, params, work, room, h)
+        _step_small(thing, state, position, velocity, params, work, scratch, h)
         return
-    keys.advance(state, position, velocity, params, 0.0, room, h)
+    keys.advance(state, position, velocity, params, 0.0, scratch, h)
     x, mode = state[: action.N], int(state[S.phase_now])
-    button = geometry.BUTTON + room[action.HIGHER]
+    button = geometry.BUTTON + scratch[action.HIGHER]
     q5, _, _, _, _, q6, dq6, jx, jy, djx, djy = action.jack_at(mode, x[action.QK], button)
     q4, q9, _, _, _, _ = action.knuckle(x[action.QH], q6, dq6, jx, jy, djx, djy)
-    torque = action.coupler(x, room)
+    torque = action.coupler(x, scratch)
     work[W.tip_force], work[W.torque] = torque / geometry.FRONT, torque
-    work[W.pilot_force] = action.pilot_torque(mode, x, room) / geometry.CAPSTAN
+    work[W.pilot_force] = action.pilot_torque(mode, x, scratch) / geometry.CAPSTAN
     work[W.phase] = mode
     work[W.key_travel] = (x[action.QK] - geometry.Q1) * geometry.FRONT
     work[W.key], work[W.hammer], work[W.lever] = x[action.QK], x[action.QH], x[action.QR]
@@ -115,7 +115,7 @@ def step(state, inputs, params, tables, work, h):
     work[W.strike_age] = x[action.TIME] - x[action.STRIKE_AT] if x[action.STRIKES] > 0.0 else 0.0
     work[W.sounding] = state[S.undamped]
     work[W.work_done] = x[action.WORK]
-    work[W.energy_error] = action.stored(mode, x, room) - state[S.energy_before] - x[action.WORK] + x[action.LOST]
+    work[W.energy_error] = action.stored(mode, x, scratch) - state[S.energy_before] - x[action.WORK] + x[action.LOST]
     work[W.phase_changes], work[W.events_exceeded] = x[action.CHANGES], state[S.exceeded]
     work[W.port] = position
 
@@ -137,7 +137,7 @@ MACHINE = Machine(
     parameters=PARAMETERS,
     step=step,
     initial=initial,
-    work_size=_ROOM + max(action.ROOM, small.ROOM),
+    work_size=_SCRATCH + max(action.ACTION_SCRATCH, small.SMALL_SCRATCH),
     capabilities=(
         Shown(display=port.DISPLAY, scene=drawing.scene(), frames=frames),
         Efforts(("tip_force", "pilot_force")),

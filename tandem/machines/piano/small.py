@@ -9,7 +9,7 @@ on the way down the tongue swings aside.
 
 from sync.compile.jit import kernel
 from sync.signals.linear_flow import flow
-from sync.signals.piecewise import SCRATCH as EVENT_ROOM
+from sync.signals.piecewise import SCRATCH as EVENT_SCRATCH
 from sync.signals.piecewise import sequence
 
 ACTION, TWO_MASS, FOUR_STATES, PLECTRUM = range(4)
@@ -54,30 +54,30 @@ STRUCK, STRUCK_AT, STRUCK_SPEED = RATE + 1, RATE + 2, RATE + 3
 _MATRICES = STRUCK_SPEED + 1
 _FLOW = _MATRICES + 6 * N * N
 _EVENTS = _FLOW + 2 * N
-ROOM = _EVENTS + EVENT_ROOM * N
+SMALL_SCRATCH = _EVENTS + EVENT_SCRATCH * N
 
 
 @kernel()
-def _describe(room, rate, seen):
+def _describe(scratch, rate, seen):
     """Matrices of the six submodels."""
     for i in range(6 * N * N):
-        room[_MATRICES + i] = 0.0
+        scratch[_MATRICES + i] = 0.0
     for mode in range(6):
-        a = room[_MATRICES + mode * N * N : _MATRICES + (mode + 1) * N * N]
+        a = scratch[_MATRICES + mode * N * N : _MATRICES + (mode + 1) * N * N]
         touch, end = mode % 2, mode // 2
         a[N * XK + VK] = a[N * XH + VH] = a[N * CLOCK + ONE] = 1.0
         a[N * PORT + ONE] = rate
-        a[N * VK + PORT], a[N * VK + XK] = room[COUPLER] / room[M_K], -room[COUPLER] / room[M_K]
-        a[N * VK + VK] = -room[COUPLER_DAMPING] / room[M_K]
-        a[N * VK + ONE] = (room[COUPLER_DAMPING] * seen - room[WEIGHT]) / room[M_K]
-        a[N * VH + ONE] = -room[FALL]
+        a[N * VK + PORT], a[N * VK + XK] = scratch[COUPLER] / scratch[M_K], -scratch[COUPLER] / scratch[M_K]
+        a[N * VK + VK] = -scratch[COUPLER_DAMPING] / scratch[M_K]
+        a[N * VK + ONE] = (scratch[COUPLER_DAMPING] * seen - scratch[WEIGHT]) / scratch[M_K]
+        a[N * VH + ONE] = -scratch[FALL]
         if touch:
-            a[N * VH + XK], a[N * VH + XH] = room[CONTACT] / room[M_H], -room[CONTACT] / room[M_H]
-            a[N * VK + XK] -= room[CONTACT] / room[M_K]
-            a[N * VK + XH] = room[CONTACT] / room[M_K]
+            a[N * VH + XK], a[N * VH + XH] = scratch[CONTACT] / scratch[M_H], -scratch[CONTACT] / scratch[M_H]
+            a[N * VK + XK] -= scratch[CONTACT] / scratch[M_K]
+            a[N * VK + XH] = scratch[CONTACT] / scratch[M_K]
         if end > 0:
-            a[N * VK + XK] -= room[BED] / room[M_K]
-            a[N * VK + ONE] += room[BED] * (room[DOWN] if end == 1 else room[UP]) / room[M_K]
+            a[N * VK + XK] -= scratch[BED] / scratch[M_K]
+            a[N * VK + ONE] += scratch[BED] * (scratch[DOWN] if end == 1 else scratch[UP]) / scratch[M_K]
 
 
 @kernel()
@@ -155,12 +155,12 @@ def advance(thing, mode, x, data, target, seen, h):
     events). Strikes are left in `data`."""
     data[RATE] = (target - x[PORT]) / h
     data[UPPER_END] = 1.0 if thing == TWO_MASS else 0.0
-    room = data[_EVENTS : _EVENTS + EVENT_ROOM * N]
+    scratch = data[_EVENTS : _EVENTS + EVENT_SCRATCH * N]
     x[ONE] = 1.0
     if thing == PLECTRUM:
-        mode, _, exceeded = _advance_plectrum(min(mode, 2), x, data, room, h, 1)
+        mode, _, exceeded = _advance_plectrum(min(mode, 2), x, data, scratch, h, 1)
         lift = data[P_STIFFNESS] * max(x[PORT] - data[P_STRING], 0.0) if mode == 1 else 0.0
         return mode, data[P_WEIGHT] + lift, exceeded
     _describe(data, data[RATE], seen)
-    mode, _, exceeded = _advance_two(mode, x, data, room, h, 1)
+    mode, _, exceeded = _advance_two(mode, x, data, scratch, h, 1)
     return mode, data[COUPLER] * (x[PORT] - x[XK]) + data[COUPLER_DAMPING] * (seen - x[VK]), exceeded

@@ -77,10 +77,10 @@ def _own(own: Observed, sensors: Sensors, settings: SensedSection) -> Own:
     }  # fmt: skip
     spans, (_, _, state_end, work_end) = lay_out(
         len(A), (2 * len(A), ints), (0, reals), (states, state),
-        (room_at, {A.SLOPES: n * n + 512, A.AT: own.at_size}),
+        (room_at, {A.DERIVATIVES: n * n + 512, A.AT: own.at_size}),
     )  # fmt: skip
 
-    def begin(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
+    def begin(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
         for which, values in ((A.BIAS, offsets_at_start(sensors, seed)), (A.TAKEN, -1.0), (A.OF, -1.0)):
             state[span(spans, which)] = values
 

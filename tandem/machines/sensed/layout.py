@@ -14,7 +14,7 @@ A = places("A", (
     "ON_ITS_WAY",  # of each row, as many as its latency and one more: readings that are not delivered yet
     "OF",  # of each of these the step; -1: none
     # work
-    "SLOPES", "AT",
+    "DERIVATIVES", "AT",
     # integers
     "SEED",
     "FIRST_OF",  # of each sensor: its first row

@@ -28,20 +28,20 @@ def is_out(outages, row, k):
 
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
-    own_state, own_params, own, room = inside(state, params, tables, work)
+    own_state, own_params, own, base_work = inside(state, params, tables, work)
     ints, reals, outputs = view(tables.ints, OWN_INTS, len(tables.ints)), tables.floats, tables.ints[Head.OUTPUTS]
     rows, noise, walk = part(ints, reals, A.ROWS), part(ints, reals, A.NOISE), part(ints, reals, A.WALK)
     outages, queues, first = part(ints, ints, A.OUTAGES), part(ints, ints, A.QUEUES), part(ints, ints, A.FIRST_OF)
     counts, addresses = part(ints, ints, A.COUNTS), part(ints, reals, A.ADDRESSES)
     count, bias, held = part(ints, state, A.COUNT), part(ints, state, A.BIAS), part(ints, state, A.HELD)
     taken, waiting, of = part(ints, state, A.TAKEN), part(ints, state, A.ON_ITS_WAY), part(ints, state, A.OF)
-    slopes, at = part(ints, work, A.SLOPES), part(ints, work, A.AT)
+    derivatives, at = part(ints, work, A.DERIVATIVES), part(ints, work, A.AT)
     k, seed = int(count[0]), part(ints, ints, A.SEED)[0]
     nothing, no_values = view(ints, 0, 0), view(state, 0, 0)
 
     linearise, measure = linearise_at(addresses[0]), measure_at(addresses[1])
-    linearise(own_state, inputs, own_params, own, room, h, nothing, no_values, slopes, at)
-    pass_outputs(tables, room, work)
+    linearise(own_state, inputs, own_params, own, base_work, h, nothing, no_values, derivatives, at)
+    pass_outputs(tables, base_work, work)
 
     for i in range(len(noise)):
         row, its = view(rows, WIDTH * i, WIDTH * (i + 1)), view(counts, COUNTS * i, COUNTS * (i + 1))
@@ -49,7 +49,7 @@ def step(state, inputs, params, tables, work, h):
         here, due = queues[i] + k % (latency + 1), queues[i] + (k + 1) % (latency + 1)
         of[here] = -1.0
         if (k - its[Count.PHASE]) % its[Count.PERIOD] == 0 and not is_out(outages, i, k):
-            value = measure(its[Count.SIGNAL], row, 0.0, at, own, room, nothing, slopes)
+            value = measure(its[Count.SIGNAL], row, 0.0, at, own, base_work, nothing, derivatives)
             if which >= 0:
                 value += bias[which]
             if not isnan(value):  # a step without accelerations has none to read

@@ -51,16 +51,16 @@ _LANES = 8
 # what `measure` reads: state, inputs, bank, mass, parameters; and room for eight derivatives
 _AT_BANK = _STATES + _INPUTS
 _AT_MASS, _AT_PARAMETERS = _AT_BANK + 1, _AT_BANK + 2
-_ROOM = _AT_PARAMETERS + _PARAMETERS
+_SCRATCH = _AT_PARAMETERS + _PARAMETERS
 
 
 @inner
-def leave(slopes, at, which, out, first, stride):
+def leave(derivatives, at, which, out, first, stride):
     """Derivatives by the states, then by the estimated quantities, to every `stride`-th place."""
     for i in range(_STATES):
-        out[first + i * stride] = slopes[at + i]
+        out[first + i * stride] = derivatives[at + i]
     for k in range(len(which)):
-        out[first + (_STATES + k) * stride] = slopes[at + _STATES + which[k]]
+        out[first + (_STATES + k) * stride] = derivatives[at + _STATES + which[k]]
 
 
 @inner
@@ -88,9 +88,9 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
         along(state[S.torque], 2), along(state[S.yaw_rate], 3), along(state[S.speed], 4), along(state[S.heading], 5), h,
     )  # fmt: skip
     for i in range(_STATES):
-        clear(at, _ROOM)
-        add_derivatives(new[i], 1.0, at, _ROOM)
-        leave(at, _ROOM, which, F, i, _STATES)
+        clear(at, _SCRATCH)
+        add_derivatives(new[i], 1.0, at, _SCRATCH)
+        leave(at, _SCRATCH, which, F, i, _STATES)
         F[(_STATES + len(which)) * _STATES + i] = 0.0  # forces do nothing that the step has not done
         state[i] = value_of(new[i])
     write_outputs(state, params, work)
@@ -106,7 +106,7 @@ def measure(signal, row, tau, at, tables, work, which, H):
     dx, dy, dz = row[R.DIRECTION], row[R.DIRECTION + 1], row[R.DIRECTION + 2]
     out = 0.0 * phi
     if signal == _FORCE:
-        p, inputs = view(at, _AT_PARAMETERS, _ROOM), view(at, _STATES, _AT_BANK)
+        p, inputs = view(at, _AT_PARAMETERS, _SCRATCH), view(at, _STATES, _AT_BANK)
         w_dot, _, r_dot, v_dot = rates(p, inputs, mass, phi, w, T, r, v)
         x, y0, z0 = row[R.PLACE], row[R.PLACE + 1], row[R.PLACE + 2]
         c, s = cos(phi), sin(phi)
@@ -126,9 +126,9 @@ def measure(signal, row, tau, at, tables, work, which, H):
         out = T * 1.0
     else:
         out = v * 1.0
-    clear(at, _ROOM)
-    add_derivatives(out, 1.0, at, _ROOM)
-    leave(at, _ROOM, which, H, 0, 1)
+    clear(at, _SCRATCH)
+    add_derivatives(out, 1.0, at, _SCRATCH)
+    leave(at, _SCRATCH, which, H, 0, 1)
     return value_of(out)
 
 
@@ -152,7 +152,7 @@ OBSERVED = Observed(
     linearise=linearise,
     measure=measure,
     correct=correct,
-    at_size=_ROOM + _LANES,
+    at_size=_SCRATCH + _LANES,
     difference=difference,
     relaxing=(2,),
 )

@@ -18,14 +18,14 @@ def tangent_of_rates(state, inputs, params, tables, work, h):
         work[i] = 0.0
     phi, w, T = along(state[S.roll], 0), along(state[S.roll_rate], 1), along(state[S.torque], 2)
     r, v = along(state[S.yaw_rate], 3), along(state[S.speed], 4)
-    given = (along(inputs[0], 6), along(inputs[1], 7))
+    commands = (along(inputs[0], 6), along(inputs[1], 7))
     for i in range(_STATES):
         work[i * _DIRECTIONS + i] = 1.0
-    a, felt, aim = derived(params, phi, r, v)
-    w_dot, T_dot, r_dot, v_dot = rates(params, given, params[P.mass], phi, w, T, r, v)
+    a, lateral, aim = derived(params, phi, r, v)
+    w_dot, T_dot, r_dot, v_dot = rates(params, commands, params[P.mass], phi, w, T, r, v)
     first = _ROWS - _STATES
     add_derivatives(a, 1.0, work, (first - 3) * _DIRECTIONS)
-    add_derivatives(felt, 1.0, work, (first - 2) * _DIRECTIONS)
+    add_derivatives(lateral, 1.0, work, (first - 2) * _DIRECTIONS)
     add_derivatives(aim, 1.0, work, (first - 1) * _DIRECTIONS)
     add_derivatives(w, 1.0, work, (first + S.roll) * _DIRECTIONS)
     add_derivatives(w_dot, 1.0, work, (first + S.roll_rate) * _DIRECTIONS)

@@ -50,7 +50,7 @@ def passed(memory, at, value, share):
 
 
 @inner
-def look(memory, force, position, h):
+def observe(memory, force, position, h):
     """A sample: the force that is given out now, and where the port is."""
     if memory[MEMORY.TIME] == 0.0:
         memory[MEMORY.F_LAST], memory[MEMORY.X_LAST] = force, position

@@ -21,7 +21,7 @@ the mean force from the predicted state on.
 
 from sync.compile.jit import kernel
 from sync.signals.linear_flow import flow
-from sync.signals.piecewise import SCRATCH as EVENT_ROOM
+from sync.signals.piecewise import SCRATCH as EVENT_SCRATCH
 from sync.signals.piecewise import sequence
 
 STANDARD, HALF_SAMPLE, POLE_PLACEMENT, DEAD_BEAT, PREDICTING = range(5)
@@ -29,7 +29,7 @@ NAMES = ("standard", "half-sample", "pole placement", "dead-beat", "predicting")
 
 PENDING = 16  # forces that are remembered, for they may be on their way: the longest delay is two steps less
 # what a law remembers from step to step
-INSIDE, LEFT, EXIT_Y, EXIT_V, SECOND, GIVEN_UP, SEEN, SEEN_Y, SEEN_V, FORCES = range(10)
+INSIDE, LEFT, EXIT_Y, EXIT_V, SECOND, ABANDONED, SEEN, SEEN_Y, SEEN_V, FORCES = range(10)
 SIZE = FORCES + PENDING
 MEMORY = (
     ("inside", "1", "1 from the first sample in the wall on"),
@@ -49,39 +49,39 @@ Y, V, TAKEN, ONE = range(4)
 N = 4
 OUTSIDE, IN_WALL = 0, N * N  # where their matrices are in the room, and the force's
 UNIT_FORCE = 2 * N * N
-_X, _OUT, _ROOM = 3 * N * N, 3 * N * N + N, 3 * N * N + 2 * N
-_EVENTS = _ROOM + 2 * N
-ROOM = _EVENTS + EVENT_ROOM * N
+_X, _OUT, _FLOW_SCRATCH = 3 * N * N, 3 * N * N + N, 3 * N * N + 2 * N
+_EVENTS = _FLOW_SCRATCH + 2 * N
+LAW_SCRATCH = _EVENTS + EVENT_SCRATCH * N
 MOST_SAMPLES = 4096  # in the wall, before the exit is given up: a hand that leans on it
 
 
 @kernel()
-def describe(room, stiffness, damping, mass, b, k, s):
+def describe(scratch, stiffness, damping, mass, b, k, s):
     """The matrices of the port outside and in the wall, and of its answer to a force of one."""
     for i in range(3 * N * N):
-        room[i] = 0.0
+        scratch[i] = 0.0
     for at in (OUTSIDE, IN_WALL, UNIT_FORCE):
-        room[at + N * Y + V] = 1.0
-        room[at + N * V + Y], room[at + N * V + V] = -k / mass, -b / mass
-    room[OUTSIDE + N * V + ONE] = room[IN_WALL + N * V + ONE] = s / mass
-    room[UNIT_FORCE + N * V + ONE] = -1.0 / mass
-    room[IN_WALL + N * V + Y] -= stiffness / mass
-    room[IN_WALL + N * V + V] -= damping / mass
-    room[IN_WALL + N * TAKEN + Y], room[IN_WALL + N * TAKEN + V] = stiffness, damping
+        scratch[at + N * Y + V] = 1.0
+        scratch[at + N * V + Y], scratch[at + N * V + V] = -k / mass, -b / mass
+    scratch[OUTSIDE + N * V + ONE] = scratch[IN_WALL + N * V + ONE] = s / mass
+    scratch[UNIT_FORCE + N * V + ONE] = -1.0 / mass
+    scratch[IN_WALL + N * V + Y] -= stiffness / mass
+    scratch[IN_WALL + N * V + V] -= damping / mass
+    scratch[IN_WALL + N * TAKEN + Y], scratch[IN_WALL + N * TAKEN + V] = stiffness, damping
 
 
 @kernel()
-def _flow_in(room, at, y, v, one, h):
+def _flow_in(scratch, at, y, v, one, h):
     """Position, velocity and taken momentum after h."""
-    x, out = room[_X : _X + N], room[_OUT : _OUT + N]
+    x, out = scratch[_X : _X + N], scratch[_OUT : _OUT + N]
     x[Y], x[V], x[TAKEN], x[ONE] = y, v, 0.0, one
-    flow(room[at : at + N * N], x, h, out, room[_ROOM : _ROOM + 2 * N])
+    flow(scratch[at : at + N * N], x, h, out, scratch[_FLOW_SCRATCH : _FLOW_SCRATCH + 2 * N])
     return out[Y], out[V], out[TAKEN]
 
 
 @kernel()
 def _flow_mode(mode, x, data, h, out):
-    flow(data[mode * N * N : (mode + 1) * N * N], x, h, out, data[_ROOM : _ROOM + 2 * N])
+    flow(data[mode * N * N : (mode + 1) * N * N], x, h, out, data[_FLOW_SCRATCH : _FLOW_SCRATCH + 2 * N])
 
 
 @kernel()
@@ -98,30 +98,30 @@ _advance = sequence(_flow_mode, _indicate, _switch)
 
 
 @kernel()
-def advance_target(mode, x, room, h):
+def advance_target(mode, x, scratch, h):
     """The target, with its crossings located: (submodel, events, whether there were too many)."""
-    return _advance(mode, x, room, room[_EVENTS : _EVENTS + EVENT_ROOM * N], h, 1)
+    return _advance(mode, x, scratch, scratch[_EVENTS : _EVENTS + EVENT_SCRATCH * N], h, 1)
 
 
 @kernel()
-def _mean_force(y, v, room, h):
+def _mean_force(y, v, scratch, h):
     """Of the target's wall over the step."""
-    x = room[_X : _X + N]
+    x = scratch[_X : _X + N]
     x[Y], x[V], x[TAKEN], x[ONE] = y, v, 0.0, 1.0
     inside = y < 0.0 or (y == 0.0 and v < 0.0)
-    advance_target(1 if inside else 0, x, room, h)
+    advance_target(1 if inside else 0, x, scratch, h)
     return x[TAKEN] / h
 
 
 @kernel()
-def _crossing_time(room, at, y, v, h, rising):
+def _crossing_time(scratch, at, y, v, h, rising):
     """When, within h, the position changes its sign upwards or downwards. Bisection: it is done twice a contact."""
     low, high = 0.0, h
     for _ in range(200):
         middle = 0.5 * (low + high)
         if middle <= low or middle >= high:
             break
-        place, _, _ = _flow_in(room, at, y, v, 1.0, middle)
+        place, _, _ = _flow_in(scratch, at, y, v, 1.0, middle)
         if (place > 0.0) == rising:
             high = middle
         else:
@@ -130,53 +130,53 @@ def _crossing_time(room, at, y, v, h, rising):
 
 
 @kernel()
-def _expect_exit(memory, room, before_y, before_v, h):
+def _expect_exit(memory, scratch, before_y, before_v, h):
     """At the first sample in the wall: at which sample the port is outside again, and with which state."""
     memory[LEFT] = 0.0
-    entry = _crossing_time(room, OUTSIDE, before_y, before_v, h, False)
-    _, v, _ = _flow_in(room, OUTSIDE, before_y, before_v, 1.0, entry)
+    entry = _crossing_time(scratch, OUTSIDE, before_y, before_v, h, False)
+    _, v, _ = _flow_in(scratch, OUTSIDE, before_y, before_v, 1.0, entry)
     y, inside = 0.0, h - entry  # until the sample that is now
     # the target up to that sample, and on from sample to sample by the flow of one
-    p11, p21, _ = _flow_in(room, IN_WALL, 1.0, 0.0, 0.0, h)
-    p12, p22, _ = _flow_in(room, IN_WALL, 0.0, 1.0, 0.0, h)
-    g1, g2, _ = _flow_in(room, IN_WALL, 0.0, 0.0, 1.0, h)
+    p11, p21, _ = _flow_in(scratch, IN_WALL, 1.0, 0.0, 0.0, h)
+    p12, p22, _ = _flow_in(scratch, IN_WALL, 0.0, 1.0, 0.0, h)
+    g1, g2, _ = _flow_in(scratch, IN_WALL, 0.0, 0.0, 1.0, h)
     for n in range(MOST_SAMPLES):
         piece = inside if n == 0 else h
         last_y, last_v = y, v
         if n == 0:
-            y, v, _ = _flow_in(room, IN_WALL, last_y, last_v, 1.0, piece)
+            y, v, _ = _flow_in(scratch, IN_WALL, last_y, last_v, 1.0, piece)
         else:
             y, v = p11 * last_y + p12 * last_v + g1, p21 * last_y + p22 * last_v + g2
         if y > 0.0:
-            out_at = _crossing_time(room, IN_WALL, last_y, last_v, piece, True)
-            _, v, _ = _flow_in(room, IN_WALL, last_y, last_v, 1.0, out_at)
-            memory[EXIT_Y], memory[EXIT_V], _ = _flow_in(room, OUTSIDE, 0.0, v, 1.0, piece - out_at)
+            out_at = _crossing_time(scratch, IN_WALL, last_y, last_v, piece, True)
+            _, v, _ = _flow_in(scratch, IN_WALL, last_y, last_v, 1.0, out_at)
+            memory[EXIT_Y], memory[EXIT_V], _ = _flow_in(scratch, OUTSIDE, 0.0, v, 1.0, piece - out_at)
             memory[LEFT] = n if n >= 2 else 0.0  # two samples are needed
             return
-    memory[GIVEN_UP] += 1.0
+    memory[ABANDONED] += 1.0
 
 
 @kernel()
-def two_forces(room, y, v, to_y, to_v, h):
+def two_forces(scratch, y, v, to_y, to_v, h):
     """That bring the port from one state to another in two steps."""
-    p11, p21, _ = _flow_in(room, OUTSIDE, 1.0, 0.0, 0.0, h)
-    p12, p22, _ = _flow_in(room, OUTSIDE, 0.0, 1.0, 0.0, h)
-    g1, g2, _ = _flow_in(room, UNIT_FORCE, 0.0, 0.0, 1.0, h)
+    p11, p21, _ = _flow_in(scratch, OUTSIDE, 1.0, 0.0, 0.0, h)
+    p12, p22, _ = _flow_in(scratch, OUTSIDE, 0.0, 1.0, 0.0, h)
+    g1, g2, _ = _flow_in(scratch, UNIT_FORCE, 0.0, 0.0, 1.0, h)
     f1, f2 = p11 * g1 + p12 * g2, p21 * g1 + p22 * g2
-    away_y, away_v, _ = _flow_in(room, OUTSIDE, y, v, 1.0, 2.0 * h)
+    away_y, away_v, _ = _flow_in(scratch, OUTSIDE, y, v, 1.0, 2.0 * h)
     e1, e2 = to_y - away_y, to_v - away_v
     determinant = f1 * g2 - f2 * g1
     return (e1 * g2 - e2 * g1) / determinant, (f1 * e2 - f2 * e1) / determinant
 
 
 @kernel()
-def placed_gains(room, h):
+def placed_gains(scratch, h):
     """Of position and velocity, with which the held loop has the poles of the target."""
-    p11, p21, _ = _flow_in(room, OUTSIDE, 1.0, 0.0, 0.0, h)
-    p12, p22, _ = _flow_in(room, OUTSIDE, 0.0, 1.0, 0.0, h)
-    g1, g2, _ = _flow_in(room, UNIT_FORCE, 0.0, 0.0, 1.0, h)
-    t11, t21, _ = _flow_in(room, IN_WALL, 1.0, 0.0, 0.0, h)
-    t12, t22, _ = _flow_in(room, IN_WALL, 0.0, 1.0, 0.0, h)
+    p11, p21, _ = _flow_in(scratch, OUTSIDE, 1.0, 0.0, 0.0, h)
+    p12, p22, _ = _flow_in(scratch, OUTSIDE, 0.0, 1.0, 0.0, h)
+    g1, g2, _ = _flow_in(scratch, UNIT_FORCE, 0.0, 0.0, 1.0, h)
+    t11, t21, _ = _flow_in(scratch, IN_WALL, 1.0, 0.0, 0.0, h)
+    t12, t22, _ = _flow_in(scratch, IN_WALL, 0.0, 1.0, 0.0, h)
     a1, a2 = p22 * g1 - p12 * g2, p11 * g2 - p21 * g1
     trace = t11 + t22 - p11 - p22
     product = t11 * t22 - t12 * t21 - (p11 * p22 - p12 * p21)
@@ -185,14 +185,14 @@ def placed_gains(room, h):
 
 
 @kernel()
-def _inner(law, y, v, stiffness, damping, k, s, room, h):
+def _inner(law, y, v, stiffness, damping, k, s, scratch, h):
     if law == STANDARD:
         return stiffness * y + damping * v
     if law == POLE_PLACEMENT:
         rest = s / (k + stiffness) if k + stiffness > 0.0 else 0.0
-        gain_y, gain_v = placed_gains(room, h)
+        gain_y, gain_v = placed_gains(scratch, h)
         return gain_y * (y - rest) + gain_v * v + stiffness * rest
-    ahead_y, ahead_v, _ = _flow_in(room, IN_WALL, y, v, 1.0, 0.5 * h)
+    ahead_y, ahead_v, _ = _flow_in(scratch, IN_WALL, y, v, 1.0, 0.5 * h)
     return stiffness * ahead_y + damping * ahead_v
 
 
@@ -205,18 +205,18 @@ def remember(memory, force):
 
 
 @kernel()
-def _predict(memory, room, y, h, delay, trust):
+def _predict(memory, scratch, y, h, delay, trust):
     """The port when the force of this sample arrives: estimated now, moved on under the forces on their way."""
     whole = min(int(delay / h + 1e-9), PENDING - 2)
     rest = min(max(delay - whole * h, 0.0), h)
-    p11, p21, _ = _flow_in(room, OUTSIDE, 1.0, 0.0, 0.0, h)
-    p12, p22, _ = _flow_in(room, OUTSIDE, 0.0, 1.0, 0.0, h)
-    c1, c2, _ = _flow_in(room, OUTSIDE, 0.0, 0.0, 1.0, h)
-    g1, g2, _ = _flow_in(room, UNIT_FORCE, 0.0, 0.0, 1.0, h)
-    r11, r21, _ = _flow_in(room, OUTSIDE, 1.0, 0.0, 0.0, rest)
-    r12, r22, _ = _flow_in(room, OUTSIDE, 0.0, 1.0, 0.0, rest)
-    d1, d2, _ = _flow_in(room, OUTSIDE, 0.0, 0.0, 1.0, rest)
-    e1, e2, _ = _flow_in(room, UNIT_FORCE, 0.0, 0.0, 1.0, rest)
+    p11, p21, _ = _flow_in(scratch, OUTSIDE, 1.0, 0.0, 0.0, h)
+    p12, p22, _ = _flow_in(scratch, OUTSIDE, 0.0, 1.0, 0.0, h)
+    c1, c2, _ = _flow_in(scratch, OUTSIDE, 0.0, 0.0, 1.0, h)
+    g1, g2, _ = _flow_in(scratch, UNIT_FORCE, 0.0, 0.0, 1.0, h)
+    r11, r21, _ = _flow_in(scratch, OUTSIDE, 1.0, 0.0, 0.0, rest)
+    r12, r22, _ = _flow_in(scratch, OUTSIDE, 0.0, 1.0, 0.0, rest)
+    d1, d2, _ = _flow_in(scratch, OUTSIDE, 0.0, 0.0, 1.0, rest)
+    e1, e2, _ = _flow_in(scratch, UNIT_FORCE, 0.0, 0.0, 1.0, rest)
     if memory[SEEN] == 0.0:
         memory[SEEN], memory[SEEN_Y], memory[SEEN_V] = 1.0, y, 0.0
     else:
@@ -228,7 +228,7 @@ def _predict(memory, room, y, h, delay, trust):
         there_v = p21 * last_y + p22 * last_v + c2 + g2 * newer
         more = older - newer
         if more != 0.0 and rest > 0.0:
-            on_y, on_v, _ = _flow_in(room, OUTSIDE, e1 * more, e2 * more, 0.0, h - rest)
+            on_y, on_v, _ = _flow_in(scratch, OUTSIDE, e1 * more, e2 * more, 0.0, h - rest)
             there_y, there_v = there_y + on_y, there_v + on_v
         memory[SEEN_Y], memory[SEEN_V] = y, there_v + trust * (y - there_y) / h
     y, v = memory[SEEN_Y], memory[SEEN_V]
@@ -242,43 +242,43 @@ def _predict(memory, room, y, h, delay, trust):
 
 # long: plain numbers, as `force`
 @kernel()
-def predicting_force(crossing, y, stiffness, damping, mass, b, k, s, delay, trust, memory, room, h):
+def predicting_force(crossing, y, stiffness, damping, mass, b, k, s, delay, trust, memory, scratch, h):
     """Of the wall on the port where it will be when the force arrives, `delay` after the sample; what was estimated of
     its speed is corrected by the share `trust` of what the newest position says. Forces given out are remembered by
     `remember`."""
-    describe(room, stiffness, damping, mass, b, k, s)
-    ahead_y, ahead_v = _predict(memory, room, y, h, delay, trust)
+    describe(scratch, stiffness, damping, mass, b, k, s)
+    ahead_y, ahead_v = _predict(memory, scratch, y, h, delay, trust)
     if crossing == 1:
-        return _mean_force(ahead_y, ahead_v, room, h)
-    return _inner(HALF_SAMPLE, ahead_y, ahead_v, stiffness, damping, k, s, room, h) if ahead_y < 0.0 else 0.0
+        return _mean_force(ahead_y, ahead_v, scratch, h)
+    return _inner(HALF_SAMPLE, ahead_y, ahead_v, stiffness, damping, k, s, scratch, h) if ahead_y < 0.0 else 0.0
 
 
 # long: plain numbers: a kernel takes no object, and a tuple would be made at every call
 @kernel()
 def force(
-    law, crossing, y, v, before_y, before_v, begun, stiffness, damping, mass, b, k, s, memory, room, h
+    law, crossing, y, v, before_y, before_v, begun, stiffness, damping, mass, b, k, s, memory, scratch, h
 ):  # fmt: skip
     """Of the wall on the port, held for the step that begins with this sample."""
     if law == STANDARD and crossing == 0:
         memory[INSIDE], memory[LEFT] = 1.0 if y < 0.0 else 0.0, 0.0
         return stiffness * y + damping * v if y < 0.0 else 0.0
-    describe(room, stiffness, damping, mass, b, k, s)
+    describe(scratch, stiffness, damping, mass, b, k, s)
     if law == STANDARD:
-        return _mean_force(y, v, room, h)
+        return _mean_force(y, v, scratch, h)
     dead_beat = crossing == 1 or law == DEAD_BEAT
     if memory[INSIDE] > 0.0:
         memory[LEFT] = max(memory[LEFT] - 1.0, 0.0)
     elif y < 0.0:
         memory[INSIDE] = 1.0
         if dead_beat and begun > 0.0 and before_y >= 0.0:
-            _expect_exit(memory, room, before_y, before_v, h)
+            _expect_exit(memory, scratch, before_y, before_v, h)
     if dead_beat and memory[INSIDE] > 0.0:
         if memory[LEFT] == 2.0:
-            first, memory[SECOND] = two_forces(room, y, v, memory[EXIT_Y], memory[EXIT_V], h)
+            first, memory[SECOND] = two_forces(scratch, y, v, memory[EXIT_Y], memory[EXIT_V], h)
             return first
         if memory[LEFT] == 1.0:
             return memory[SECOND]
     if y >= 0.0:
         memory[INSIDE], memory[LEFT] = 0.0, 0.0
         return 0.0
-    return _inner(law, y, v, stiffness, damping, k, s, room, h)
+    return _inner(law, y, v, stiffness, damping, k, s, scratch, h)

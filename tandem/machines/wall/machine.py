@@ -116,7 +116,7 @@ PARAMETERS = (
 )
 S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field
-_ROOM = len(OUTPUTS)  # of the work
+_SCRATCH = len(OUTPUTS)  # of the work
 _MEMORY = int(S[laws.MEMORY[0][0]])
 _PROBE = int(S["probe_time"])
 _DROP = 0.01  # m above port and wall, from which a ball begins to fall
@@ -176,7 +176,7 @@ def find_hand(state, params, work, force, position, h):
             found[i] = 0.0
         return 0.0
     own = hand.probe(memory[hand.MEMORY.TIME], amplitude)
-    hand.look(memory, force + own, position, h)
+    hand.observe(memory, force + own, position, h)
     hand.find(memory, params[P.delay] + 0.5 * h, found)
     if memory[hand.MEMORY.TIME] >= hand.SETTLED_S:
         found[0] -= params[P.device_mass]
@@ -199,7 +199,7 @@ def step(state, inputs, params, tables, work, h):
     _complete(state, inputs, h)
     x, v = inputs[I.position] - params[P.wall], inputs[I.velocity]
     before = state[S.last_position] - params[P.wall]
-    room, memory = work[_ROOM:], state[_MEMORY : _MEMORY + laws.SIZE]
+    scratch, memory = work[_SCRATCH:], state[_MEMORY : _MEMORY + laws.SIZE]
     if state[S.begun] == 0.0:
         state[S.body] = max(x, 0.0) + _DROP if thing == BALL else x
     elif display == IMPEDANCE_CONTROL and thing == WALL:
@@ -219,21 +219,22 @@ def step(state, inputs, params, tables, work, h):
         if law == laws.PREDICTING:
             force = laws.predicting_force(
                 crossing, x, stiffness, damping, params[P.port_mass], params[P.port_damping],
-                params[P.port_stiffness], params[P.port_bias] + pull, params[P.delay], params[P.trust], memory, room, h,
+                params[P.port_stiffness], params[P.port_bias] + pull, params[P.delay], params[P.trust], memory,
+                scratch, h,
             )  # fmt: skip
         else:
             memory[laws.SEEN] = 0.0  # its estimate ends with a sample that it has not seen
             force = laws.force(
                 law, crossing, x, v, before, state[S.last_velocity], state[S.begun],
                 stiffness, damping, params[P.port_mass], params[P.port_damping], params[P.port_stiffness],
-                params[P.port_bias] + pull, memory, room, h,
+                params[P.port_bias] + pull, memory, scratch, h,
             )  # fmt: skip
         touching = 1.0 if x < 0.0 else 0.0
     elif display == IMPEDANCE_CONTROL:  # no law of position and velocity alone can show a mass
         force = stiffness * x + damping * v
     else:
-        force, touching = bodies.felt(
-            state[S.body : S.servo + 1], state[S.events : S.exceeded + 1], room, display, thing, x, v,
+        force, touching = bodies.body_force(
+            state[S.body : S.servo + 1], state[S.events : S.exceeded + 1], scratch, display, thing, x, v,
             inputs[I.acceleration], inputs[I.hand_force], params[P.mass], stiffness, damping,
             params[P.coupler_stiffness], params[P.coupler_damping], params[P.gravity], params[P.servo_stiffness],
             params[P.servo_damping], params[P.servo_integral], h,
@@ -264,7 +265,7 @@ MACHINE = Machine(
     outputs=OUTPUTS,
     parameters=PARAMETERS,
     step=step,
-    work_size=_ROOM + max(laws.ROOM, bodies.ROOM),
+    work_size=_SCRATCH + max(laws.LAW_SCRATCH, bodies.BODY_SCRATCH),
     capabilities=(
         Shown(
             display=Display(

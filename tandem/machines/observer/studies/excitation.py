@@ -8,7 +8,7 @@ from sim_service.contract.machine import default_inputs, index
 from sync.config.toml import check
 from sync.errors import ConfigError
 from tandem.estimation.noise import uniform_number
-from tandem.machines.observer.studies.machines import Made
+from tandem.machines.observer.studies.machines import Assembled
 from tandem.machines.observer.studies.settings import KINDS, Hold, Study, Waves
 
 _SINES, _TARGETS = 50_000, 60_000  # streams of random numbers
@@ -17,9 +17,9 @@ _SINES, _TARGETS = 50_000, 60_000  # streams of random numbers
 class Excitation:
     """Inputs of one run; `begin` brings the machine to its start, `run` gives a row for each step."""
 
-    def __init__(self, study: Study, made: Made, seed: int, where: str):
-        machine = made.observed.machine
-        self.study, self.made, self.seed = study, made, seed
+    def __init__(self, study: Study, assembled: Assembled, seed: int, where: str):
+        machine = assembled.observed.machine
+        self.study, self.assembled, self.seed = study, assembled, seed
         self.h = study.step_ms * 1e-3
         self.held: list[tuple[int, int, Hold, int]] = []
         steps = round(study.seconds / self.h)
@@ -46,7 +46,7 @@ class Excitation:
 
     def _input(self, name: str, key: str, where: str) -> int:
         try:
-            return index(self.made.observed.machine.inputs, name)
+            return index(self.assembled.observed.machine.inputs, name)
         except KeyError as error:
             raise ConfigError(f"{where}: {key}: {error.args[0]}") from None
 
@@ -84,7 +84,7 @@ class Excitation:
 
     def start(self) -> np.ndarray:
         """The state at the beginning of the run."""
-        machine, params = self.made.observed.machine, self.made.params
+        machine, params = self.assembled.observed.machine, self.assembled.params
         state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
         machine.initial(state, params, machine.tables, work)
         for _ in range(round(self.study.begin_s / self.h)):
@@ -96,7 +96,7 @@ class Excitation:
 
     def run(self, state: np.ndarray) -> np.ndarray:
         """Inputs of all steps; those that hold something are found by a run of the truth without noise."""
-        machine, params = self.made.observed.machine, self.made.params
+        machine, params = self.assembled.observed.machine, self.assembled.params
         if self.held:
             state, work = state.copy(), np.zeros(machine.work_size)
             machine.step(state.copy(), self.values[0].copy(), params, machine.tables, work, self.h)

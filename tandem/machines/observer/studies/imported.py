@@ -38,36 +38,36 @@ class Imported:
     begin_s: float = 0.0
     end_s: float = np.inf
 
-    def steps(self, given: Inputs, sources: MachineFiles) -> tuple[slice, np.ndarray, list[Part]]:
+    def steps(self, recorded: Inputs, sources: MachineFiles) -> tuple[slice, np.ndarray, list[Part]]:
         """Inputs and outputs of every step, and the parts they are of. `sources`: the observer's file."""
-        model, h = given.model, given.config.step_ns * 1e-9
-        seconds = (given.instants - given.instants[0]) * 1e-9
+        model, h = recorded.model, recorded.config.step_ns * 1e-9
+        seconds = (recorded.instants - recorded.instants[0]) * 1e-9
         first, last = np.searchsorted(seconds, [self.begin_s, self.end_s])
         if last - first < 2:
             raise ConfigError(
                 f"--from {self.begin_s:g} --to {self.end_s:g}: the record has {seconds[-1]:.3g} s, and none between"
             )
-        rows = given.values[first:last].copy()
-        filter, sensors = filter_from(sources.toml(), sources, dict(given.config.sim.parameters))
-        readings(given.run, sensors, model, given.instants[first:last], rows)
-        breaks = np.flatnonzero(np.diff(given.epochs[first:last])) + 1
+        rows = recorded.values[first:last].copy()
+        filter, sensors = filter_from(sources.toml(), sources, dict(recorded.config.sim.parameters))
+        readings(recorded.run, sensors, model, recorded.instants[first:last], rows)
+        breaks = np.flatnonzero(np.diff(recorded.epochs[first:last])) + 1
         outputs = len(model.outputs)
         logged = np.arange(outputs + len(model.inputs))
         state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
         done = np.zeros((len(rows), len(logged)))
         inside, parts = len(filter.observed.machine.states), []
         for a, b in zip([0, *breaks], [*breaks, len(rows)], strict=True):
-            begun = moving(model, {**self._start(model, rows[a]), **given.config.sim.start}, rows[a])
-            begun.initial(state, given.params, model.tables, work)
+            begun = moving(model, {**self._start(model, rows[a]), **recorded.config.sim.start}, rows[a])
+            begun.initial(state, recorded.params, model.tables, work)
             parts.append(Part(int(a), int(b), state[:inside].copy()))
             log = np.zeros((b - a, len(logged)))
-            made = run_steps(
-                model.step, state, np.zeros(len(model.inputs)), given.params.copy(), model.tables, work, h,
+            completed = run_steps(
+                model.step, state, np.zeros(len(model.inputs)), recorded.params.copy(), model.tables, work, h,
                 np.ascontiguousarray(rows[a:b]), logged, log, outputs, model.stepping.bound,
             )  # fmt: skip
             done[a:b, : len(model.inputs)], done[a:b, len(model.inputs) :] = log[:, outputs:], log[:, :outputs]
-            if made < b - a:
-                done = done[: a + made]
+            if completed < b - a:
+                done = done[: a + completed]
                 break
         return slice(int(first), int(last)), done, parts
 

@@ -12,14 +12,14 @@ from tandem.machines.observer.studies.settings import MachineOf
 
 
 @dataclass(frozen=True)
-class Made:
+class Assembled:
     observed: Observed
     params: np.ndarray
 
 
-def make(settings: MachineOf, study: Path, changed: dict[str, float]) -> Made:
+def make(settings: MachineOf, study: Path, changed: dict[str, float]) -> Assembled:
     """The machine of a study with some parameters changed, ready to be observed."""
     named = settings.file
     found = gather(study.parent / named if named.endswith(".toml") else named)
     sources = found.with_settings(settings.top, f"{study}: machine.top")
-    return Made(*observed_of(sources, changed, f"{study}: machine.file"))
+    return Assembled(*observed_of(sources, changed, f"{study}: machine.file"))

@@ -20,7 +20,7 @@ _STEP = 1e-3  # of a standard deviation: how far a state is moved for its slope
 _DEPENDS = 1e-8  # of the correlation's eigenvalues: what is smaller says nothing of its own
 
 
-def output_slopes(filter: Filter, names: Sequence[str], inputs: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+def output_derivatives(filter: Filter, names: Sequence[str], inputs: np.ndarray, sigma: np.ndarray) -> np.ndarray:
     """Derivatives of outputs, as the step from the present estimate makes them, by all states of the filter."""
     own, n = filter.observed, len(filter.observed.coordinates)
     machine, places = own.machine, [index(own.machine.outputs, name) for name in names]

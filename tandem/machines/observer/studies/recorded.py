@@ -51,16 +51,16 @@ def observe_record(
         if file is not None and not file.is_file():
             raise ConfigError(f"--tuning {file}: there is no such file")
         overrides = [] if file is None else [f"sim.machine={file.resolve()}"]
-        asked = Options("exact" if imported is None else "ideal", overrides=overrides)
+        request = Options("exact" if imported is None else "ideal", overrides=overrides)
 
         def progress(what: str, share: float, k: int = k) -> None:
             update(what, (k + share) / (1 + len(tunings)))
 
-        def stepped(given: Inputs, file: Path | None = file) -> tuple[slice, np.ndarray, list[Part]]:
+        def stepped(recorded: Inputs, file: Path | None = file) -> tuple[slice, np.ndarray, list[Part]]:
             assert imported is not None
-            return imported.steps(given, _sources(given.run, file))
+            return imported.steps(recorded, _sources(recorded.run, file))
 
-        found[name] = replay_run(run, asked, progress, stepped=None if imported is None else stepped)
+        found[name] = replay_run(run, request, progress, stepped=None if imported is None else stepped)
         machine = found[name].model.name
         if machine != "observer":
             raise ConfigError(f"{run if file is None else file}: machine = {machine!r}: must be 'observer'")

@@ -17,7 +17,7 @@ from tandem.estimation.experiment import Seen, Truth
 from tandem.estimation.smoother import Smoothed, smooth
 from tandem.machines.observer.build import filter_from
 from tandem.machines.observer.studies.imported import Part
-from tandem.machines.observer.studies.normalised import consistency, output_slopes
+from tandem.machines.observer.studies.normalised import consistency, output_derivatives
 
 EVERY = 20  # steps between instants that are returned
 
@@ -87,7 +87,7 @@ def smooth_record(
         filter.memory.estimate[:] = estimate
         P = filter.covariance()
         if watched:
-            H = output_slopes(filter, watched, inputs[chosen[k]], np.sqrt(np.diag(P)))
+            H = output_derivatives(filter, watched, inputs[chosen[k]], np.sqrt(np.diag(P)))
             for spread, cov in zip(spreads, (P, found.covariances[k]), strict=True):
                 spread.append(H @ (cov + Q) @ H.T)
         for side, correction in enumerate((np.zeros(filter.order), found.corrections[k])):

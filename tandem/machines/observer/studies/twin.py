@@ -20,7 +20,7 @@ from tandem.estimation.satellites import Reception
 from tandem.estimation.smoother import smooth
 from tandem.estimation.unscented import replay_unscented
 from tandem.machines.observer.studies.excitation import Excitation
-from tandem.machines.observer.studies.machines import Made, make
+from tandem.machines.observer.studies.machines import Assembled, make
 from tandem.machines.observer.studies.settings import Study
 
 FORMS = {"exact": EXACT, "constant": FREE, "unscented": EXACT, "smoothed": EXACT}
@@ -33,8 +33,8 @@ class Setup:
 
     study: Study
     where: str
-    model: Made
-    truth: Made
+    model: Assembled
+    truth: Assembled
     sensors: Sensors
     tuning: Tuning
     quantities: np.ndarray  # true values of what is estimated

@@ -16,8 +16,8 @@ from sync.config.toml import read
 from tandem.console.shipped_configs import CONFIGS
 from tandem.machines.omni.build import checked_wheels
 from tandem.machines.omni.description import OmniFile
-from tandem.machines.omni.studies.natural_contact import NaturalBench
-from tandem.machines.omni.studies.runs import Bench, Values
+from tandem.machines.omni.studies.natural_contact import NaturalRig
+from tandem.machines.omni.studies.runs import Rig, Values
 from tandem.machines.omni.wheel import Wheel
 from tandem.multibody.contact.kinds import ROLLER, ROLLER_EXPLICIT, ROLLER_IMPLICIT
 from tandem.multibody.contact.surfaces import repeat_tracking, track
@@ -49,7 +49,7 @@ class Measured:
 
 
 def wheel_of(name: str) -> Wheel:
-    return bench_wheels(name)[0]
+    return rig_wheels(name)[0]
 
 
 def attitudes(wheel: Wheel, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -137,7 +137,7 @@ def motion_identity(out: Measured, seconds: float) -> None:
     """Both trackings of the paper in a free motion that rolls and slides: its figures 8, 9, 10."""
     for name in ("bench", "bench_inclined"):
         for friction in (0.0, 0.3):
-            runs = {kind: Bench(name, {"friction": friction}, tracking=kind).run(seconds, 1e-3)
+            runs = {kind: Rig(name, {"friction": friction}, tracking=kind).run(seconds, 1e-3)
                     for kind in ("explicit", "implicit", "support")}  # fmt: skip
             label = f"{name}, friction {friction:g}"
             explicit = runs["explicit"]
@@ -175,10 +175,10 @@ def costs(out: Measured) -> None:
     out.shown("implicit over explicit tracking", f"{ratio:.2f} ×", f"paper {PAPER_RATIO:g} × of the whole run")
     step = {}
     for way in ("explicit", "implicit", "support"):
-        bench = Bench("bench_inclined", {"friction": 0.3}, tracking=way)
-        bench.run(0.2, 1e-3)
-        bench.run(2.0, 1e-3)
-        step[way] = bench.cost_us
+        rig = Rig("bench_inclined", {"friction": 0.3}, tracking=way)
+        rig.run(0.2, 1e-3)
+        rig.run(2.0, 1e-3)
+        step[way] = rig.cost_us
     out.shown("one step of the bench: explicit, implicit, support", ", ".join(f"{v:.1f} µs" for v in step.values()))
     out.shown("implicit over explicit step", f"{step['implicit'] / step['explicit']:.2f} ×", f"paper {PAPER_RATIO:g} ×")
 
@@ -186,9 +186,9 @@ def costs(out: Measured) -> None:
 def conservation(out: Measured, passages: int) -> None:
     """Energy without friction over so many rollers; spin of a roller that touches nothing."""
     for name in ("bench", "bench_inclined"):
-        bench = Bench(name, {"friction": 0.0})
+        rig = Rig(name, {"friction": 0.0})
         seconds = passages / 4 * 2 * pi / 6.0
-        values = bench.run(seconds, 1e-3)
+        values = rig.run(seconds, 1e-3)
         total = values["kinetic"] + values["potential"]
         drift = float(np.ptp(total)) / float(values["kinetic"][0])
         passed = int(np.count_nonzero(np.diff(values["wheel_roller"])))
@@ -201,7 +201,7 @@ def conservation(out: Measured, passages: int) -> None:
         out.most(
             f"{name}: change of the spin of roller 1 without friction, relative", float(np.ptp(spin)) / scale, 1e-6
         )
-    values = Bench("bench_inclined", {"friction": 0.3}).run(10.0, 1e-3)
+    values = Rig("bench_inclined", {"friction": 0.3}).run(10.0, 1e-3)
     apart = values["wheel_roller"] != 1.0
     spin = values["roller1_spin_momentum"]
     changed = np.flatnonzero(np.diff(apart)) + 1
@@ -216,13 +216,13 @@ def conservation(out: Measured, passages: int) -> None:
 
 def real_time(out: Measured) -> None:
     for name, h, limit in (("bench", 1e-3, 5.0), ("bench_inclined", 1e-3, 5.0), *((v, 5e-3, 2.0) for v in VEHICLES)):
-        bench = Bench(name)
+        rig = Rig(name)
         drive = None if name.startswith("bench") else (lambda t: (0.2, 0.1, 0.3))
-        bench.run(0.5, h, drive)
-        bench.run(3.0, h, drive)
-        links, contacts = bench.machine.tables.ints[:2]
-        text = f"{name}: {links} joints, {contacts} rollers, {1e3 * h:g} ms, {bench.cost_us:.0f} µs a step: × real time"
-        out.least(text, 1e6 * h / bench.cost_us, limit)
+        rig.run(0.5, h, drive)
+        rig.run(3.0, h, drive)
+        links, contacts = rig.machine.tables.ints[:2]
+        text = f"{name}: {links} joints, {contacts} rollers, {1e3 * h:g} ms, {rig.cost_us:.0f} µs a step: × real time"
+        out.least(text, 1e6 * h / rig.cost_us, limit)
 
 
 def square_command(t: float) -> tuple[float, float, float]:
@@ -236,7 +236,7 @@ def squares(out: Measured) -> None:
     paths: list[Series] = []
     errors: list[Series] = []
     for name in VEHICLES:
-        v = Bench(name).run(4 * SIDE / SPEED + 1.0, 5e-3, square_command)
+        v = Rig(name).run(4 * SIDE / SPEED + 1.0, 5e-3, square_command)
         out.most(
             f"{name}: error of an open-loop square of {SIDE:g} m", float(v["path_error"].max()), limits[name], " m"
         )
@@ -252,7 +252,7 @@ def squares(out: Measured) -> None:
     out.paths.append(("square driven open loop, m", paths))
     out.pictures.append(("distance from where ideal kinematics has it, m", errors, False))
     for mode, what in ((1.0, "torques that correct the platform's speed"), (2.0, "torques ahead of the command alone")):
-        v = Bench("mecanum", {"control": mode}).run(4 * SIDE / SPEED + 1.0, 5e-3, square_command)
+        v = Rig("mecanum", {"control": mode}).run(4 * SIDE / SPEED + 1.0, 5e-3, square_command)
         out.shown(f"mecanum: the same by {what}", f"{v['path_error'].max():.3f} m")
 
 
@@ -260,7 +260,7 @@ def against_ideal(out: Measured) -> None:
     """What ideal non-holonomic kinematics says beside what the vehicle does: speed, vibration as rollers pass, slip."""
     h, seconds = 5e-3, 4.0
     for name in VEHICLES:
-        v = Bench(name).run(seconds, h, lambda t: (0.2, 0.1, 0.0))
+        v = Rig(name).run(seconds, h, lambda t: (0.2, 0.1, 0.0))
         late = v["t"] > 1.0
         for what, ideal in (("speed_ahead", 0.2), ("speed_left", 0.1)):
             speed = v[what][late]
@@ -269,7 +269,7 @@ def against_ideal(out: Measured) -> None:
                 f"{speed.mean():.4f}, {speed.std():.1e}, {np.abs(speed - ideal).max():.1e}", f"ideal {ideal:g}, 0, 0",
             )  # fmt: skip
         shaking = v["accel_z"][late]
-        slip = max(float(v[f"wheel{k + 1}_slip"][late].max()) for k in range(len(bench_wheels(name))))
+        slip = max(float(v[f"wheel{k + 1}_slip"][late].max()) for k in range(len(rig_wheels(name))))
         load = v["wheel1_load"][late]
         passed = int(np.count_nonzero(np.diff(v["wheel1_roller"][late])))
         out.shown(
@@ -283,7 +283,7 @@ def against_ideal(out: Measured) -> None:
         out.pictures.append((f"{name}: slip of wheel 1, m/s", [Series("slip", t, v["wheel1_slip"][window])], False))
 
 
-def bench_wheels(name: str) -> list[Wheel]:
+def rig_wheels(name: str) -> list[Wheel]:
     path = CONFIGS / "omni" / f"{name}.toml"
     return checked_wheels(read(path, OmniFile), str(path))
 
@@ -291,8 +291,8 @@ def bench_wheels(name: str) -> list[Wheel]:
 def passages(out: Measured) -> None:
     """Force of the floor and servo torque while rollers pass, of a wheel that is driven."""
     for psi, distance in ((0.0, 0.035355339059327376), (30.0, 0.0335), (45.0, 0.0335)):
-        bench = Bench("bench", {"friction": 0.5}, wheel={"psi_deg": psi, "distance": distance})
-        v = bench.run(2.0, 5e-4, lambda t: (0.002, 0.0, 0.0, 0.0, 0.0))
+        rig = Rig("bench", {"friction": 0.5}, wheel={"psi_deg": psi, "distance": distance})
+        v = rig.run(2.0, 5e-4, lambda t: (0.002, 0.0, 0.0, 0.0, 0.0))
         rows = (
             ("load, N", "wheel_load"), ("friction along x, N", "wheel_force_x"),
             ("servo torque, N m", "servo_torque"), ("number of the roller", "wheel_roller"),
@@ -310,20 +310,20 @@ def sweeps(out: Measured) -> None:
     """What inclination, the number of rollers and friction do to a wheel that is let go."""
     for psi in (0.0, 15.0, 30.0, 45.0, 60.0):
         distance = 0.05 * cos(pi / 8) * (1.0 if psi < 20.0 else 0.93)
-        v = Bench("bench", {"friction": 0.5}, wheel={"psi_deg": psi, "rollers": 8, "distance": distance}).run(3.0, 5e-4)
+        v = Rig("bench", {"friction": 0.5}, wheel={"psi_deg": psi, "rollers": 8, "distance": distance}).run(3.0, 5e-4)
         out.shown(f"psi = {psi:g} deg, 8 rollers: lost to friction in 3 s, servo torque", _lost(v))
     for n in (4, 6, 8, 12):
         distance = 0.05 * cos(pi / n)
-        v = Bench("bench", {"friction": 0.5}, wheel={"rollers": n, "distance": distance}).run(3.0, 5e-4)
+        v = Rig("bench", {"friction": 0.5}, wheel={"rollers": n, "distance": distance}).run(3.0, 5e-4)
         out.shown(f"{n} rollers, psi = 0: lost to friction in 3 s, servo torque", _lost(v))
     curves = []
     for mu in (0.01, 0.05, 0.2, 0.8):
-        v = Bench("bench_inclined", {"friction": mu}).run(3.0, 5e-4)
+        v = Rig("bench_inclined", {"friction": mu}).run(3.0, 5e-4)
         out.shown(f"friction {mu:g}: lost to friction in 3 s, servo torque", _lost(v))
         curves.append(Series(f"friction {mu:g}", v["t"], v["speed_x"]))
     out.pictures.append(("free motion of the inclined bench: speed along x, m/s", curves, False))
     for h in (2e-3, 1e-3, 5e-4, 2.5e-4):
-        v = Bench("bench", {"friction": 0.5}).run(2.0, h)
+        v = Rig("bench", {"friction": 0.5}).run(2.0, h)
         out.shown(f"step of {1e3 * h:g} ms: lost to friction in 2 s, servo torque", _lost(v))
 
 
@@ -338,9 +338,9 @@ def formulations(
     """Contact with friction in natural coordinates beside relative ones: a wheel that slides, then rolls with stick."""
     steps = (4.0 * finest, 2.0 * finest, finest)
     for name in names:
-        ours = {h: Bench(name, {"friction": 0.1}, bench={"spin": 9.0}).run(seconds, h) for h in steps}
-        start = Bench(name, bench={"spin": 9.0}).start
-        other = NaturalBench(name, 0.1, start)
+        ours = {h: Rig(name, {"friction": 0.1}, bench={"spin": 9.0}).run(seconds, h) for h in steps}
+        start = Rig(name, bench={"spin": 9.0}).start
+        other = NaturalRig(name, 0.1, start)
         theirs = {h: other.run(seconds, h) for h in steps}
         both = [(ours[h], theirs[h]) for h in steps]
         away = [np.hypot(a["x"] - b["x"], a["y"] - b["y"]) for a, b in both]
@@ -372,9 +372,9 @@ def formulations(
 def repeated(out: Measured) -> None:
     for name in ("bench_inclined", "mecanum"):
         drive = None if name.startswith("bench") else (lambda t: (0.2, 0.1, 0.3))
-        states = [Bench(name) for _ in range(2)]
-        for bench in states:
-            bench.run(1.0, 5e-3, drive)
+        states = [Rig(name) for _ in range(2)]
+        for rig in states:
+            rig.run(1.0, 5e-3, drive)
         differing = int(np.sum(states[0].state.view(np.int64) != states[1].state.view(np.int64)))
         out.most(f"{name}: words of the state that differ in the same run twice, in one process", float(differing), 0.0)
 

@@ -73,7 +73,7 @@ def find_impulses(G: np.ndarray, b: np.ndarray, friction: float) -> np.ndarray:
     return lam
 
 
-class NaturalBench:
+class NaturalRig:
     """A bench without dampers, from joints and their rates in `start`."""
 
     def __init__(self, name: str, friction: float, start: np.ndarray) -> None:
@@ -161,7 +161,7 @@ class NaturalBench:
         state.qd[:] = P @ state.qd
 
     def run(self, seconds: float, h: float) -> Values:
-        """From the start: what a `Bench` calls by the same names, after every step."""
+        """From the start: what a `Rig` calls by the same names, after every step."""
         self.state = self.start.copy()
         rows, s = [], self.state
         for _ in range(round(seconds / h)):

@@ -15,7 +15,7 @@ from tandem.multibody.ground.files import ROAD
 Values = dict[str, np.ndarray]
 
 
-class Bench:
+class Rig:
     """A machine of a file, on a road (its text) or on a flat floor, with parameters and keys of the file changed."""
 
     def __init__(

@@ -12,7 +12,7 @@ from tandem.machines.piano import port
 from tandem.machines.piano.multibody.action import REST, contacts, joints, tree
 from tandem.machines.piano.multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
 from tandem.machines.piano.multibody.drawing import pose, scene
-from tandem.machines.piano.multibody.dynamics import ROOM, step
+from tandem.machines.piano.multibody.dynamics import WORK_SIZE, step
 
 _LINK_INTS, _LINK_REALS = tree()
 _FELT_INTS, _FELT_REALS = contacts()
@@ -39,7 +39,7 @@ MACHINE = Machine(
     step=step,
     initial=initial,
     tables=TABLES,
-    work_size=ROOM,
+    work_size=WORK_SIZE,
     capabilities=(
         Shown(display=port.DISPLAY, scene=scene(), frames=frames),
         Efforts(("tip_force", "pilot_force")),

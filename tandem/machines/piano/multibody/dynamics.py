@@ -58,7 +58,7 @@ N_LINKS, N_FELT, N_JOINTS, N_REPORT = LINK_REALS * N, FELT_REALS * M, JOINT_REAL
 FIRST_BOOK = int(S.work)
 SHORT = 31.25e-6  # s, the longest short step …
 MOST = 32  # … but no more of them than this
-ROOM = len(OUTPUTS) + N_LINKS + N_FELT + N_JOINTS + N_REPORT + 3 + work_size(N, M)
+WORK_SIZE = len(OUTPUTS) + N_LINKS + N_FELT + N_JOINTS + N_REPORT + 3 + work_size(N, M)
 FASTEST = 5.0  # m/s, of a tip
 DEEPEST = 0.002  # m, beyond the key's dip, and above its rest
 OFF, AT_STOP = 5e-4, 0.01  # m, rad: of the jack from the knuckle, and from its stop
@@ -173,7 +173,7 @@ def step(state, inputs, params, tables, work, h):
     at += N_LINKS + N_FELT
     joints, report = view(work, at, at + N_JOINTS), view(work, at + N_JOINTS, at + N_JOINTS + N_REPORT)
     at += N_JOINTS + N_REPORT
-    gravity, room = view(work, at, at + 3), view(work, at + 3, len(work))
+    gravity, scratch = view(work, at, at + 3), view(work, at + 3, len(work))
     gravity[0], gravity[1], gravity[2] = 0.0, 0.0, -params[P.gravity]
     ints = tables.ints
     tree, kinds = view(ints, 0, LINK_INTS * N), view(ints, LINK_INTS * N, LINK_INTS * N + FELT_INTS * M)
@@ -181,7 +181,7 @@ def step(state, inputs, params, tables, work, h):
     q, v = view(state, 0, N), view(state, N, 2 * N)
     books = view(state, FIRST_BOOK, FIRST_BOOK + law.BOOKS)
     if state[S.begun] == 0.0:
-        account(tree, links, joints, kinds, felt, gravity, q, v, books, room)
+        account(tree, links, joints, kinds, felt, gravity, q, v, books, scratch)
         state[S.energy_at_start] = books[law.KINETIC] + books[law.POTENTIAL] + books[law.STORED]
         state[S.begun] = 0.5
     travel, speed, acceleration = complete(state, inputs, params, h)
@@ -200,7 +200,7 @@ def step(state, inputs, params, tables, work, h):
         rate = 6.0 * s * r * (b - a) / h + r * (1.0 - 3.0 * s) * va + s * (3.0 * s - 2.0) * vb
         effort += advance_felt(
             tree, links, joints, kinds, felt, gravity, q, v, angle, rate, acceleration / TIP, short,
-            books, report, room,
+            books, report, scratch,
         )  # fmt: skip
         # a blow: the instant at which felt and string touch
         state[S.elapsed] += short
@@ -213,7 +213,7 @@ def step(state, inputs, params, tables, work, h):
             state[S.struck_at] = state[S.elapsed] - short
         elif depth <= 0.0:
             state[S.on_string] = 0.0
-    account(tree, links, joints, kinds, felt, gravity, q, v, books, room)
+    account(tree, links, joints, kinds, felt, gravity, q, v, books, scratch)
     work[W.tip_force] = effort / (count * TIP)
     work[W.pilot_force] = force(report, C.capstan, h)
     work[W.port], work[W.hammer] = travel, q[HAMMER]

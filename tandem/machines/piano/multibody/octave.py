@@ -25,7 +25,7 @@ from tandem.machines.piano.multibody import TABLES
 from tandem.machines.piano.multibody import description as key
 from tandem.machines.piano.multibody.action import REST
 from tandem.machines.piano.multibody.drawing import pose, scene
-from tandem.machines.piano.multibody.dynamics import ROOM, W
+from tandem.machines.piano.multibody.dynamics import WORK_SIZE, W
 from tandem.machines.piano.multibody.dynamics import step as step_of_key
 from tandem.multibody.natural.views import view
 
@@ -33,26 +33,26 @@ INPUTS = tuple(q for each in key.INPUTS for q in of_every_key(each))
 STATES = tuple(Quantity(f"{name}_{q.name}", q.unit, q.text) for name in NAMES for q in key.STATES)
 PARAMETERS = (*(p for p in key.PARAMETERS if p is not port.NOTE), TAPER, NOTE)
 P = places("P", PARAMETERS)
-SIZE, GIVEN, NUMBERS = len(key.STATES), len(key.INPUTS), len(key.PARAMETERS)
+SIZE, N_INPUTS, NUMBERS = len(key.STATES), len(key.INPUTS), len(key.PARAMETERS)
 SHOWN = np.array([getattr(W, q.name) for q in OF_KEY])
 _OWN = len(OUTPUTS)
 
 
 @kernel(STEP)
 def step(state, inputs, params, tables, work, h):
-    numbers, given = view(work, _OWN, _OWN + NUMBERS), view(work, _OWN + NUMBERS, _OWN + NUMBERS + GIVEN)
-    room = view(work, _OWN + NUMBERS + GIVEN, len(work))
+    numbers, key_inputs = view(work, _OWN, _OWN + NUMBERS), view(work, _OWN + NUMBERS, _OWN + NUMBERS + N_INPUTS)
+    key_work = view(work, _OWN + NUMBERS + N_INPUTS, len(work))
     for i in range(NUMBERS):
         numbers[i] = params[i]
     for k in range(KEYS):
-        for i in range(GIVEN):
-            given[i] = inputs[KEYS * i + k]
+        for i in range(N_INPUTS):
+            key_inputs[i] = inputs[KEYS * i + k]
         numbers[P.hammer_mass_added] = params[P.hammer_mass_added] - k * params[P.hammer_taper]
-        step_of_key(view(state, SIZE * k, SIZE * (k + 1)), given, numbers, tables, room, h)
-        for i in range(GIVEN):
-            inputs[KEYS * i + k] = given[i]
+        step_of_key(view(state, SIZE * k, SIZE * (k + 1)), key_inputs, numbers, tables, key_work, h)
+        for i in range(N_INPUTS):
+            inputs[KEYS * i + k] = key_inputs[i]
         for i in range(PER_KEY):
-            work[PER_KEY * k + i] = room[SHOWN[i]]
+            work[PER_KEY * k + i] = key_work[SHOWN[i]]
 
 
 def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
@@ -75,6 +75,6 @@ MACHINE = Machine(
     step=step,
     initial=initial,
     tables=TABLES,
-    work_size=_OWN + NUMBERS + GIVEN + ROOM,
+    work_size=_OWN + NUMBERS + N_INPUTS + WORK_SIZE,
     capabilities=(Shown(display=DISPLAY, scene=scene(KEYS), frames=frames), EFFORTS),
 )

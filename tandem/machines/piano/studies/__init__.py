@@ -18,10 +18,10 @@ PARTS: dict[str, Studies] = {
 
 def examine(parts: list[str], say: Callable[[str, float], None]) -> list[Study]:
     """Of several parts a study's name says which it is of."""
-    asked = [(part, name, *each) for part in parts for name, each in PARTS[part].items()]
+    requested = [(part, name, *each) for part in parts for name, each in PARTS[part].items()]
     found = []
-    for k, (part, name, title, measure) in enumerate(asked):
-        say(f"{part}: {name}", k / len(asked))
+    for k, (part, name, title, measure) in enumerate(requested):
+        say(f"{part}: {name}", k / len(requested))
         study = Study(f"{part}-{name}", f"{title} ({part})")
         measure(study)
         found.append(study)

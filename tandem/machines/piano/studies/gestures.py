@@ -21,7 +21,7 @@ _WAYS: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray
         s**3 * (10.0 - 15.0 * s + 6.0 * s * s), 30.0 * s**2 * (1.0 - s) ** 2, 60.0 * s * (1.0 - s) * (1.0 - 2.0 * s)
     ),
 }  # fmt: skip
-SHAPES = tuple(_WAYS)
+STROKE_SHAPES = tuple(_WAYS)
 HAND = CONFIGS / "piano_multibody.toml"
 
 
@@ -75,7 +75,7 @@ def returned(before: Stroke | None, then: Stroke) -> bool:
     return waited >= math.sqrt(2.0 * FALL / 9.81) * (1.0 + HOP) / (1.0 - HOP)
 
 
-def drawn(count: int, seed: int, fastest: float, slowest: float, dip: float) -> list[Stroke]:
+def sampled(count: int, seed: int, fastest: float, slowest: float, dip: float) -> list[Stroke]:
     """Strokes at random: speed (as the time of a whole dip), depth, shape, hold, and how far and how long the key is up
     between them."""
     r = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def drawn(count: int, seed: int, fastest: float, slowest: float, dip: float) -> 
         depth, seconds = float(r.uniform(0.96, 1.0) * dip), float(np.exp(r.uniform(np.log(fastest), np.log(slowest))))
         found.append(
             Stroke(
-                down=seconds * (depth - height) / dip, depth=depth, shape=str(r.choice(SHAPES)),
+                down=seconds * (depth - height) / dip, depth=depth, shape=str(r.choice(STROKE_SHAPES)),
                 rest=float(r.uniform(0.0, 0.1)), hold=float(r.uniform(0.02, 0.3)), up=float(r.uniform(0.03, 0.15)),
                 to=float(r.uniform(0.0, 0.35) * dip),
             )

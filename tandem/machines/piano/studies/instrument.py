@@ -35,7 +35,7 @@ def _scans(motion: str, seconds: float, settings: tuple[str, ...] = ()) -> tuple
     device = open_device(config, FILE, Host(clock=clock))
     device.start()
     count = round(seconds * config.daq.rate_hz)
-    made = np.zeros(count, config.daq.layout.dtype)
+    blocks = np.zeros(count, config.daq.layout.dtype)
     scans, t_ns = np.zeros((256, len(config.daq.channels)), np.int64), np.zeros(256, np.int64)
     at = 0
     while at < count:
@@ -43,11 +43,11 @@ def _scans(motion: str, seconds: float, settings: tuple[str, ...] = ()) -> tuple
         taken, _ = device.read(scans, t_ns, 0)
         taken = min(taken, count - at)
         for k, channel in enumerate(config.daq.channels):
-            made[channel.name][at : at + taken] = scans[:taken, k]
-        made["t_ns"][at : at + taken] = t_ns[:taken]
+            blocks[channel.name][at : at + taken] = scans[:taken, k]
+        blocks["t_ns"][at : at + taken] = t_ns[:taken]
         at += taken
     device.stop()
-    return config, made
+    return config, blocks
 
 
 @cache
@@ -70,13 +70,13 @@ def calibration() -> Calibration:
 
 def _converted(config: Config, blocks: np.ndarray) -> np.ndarray:
     """Position and velocity of every block, by the configuration's rows with what calibration found."""
-    made = [
+    sections = [
         f"inputs.{row}.{key}={value!r}" for row, own in calibration().settings().items() for key, value in own.items()
     ]
-    given = load(FILE, made).inputs
+    settings = load(FILE, sections).inputs
     machine, _ = load_machine("piano_multibody")
     period = 1.0 / config.daq.rate_hz
-    table = input_rows(given, config.daq.layout, machine.inputs, period, period, config.sim.stale_after_ms)
+    table = input_rows(settings, config.daq.layout, machine.inputs, period, period, config.sim.stale_after_ms)
     out, values = np.zeros((len(blocks), 2)), np.zeros(len(machine.inputs))
     words = blocks.view(np.int64).reshape(len(blocks), -1)
     for k, block in enumerate(words):

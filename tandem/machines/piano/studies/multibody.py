@@ -154,9 +154,9 @@ def _speeds(study: Study) -> None:
             f"{name}: strike after, hammer; notes", f"{text}; {len(run.strikes)}", "1 note", len(run.strikes) == 1
         )
         error, work = run.of("energy_error"), run.of("work_done").max()
-        made, lost = error.max() / work, -error.min() / work
-        text = f"{100.0 * made:.3f}; {100.0 * lost:.1f} % of the work"
-        study.row("energy made; lost by the method", text, "at most 1 % made", made < 0.01)
+        gained, lost = error.max() / work, -error.min() / work
+        text = f"{100.0 * gained:.3f}; {100.0 * lost:.1f} % of the work"
+        study.row("energy made; lost by the method", text, "at most 1 % made", gained < 0.01)
     earlier = all(a[0] >= b[0] for a, b in itertools.pairwise(found))
     harder = all(a[1] < b[1] for a, b in itertools.pairwise(found[2:]))
     study.row("faster is earlier, and in less than 80 ms harder", "", "", earlier and harder)

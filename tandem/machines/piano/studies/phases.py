@@ -35,13 +35,13 @@ def _deep(study: Study) -> None:
 def _slow(study: Study) -> None:
     run = _play(_press(0.01), 1.4)
     a, b = run.first(1), run.first(2)
-    port, felt = run.of("port"), run.of("tip_force")
-    rest, bump = felt[round(0.19 / H)], felt[a:b].max(initial=0.0)
+    port, force = run.of("port"), run.of("tip_force")
+    rest, bump = force[round(0.19 / H)], force[a:b].max(initial=0.0)
     study.row("let-off begins, ends", f"{1e3 * port[a]:.2f}, {1e3 * port[b]:.2f} mm")
     study.row("phases in their order", "acceleration, let-off, catch", "", 0 < a < b < len(run.t) - 1)
-    study.row("felt at rest, most in acceleration", f"{rest:.2f}, {felt[round(0.1 / H) : a].max():.2f} N")
+    study.row("felt at rest, most in acceleration", f"{rest:.2f}, {force[round(0.1 / H) : a].max():.2f} N")
     study.row(
-        "most at let-off", f"{bump:.2f} N", "a bump: 1.3 times as much", bump > 1.3 * felt[round(0.1 / H) : a].max()
+        "most at let-off", f"{bump:.2f} N", "a bump: 1.3 times as much", bump > 1.3 * force[round(0.1 / H) : a].max()
     )
     study.row("strikes", f"{len(run.strikes)}", "0: pressed slowly it sounds nothing", not run.strikes)
     curve = [run.over_travel("tip_force", "at the tip"), run.over_travel("pilot_force", "at the capstan")]
@@ -62,13 +62,13 @@ def _button(study: Study) -> None:
 
 
 def _hammer(study: Study) -> None:
-    felt, series = [], []
+    forces, series = [], []
     for extra in (-6e-3, -3e-3, 0.0, 3e-3, 6e-3):
         run = _play(_press(0.01), 1.2, hammer_mass=0.014 + extra)
-        felt.append(run.of("tip_force")[round(0.35 / H)])
+        forces.append(run.of("tip_force")[round(0.35 / H)])
         series.append(run.over_travel("tip_force", f"hammer {1e3 * extra:+.0f} g"))
-        study.row(f"hammer {1e3 * extra:+.0f} g: felt 1.5 mm down", f"{felt[-1]:.2f} N")
-    study.row("a heavier hammer is felt", "", "", all(a < b for a, b in itertools.pairwise(felt)))
+        study.row(f"hammer {1e3 * extra:+.0f} g: felt 1.5 mm down", f"{forces[-1]:.2f} N")
+    study.row("a heavier hammer is felt", "", "", all(a < b for a, b in itertools.pairwise(forces)))
     study.pictures.append(("Force at the tip over travel, N", series, "mm"))
 
 
@@ -125,8 +125,8 @@ def _speeds(study: Study) -> None:
         text = f"{1e3 * (found[-1][0] - 0.2):.1f} ms, {found[-1][1]:.2f} m/s" if run.strikes else "no strike"
         study.row(f"key at {speed:.2f} m/s: strike after, hammer", text)
         put_in = run.of("work_done").max()
-        made = run.of("energy_error").max()
-        study.row("energy made", f"{100.0 * made / put_in:.4f} % of the work", "1 %", made < 0.01 * put_in)
+        gained = run.of("energy_error").max()
+        study.row("energy made", f"{100.0 * gained / put_in:.4f} % of the work", "1 %", gained < 0.01 * put_in)
     earlier = all(a >= b for (a, _), (b, _) in itertools.pairwise(found))
     harder = all(a <= b for (_, a), (_, b) in itertools.pairwise(found))
     study.row("faster is earlier and harder", "", "", earlier and harder)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tandem.machines.piano.studies.gestures import SHAPES, Stroke, motion
+from tandem.machines.piano.studies.gestures import STROKE_SHAPES, Stroke, motion
 from tandem.machines.piano.studies.study import H, Studies, Study, move
 
 _REST, _AFTER = 0.3, 0.25  # s
@@ -59,7 +59,7 @@ def _measure(machine: str) -> Callable[[Study], None]:
                 slow = feature == "time of the dip"
                 holds = sooner > 0.0 and faster < 0.0 if slow else None
                 study.row(f"{name}: 1 % more {feature}", text, "later and softer" if slow else "", holds)
-            for shape in SHAPES:
+            for shape in STROKE_SHAPES:
                 other = _as_fast(machine, shape, speed, seconds)
                 when = struck(machine, Stroke(other, _DEPTH[machine], shape))[0] if np.isfinite(other) else float("nan")
                 study.row(

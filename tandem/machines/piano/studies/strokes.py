@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from tandem.machines.piano.studies.gestures import SHAPES, Stroke, motion, pressed
+from tandem.machines.piano.studies.gestures import STROKE_SHAPES, Stroke, motion, pressed
 from tandem.machines.piano.studies.study import H, Played, Studies, Study, move
 
 DIP = 9.5e-3  # m
@@ -49,10 +49,10 @@ def _ways(study: Study, shape: str) -> None:
         study.row(f"dip in {ms} ms: notes", f"{len(notes)}: {text}", "1", len(notes) == 1)
         where = f"{'in check' if caught else 'on the lever'} at {late.mean():.3f} rad, still within {np.ptp(late):.4f}"
         study.row(f"dip in {ms} ms: hammer then", where, "in check" if ms <= 50 else "", caught if ms <= 50 else None)
-        made, work = run.of("energy_error"), max(float(run.of("work_done").max()), 1e-12)
-        share = f"{forces[-1]:.0f} N; {100 * made.max() / work:.3f} %"
+        gained, work = run.of("energy_error"), max(float(run.of("work_done").max()), 1e-12)
+        share = f"{forces[-1]:.0f} N; {100 * gained.max() / work:.3f} %"
         study.row(f"dip in {ms} ms: most at the tip; energy made", share,
-                  "at most 0.1 % made", made.max() <= 1e-3 * work)  # fmt: skip
+                  "at most 0.1 % made", gained.max() <= 1e-3 * work)  # fmt: skip
     # a ramp is at its speed at once, which throws a slow hammer off the leather: what it lands with is the hop's
     last = MS.index(_HOPS) if shape == "ramp" else len(MS)
     rises = all(a > b for a, b in itertools.pairwise(speeds[:last]))
@@ -94,7 +94,7 @@ def _repeats(study: Study) -> None:
 STUDIES: Studies = {
     **{
         f"dips-{shape.replace(' ', '-')}": (f"Dips of 8 to 400 ms, {shape}", partial(_ways, shape=shape))
-        for shape in SHAPES
+        for shape in STROKE_SHAPES
     },
     "dips-finger": ("Dips by a finger of mass, spring and damper, on the virtual clock", _finger),
     "trills": ("Repetition, 2 to 14 Hz", _repeats),

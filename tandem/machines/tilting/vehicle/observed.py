@@ -24,14 +24,15 @@ _FORCE, _RATE, _JOINT, _TORQUE, _SPEED = range(5)
 # in `at`: attitude of the body, its rate of turn, acceleration of the joint, of the body's turning; then joint, torque,
 # speed
 _AT, _TURN, _ACCEL, _TURNING, _ANGLE, _EFFORT, _ALONG = 0, 9, 12, 15, 18, 19, 20
-_ROOM = 21
+_LINKS = 21
+_ORIGIN = _LINKS + LINK_WORK * N
 _G = 9.81
 
 
 @kernel(LINEARISE, error_model="numpy")
 def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     """See estimation/contract.py: the step, and what sensors read before it."""
-    links, origin = view(at, _ROOM, _ROOM + LINK_WORK * N), view(at, _ROOM + LINK_WORK * N, _ROOM + LINK_WORK * N + 3)
+    links, origin = view(at, _LINKS, _ORIGIN), view(at, _ORIGIN, _ORIGIN + 3)
     place_links(tables.ints, view(tables.floats, HEAD, HEAD + LINK_REALS * N), state, links, origin)
     move_links(tables.ints, view(state, N, 2 * N), links)
     body = view(links, LINK_WORK * LINK.TILT, LINK_WORK * (LINK.TILT + 1))
@@ -93,6 +94,6 @@ def observed(machine: Machine, params: np.ndarray) -> Observed:
         linearise=linearise,
         measure=measure,
         correct=correct,
-        at_size=_ROOM + LINK_WORK * N + 3,
+        at_size=_ORIGIN + 3,
         difference=lambda state, other, of: np.asarray(state[: 2 * N] - other[: 2 * N]),
     )

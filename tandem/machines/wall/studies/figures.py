@@ -91,15 +91,15 @@ def _staircase() -> tuple[list[Markup], Table]:
 
 
 def _balls() -> tuple[list[Markup], Table]:
-    drawn, cells = [], []
+    series, cells = [], []
     for law, crossing in _LAWS:
         t, y, heights = ball(law, crossing, _BALL["gravity"], 9.0)
-        drawn.append(Series(laws.NAMES[law], t, y))
+        series.append(Series(laws.NAMES[law], t, y))
         cells.append([laws.NAMES[law], *(f"{height:.5f}" for height in heights[:6])])
     wrong = ball(laws.DEAD_BEAT, 0, 1.2 * _BALL["gravity"], 60.0)[2]
     cells.append(["dead-beat, gravity taken 20 % too high", *(f"{height:.5f}" for height in wrong[:6])])
     cells.append(["… after 20 bounces", f"{wrong[19]:.3f}", *[""] * 5])
-    return [curves("height of a ball, m", drawn)], Table(("law", *(f"bounce {k}" for k in range(1, 7))), cells)
+    return [curves("height of a ball, m", series)], Table(("law", *(f"bounce {k}" for k in range(1, 7))), cells)
 
 
 def _damping() -> tuple[list[Markup], Table]:

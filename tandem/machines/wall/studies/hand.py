@@ -18,7 +18,7 @@ from sync.compile.jit import kernel
 from sync.errors import ConfigError
 from sync.record import Run, open_run
 from sync.record.settings import recorded_number, recorded_parameters
-from tandem.machines.wall.hand import FOUND, SETTLED_S, SIZE, find, look
+from tandem.machines.wall.hand import FOUND, SETTLED_S, SIZE, find, observe
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.report import Report, Section, Table
 
@@ -32,7 +32,7 @@ HEADINGS = ("of the hand", "unit", "found", "95 %, from", "to")
 def over(forces, positions, h, late, memory, out):
     """What is found after every step."""
     for k in range(len(forces)):
-        look(memory, forces[k], positions[k], h)
+        observe(memory, forces[k], positions[k], h)
         find(memory, late, out[k])
 
 

@@ -63,14 +63,14 @@ def computed(config: Config, file: Path, loop: Loop) -> tuple[list[str], str]:
         _hand(factor * hand.mass, factor * hand.damping, factor * hand.stiffness)
         for factor in (1.0 - share, 1.0 + share)
     )
-    asked = _value(config, "stiffness")
+    requested = _value(config, "stiffness")
     sentence = (
         f"haptic loop at {config.daq.rate_hz:g} Hz, delay {1e6 * loop.delay:.0f} us (median {1e6 * loop.typical:.0f}):"
         f" by the {NAMES[law]} law a wall is stable up to {stiffest:.0f} N/m for hands from {low} to {high};"
         " passive is only claimed of the standard law"
     )
-    if asked > stiffest:
-        sentence += f"; the {asked:g} N/m asked for are held down to that"
+    if requested > stiffest:
+        sentence += f"; the {requested:g} N/m asked for are held down to that"
     return [*(f"sim.parameters.{each}" for each in settings), *lowered_by_age(loop, power)], sentence
 
 

@@ -20,7 +20,7 @@ from tandem.machines.omni.studies.measures import (
     tracking_identity,
     wheel_of,
 )
-from tandem.machines.omni.studies.runs import Bench, make_changed
+from tandem.machines.omni.studies.runs import Rig, make_changed
 from tests.examples import cases, thorough
 from tests.sim_service.conftest import CONFIGS
 
@@ -52,7 +52,7 @@ def test_energy_and_spin_are_conserved_without_friction() -> None:
 
 def test_contact_passes_from_roller_to_roller_without_a_gap() -> None:
     """A revolution: each roller in its turn, always the whole weight on the floor."""
-    v = Bench("bench_inclined", {"friction": 0.4}).run(1.2, 1e-3)
+    v = Rig("bench_inclined", {"friction": 0.4}).run(1.2, 1e-3)
     weight = (0.3 + 4 * 0.02) * 9.81
     assert np.abs(v["wheel_load"] - weight).max() < 1e-6 * weight
     assert set(v["wheel_roller"]) == {1.0, 2.0, 3.0, 4.0}
@@ -63,7 +63,7 @@ def test_contact_passes_from_roller_to_roller_without_a_gap() -> None:
 
 def test_a_driven_wheel_rolls_and_the_books_close() -> None:
     """A torque on the axle, friction that holds: rolling without slip along the wheel, and work is energy."""
-    bench = Bench("bench", {"friction": 0.8}, bench={"speed": [0.0, 0.0], "spin": 0.0, "yaw_rate": 0.0})
+    bench = Rig("bench", {"friction": 0.8}, bench={"speed": [0.0, 0.0], "spin": 0.0, "yaw_rate": 0.0})
     v = bench.run(1.0, 5e-4, lambda t: (0.01, 0.0, 0.0, 0.0, 0.0))
     assert v["spin"][-1] > 5.0
     assert v["speed_x"][-1] == pytest.approx(0.05 * v["spin"][-1], rel=1e-6)
@@ -72,7 +72,7 @@ def test_a_driven_wheel_rolls_and_the_books_close() -> None:
 
 
 def test_a_dropped_wheel_strikes_the_floor_and_loses_that_energy() -> None:
-    v = Bench("bench", {"friction": 0.0}, bench={"height": 0.05, "spin": 3.0}).run(0.3, 5e-4)
+    v = Rig("bench", {"friction": 0.0}, bench={"height": 0.05, "spin": 3.0}).run(0.3, 5e-4)
     weight = (0.3 + 4 * 0.02) * 9.81
     assert v["impact_loss"][-1] == pytest.approx(weight * 0.05, rel=1e-3)
     assert abs(v["energy_error"][-1]) < 1e-6 * weight * 0.05
@@ -81,7 +81,7 @@ def test_a_dropped_wheel_strikes_the_floor_and_loses_that_energy() -> None:
 def test_a_spinning_wheel_bounces_with_its_restitution_then_sticks_and_the_books_close() -> None:
     """Dropped by 50 mm: half the speed is a quarter of the height, each time; friction stops the slip, adds nothing."""
     start = {"height": 0.05, "spin": 20.0, "speed": [0.0, 0.1], "yaw_rate": 0.0}
-    v = Bench("bench", {"friction": 0.8, "restitution": 0.5}, bench=start).run(1.0, 5e-4)
+    v = Rig("bench", {"friction": 0.8, "restitution": 0.5}, bench=start).run(1.0, 5e-4)
     z, total = v["z"] - 0.05, v["kinetic"] + v["potential"]
     tops = z[1:-1][(z[1:-1] > z[2:]) & (z[1:-1] > z[:-2]) & (z[1:-1] > 1e-3)]
     assert tops[0] / 0.05 == pytest.approx(0.25, rel=0.03) and tops[1] / tops[0] == pytest.approx(0.25, rel=0.1)
@@ -99,7 +99,7 @@ def test_a_platform_goes_where_it_is_told(name: str, speed_limit: float, turn_li
 
     Limits are some three times what rollers that pass leave of an error.
     """
-    bench = Bench(name)
+    bench = Rig(name)
     v = bench.run(4.0 if thorough() else 1.2, 5e-3, lambda t: (0.2, 0.1, 0.4))
     late = v["t"] > 0.8
     assert v["speed_ahead"][late].mean() == pytest.approx(0.2, abs=speed_limit)
@@ -113,7 +113,7 @@ def test_a_platform_goes_where_it_is_told(name: str, speed_limit: float, turn_li
 
 def test_mecanum_wheels_go_sideways_by_less_than_ideal_kinematics_says() -> None:
     """A roller that passes at q lets the wheel go cot(psi) cos(q) sideways a turn: sin(alpha) / alpha in the mean."""
-    v = Bench("mecanum", {"speed_gain": 10.0}).run(2.5, 5e-3, lambda t: (0.0, 0.25, 0.0))
+    v = Rig("mecanum", {"speed_gain": 10.0}).run(2.5, 5e-3, lambda t: (0.0, 0.25, 0.0))
     passage = 0.05 * pi / 4 / 0.25  # s
     late = v["t"] > 2.5 - 6 * passage
     assert v["speed_left"][late].mean() / 0.25 == pytest.approx(sin(pi / 8) / (pi / 8), abs=3e-3)
@@ -121,7 +121,7 @@ def test_mecanum_wheels_go_sideways_by_less_than_ideal_kinematics_says() -> None
 
 @pytest.mark.parametrize("control", [1.0, 2.0])
 def test_torques_drive_it_too(control: float) -> None:
-    v = Bench("three_wheels", {"control": control}).run(1.5, 5e-3, lambda t: (0.2, 0.0, 0.0))
+    v = Rig("three_wheels", {"control": control}).run(1.5, 5e-3, lambda t: (0.2, 0.0, 0.0))
     assert v["speed_ahead"][-1] == pytest.approx(0.2, abs=0.02 if control == 1.0 else 0.1)
 
 
@@ -132,7 +132,7 @@ def test_the_square_is_the_one_that_is_shown() -> None:
 
 
 def test_what_comes_next_depends_on_the_state_alone() -> None:
-    one, two = Bench("mecanum"), Bench("mecanum")
+    one, two = Rig("mecanum"), Rig("mecanum")
     one.run(0.2, 5e-3, lambda t: (0.2, 0.1, 0.3))
     two.state[:] = one.state
     for bench in (one, two):
@@ -141,7 +141,7 @@ def test_what_comes_next_depends_on_the_state_alone() -> None:
 
 
 def test_frames_have_rollers_on_the_rim_and_points_of_contact_on_the_floor() -> None:
-    bench = Bench("mecanum")
+    bench = Rig("mecanum")
     bench.run(0.3, 5e-3, lambda t: (0.2, 0.1, 0.3))
     m = bench.machine
     assert m.shown.scene is not None
@@ -246,7 +246,7 @@ def test_no_number_of_a_file_may_be_nan_huge_or_none(value: Any) -> None:
 
 
 def test_a_required_command_that_is_nan_is_not_taken_for_zero() -> None:
-    bench = Bench("three_wheels")
+    bench = Rig("three_wheels")
     bench.run(0.005, 5e-3, lambda t: (float("nan"), 0.0, 0.0))
     assert not np.isfinite(bench.state).all()
 
@@ -258,7 +258,7 @@ def test_a_required_command_that_is_nan_is_not_taken_for_zero() -> None:
 )  # fmt: skip
 def test_every_step_of_a_square_is_solved(name: str, changed: dict[str, float]) -> None:
     """Two rollers of a wheel brace each other where one takes over; sweeps alone need thousands."""
-    v = Bench(name, changed).run(5.0 if thorough() else 1.0, 5e-3, lambda t: square_command(3.0 * t))
+    v = Rig(name, changed).run(5.0 if thorough() else 1.0, 5e-3, lambda t: square_command(3.0 * t))
     assert v["unsolved"].max() <= 1e-11 and v["sweeps"].max() < 200
 
 
@@ -296,7 +296,7 @@ def test_every_file_makes_a_machine_at_rest_on_the_floor() -> None:
 
 def test_a_kilometre_away_it_moves_as_it_does_here() -> None:
     """Contacts are tracked about the machine, not about the world's origin; so is what is drawn."""
-    here, there, away = Bench("mecanum"), Bench("mecanum"), np.array([1e3, -1e3])
+    here, there, away = Rig("mecanum"), Rig("mecanum"), np.array([1e3, -1e3])
     there.state[:2] += away
     ideal = [q.name for q in there.machine.states].index("ideal_x")
     there.state[ideal : ideal + 2] += away
@@ -317,20 +317,20 @@ def test_a_kilometre_away_it_moves_as_it_does_here() -> None:
 
 @pytest.mark.parametrize("h", [1e-6, 0.1])
 def test_a_step_may_be_tiny_or_long(h: float) -> None:
-    v = Bench("mecanum").run(100 * h, h, lambda t: (0.2, 0.1, 0.3))
+    v = Rig("mecanum").run(100 * h, h, lambda t: (0.2, 0.1, 0.3))
     assert v["unsolved"].max() <= 1e-11 and np.abs(v["energy_error"]).max() < 1e-5 * max(v["kinetic"].max(), 1e-3)
     assert np.abs(v["z"] - 0.05).max() < 1e-4
 
 
 def test_without_friction_nothing_moves_the_platform() -> None:
-    v = Bench("four_wheels", {"friction": 0.0}).run(1.0, 5e-3, lambda t: (0.5, 0.5, 2.0))
+    v = Rig("four_wheels", {"friction": 0.0}).run(1.0, 5e-3, lambda t: (0.5, 0.5, 2.0))
     assert max(np.abs(v[channel]).max() for channel in ("x", "y")) < 1e-6 and v["wheel1_spin"][-1] != 0.0
     assert v["friction_loss"][-1] == 0.0 and v["path_error"][-1] > 0.3
 
 
 def test_wheels_that_lift_off_come_down_and_the_books_close() -> None:
     """Friction that never slips, and a command that changes its sign: two of the wheels leave the floor."""
-    v = Bench("three_wheels", {"friction": 10.0}).run(1.6, 5e-3, lambda t: (1.0 if t < 0.8 else -1.0, 0.0, 0.0))
+    v = Rig("three_wheels", {"friction": 10.0}).run(1.6, 5e-3, lambda t: (1.0 if t < 0.8 else -1.0, 0.0, 0.0))
     loads = np.array([v[f"wheel{k + 1}_load"] for k in range(3)])
     lifted = (loads == 0.0).any(axis=0)
     assert 0.02 < lifted.mean() < 0.9 and np.ptp(v["z"]) > 1e-3 and not lifted[-20:].any()
@@ -340,14 +340,14 @@ def test_wheels_that_lift_off_come_down_and_the_books_close() -> None:
 
 @pytest.mark.parametrize("torque", [1e6, -1e300, float("inf")])
 def test_a_torque_beyond_all_bounds_is_a_divergence_at_once(torque: float) -> None:
-    bench = Bench("bench")
+    bench = Rig("bench")
     bench.run(5e-3, 1e-3, lambda t: (torque, 0.0, 0.0, 0.0, 0.0))
     assert not np.isfinite(bench.state).all()
 
 
 def test_a_step_with_scores_of_contacts_ends() -> None:
     """Deep in the floor, where no solution is found in time: sweeps end, and the step says that it is not solved."""
-    bench = Bench("four_wheels", {"compliance": 0.0, "friction": 10.0})
+    bench = Rig("four_wheels", {"compliance": 0.0, "friction": 10.0})
     bench.state[2], bench.state[4] = -0.2, 1.3
     v = bench.run(5e-3, 5e-3)
     assert v["sweeps"][0] < 60 and v["unsolved"][0] > 1e-11
@@ -356,7 +356,7 @@ def test_a_step_with_scores_of_contacts_ends() -> None:
 @pytest.mark.parametrize("joint, angle, sound", [(4, 1.39, True), (4, 1.41, False), (5, -1.41, False), (5, 3.1, False)])
 def test_a_platform_that_fell_over_is_a_divergence(joint: int, angle: float, sound: bool) -> None:
     """In the air; beyond 80 degrees of pitch or roll nothing of it is modelled."""
-    bench = Bench("four_wheels")
+    bench = Rig("four_wheels")
     bench.state[2], bench.state[joint] = 1.0, angle
     bench.run(5e-3, 5e-3)
     assert np.isfinite(bench.state).all() == sound
@@ -369,7 +369,7 @@ STILL = {"speed": [0.0, 0.0], "spin": 0.0, "yaw_rate": 0.0}
 
 def test_a_wheel_rolls_down_a_slope_as_a_ring_does() -> None:
     road = {"r.toml": b'[surface]\nkind = "slope"\ngrade_percent = -10.0\n'}
-    bench = Bench("bench", {"friction": 0.8}, road, tracking="support", bench=STILL)
+    bench = Rig("bench", {"friction": 0.8}, road, tracking="support", bench=STILL)
     v = bench.run(0.5, 1e-3)
     mass, inertia = 0.3 + 4 * 0.02, 2.5e-4 + 4 * (0.02 * 0.05**2 / 2 + wheel_of("bench").inertia()[1])
     down = 9.81 * sin(np.arctan(0.1)) / (1.0 + inertia / mass / 0.05**2)
@@ -381,7 +381,7 @@ def test_a_sill_lifts_a_wheel_along_the_curve_at_a_distance_of_its_radius() -> N
     """Its top is nearly as bent as the wheel is round."""
     road = {"r.toml": b"[[bumps]]\nx = 0.1\nlength = 0.1\nheight = 0.01\n"}
     start = {"speed": [0.8, 0.0], "spin": 16.0, "yaw_rate": 0.0}
-    v = Bench("bench", {"friction": 0.0}, road, tracking="support", bench=start).run(0.4, 2e-4)
+    v = Rig("bench", {"friction": 0.0}, road, tracking="support", bench=start).run(0.4, 2e-4)
     x = np.linspace(0.0, 0.5, 50_001)
     z = np.where((x > 0.1) & (x < 0.2), 0.01 * (0.5 - 0.5 * np.cos(2 * pi * (x - 0.1) / 0.1)), 0.0)
     over = np.array([np.max(np.sqrt(np.maximum(0.05**2 - (x - at) ** 2, 0.0)) + z) for at in v["x"]])
@@ -397,7 +397,7 @@ def test_ground_that_touches_a_wheel_twice_is_refused() -> None:
 
 def test_a_platform_begins_on_its_wheels_wherever_the_ground_is_inclined() -> None:
     road = {"r.toml": b'[surface]\nkind = "slope"\ngrade_percent = 10.0\nbank_percent = 5.0\n'}
-    bench = Bench("mecanum", {"speed_gain": 10.0}, road)
+    bench = Rig("mecanum", {"speed_gain": 10.0}, road)
     v = bench.run(1.0, 5e-3)
     assert bench.start[4] == pytest.approx(-np.arctan(0.1)) and v["z"][0] == pytest.approx(0.05, abs=1e-3)
     assert np.hypot(v["x"], v["y"]).max() < 1e-3  # motors hold it
@@ -423,19 +423,19 @@ def test_the_trackings_of_the_paper_and_other_files_are_refused_on_a_road() -> N
 
 def test_slippery_ground_lets_a_wheel_slide() -> None:
     road = {"r.toml": b"[[patches]]\nfactor = 0.1\nbegin = 0.0\nend = 5.0\n"}
-    v = Bench("bench", {"friction": 0.5}, road, tracking="support", bench=STILL | {"speed": [0.5, 0.0]}).run(0.05, 1e-3)
+    v = Rig("bench", {"friction": 0.5}, road, tracking="support", bench=STILL | {"speed": [0.5, 0.0]}).run(0.05, 1e-3)
     assert v["wheel_force_x"][-1] == pytest.approx(-0.05 * 0.38 * 9.81, rel=1e-6)
 
 
 @pytest.mark.parametrize("share", [0.9, 1.5])
 def test_a_contact_resists_spinning_up_to_its_bound(share: float) -> None:
     bound = 0.6 * 0.002 * 0.38 * 9.81
-    bench = Bench("bench", {"spin_reach": 0.002}, tracking="support", bench=STILL)
+    bench = Rig("bench", {"spin_reach": 0.002}, tracking="support", bench=STILL)
     v = bench.run(0.2, 1e-3, lambda t: (0.0, 0.0, 0.0, 0.0, share * bound))
     if share < 1.0:
         assert v["yaw_rate"][-1] == pytest.approx(share * 1e-3, rel=1e-6)
     else:
-        free = Bench("bench", {"friction": 0.0}, tracking="support", bench=STILL)
+        free = Rig("bench", {"friction": 0.0}, tracking="support", bench=STILL)
         alone = free.run(0.2, 1e-3, lambda t: (0.0, 0.0, 0.0, 0.0, bound))
         assert v["yaw_rate"][-1] == pytest.approx(0.5 * alone["yaw_rate"][-1], rel=1e-3)
         assert v["friction_loss"][-1] == pytest.approx(bound * v["yaw"][-1], rel=1e-6)
@@ -443,8 +443,8 @@ def test_a_contact_resists_spinning_up_to_its_bound(share: float) -> None:
 
 
 def test_a_platform_that_turns_is_slowed_by_its_patches_and_every_step_is_solved() -> None:
-    v = Bench("three_wheels", {"spin_reach": 0.002, "control": 2.0}).run(0.5, 5e-3, lambda t: (0.0, 0.0, 1.0))
-    free = Bench("three_wheels", {"control": 2.0}).run(0.5, 5e-3, lambda t: (0.0, 0.0, 1.0))
+    v = Rig("three_wheels", {"spin_reach": 0.002, "control": 2.0}).run(0.5, 5e-3, lambda t: (0.0, 0.0, 1.0))
+    free = Rig("three_wheels", {"control": 2.0}).run(0.5, 5e-3, lambda t: (0.0, 0.0, 1.0))
     assert v["unsolved"].max() <= 1e-11 and 0.1 < v["turn_rate"][-1] < 0.95 * free["turn_rate"][-1]
     assert np.diff(v["friction_loss"]).min() > 0.0
 
@@ -489,7 +489,7 @@ def test_compensated_speeds_let_nothing_slip_along_the_roller_that_touches(
 
 def test_compensated_mecanum_wheels_drive_the_square() -> None:
     off = [
-        Bench("mecanum", {"compensation": share}).run(5.0, 5e-3, lambda t: square_command(3.0 * t))
+        Rig("mecanum", {"compensation": share}).run(5.0, 5e-3, lambda t: square_command(3.0 * t))
         for share in (0.0, 1.0)
     ]
     before, after = (float(v["path_error"].max()) for v in off)

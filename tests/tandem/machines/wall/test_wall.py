@@ -79,7 +79,7 @@ def test_w2_the_standard_law_grows_at_every_sample(theta: float, growth: float) 
 
 def test_w3_a_ball_on_a_wall_that_is_not_sampled_bounces_for_ever_at_the_instants_of_the_closed_form() -> None:
     stiffness, gravity, h = 100.0, 9.81, 0.02
-    room, x = np.zeros(laws.ROOM), np.array([1.0, 0.0, 0.0, 1.0])
+    room, x = np.zeros(laws.LAW_SCRATCH), np.array([1.0, 0.0, 0.0, 1.0])
     laws.describe(room, stiffness, 0.0, 1.0, 0.0, 0.0, -gravity)
     w, v0 = math.sqrt(stiffness), math.sqrt(2.0 * gravity)
     inside = (math.pi + 2.0 * math.asin(gravity / w**2 / math.hypot(gravity / w**2, v0 / w))) / w
@@ -131,7 +131,7 @@ def test_the_mean_force_of_a_located_crossing_loses_little_where_the_standard_la
 
 
 def test_c1_gains_of_the_pole_placement() -> None:
-    room = np.zeros(laws.ROOM)
+    room = np.zeros(laws.LAW_SCRATCH)
     laws.describe(room, 100.0, 0.0, 1.0, 0.0, 0.0, 0.0)
     h = 0.02
     k1, k2 = laws.placed_gains(room, h)
@@ -147,7 +147,7 @@ def test_c1_gains_of_the_pole_placement() -> None:
 def test_c2_the_dead_beat_reaches_any_state_in_two_samples(k: int) -> None:
     rng = np.random.default_rng(k)
     y, v, to_y, to_v = rng.normal(size=4)
-    room, h = np.zeros(laws.ROOM), 0.02
+    room, h = np.zeros(laws.LAW_SCRATCH), 0.02
     laws.describe(room, 100.0, 0.0, 1.0, 0.0, 0.0, -9.81)
     for force in laws.two_forces(room, y, v, to_y, to_v, h):
         a = -9.81 - force

@@ -30,7 +30,7 @@ class Buggy(Both):
     def __init__(self, compile: bool = False) -> None:
         car = Coasting(ROAD, 12.0)
         super().__init__(car.system.mechanism, car.system, compile)
-        self.given = self.system.elements[self._first()].given  # what `System.work` has for the hook; ours to change
+        self.live = self.system.elements[self._first()].live  # what `System.work` has for the hook; ours to change
         self.seen: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []  # q, elements, given, inputs
         rng = np.random.default_rng(2)
         for k in range(DRIVEN):
@@ -44,7 +44,7 @@ class Buggy(Both):
         self.at = -1
 
     def _first(self) -> int:
-        return next(k for k, e in enumerate(self.system.elements) if len(e.given))
+        return next(k for k, e in enumerate(self.system.elements) if len(e.live))
 
     def _remember(self, car: Coasting) -> None:
         s = self.system
@@ -71,9 +71,9 @@ class Buggy(Both):
         self.at = int(rng.integers(len(self.seen)))
         x0, ref0 = self.poses[self.at]
         _, _, given, inputs = self.seen[self.at]
-        self.given[:] = given
-        self.given[slots.THROTTLE] = rng.uniform(0.0, 1.0)
-        self.given[slots.PRESSURE : slots.PRESSURE + 4] = rng.uniform(0.0, 60.0, 4)
+        self.live[:] = given
+        self.live[slots.THROTTLE] = rng.uniform(0.0, 1.0)
+        self.live[slots.PRESSURE : slots.PRESSURE + 4] = rng.uniform(0.0, 60.0, 4)
         for trial in range(60):
             near = reach * rng.uniform(0.05, 1.0) * 0.85**trial
             u = inputs.copy()
@@ -105,7 +105,7 @@ class Buggy(Both):
         size = sum(len(e.ports) ** 2 for e in self.system.elements[self._first() :])
         params = self.system.elements[self._first()].data
         forces.hook(
-            0.0, 0.0, motion["ports"], motion["rates"], at.u.copy(), self.given.copy(), params,
+            0.0, 0.0, motion["ports"], motion["rates"], at.u.copy(), self.live.copy(), params,
             self.seen[self.at][1][-slots.STATES :].copy(), after, f, np.zeros(size), np.zeros(size),
         )  # fmt: skip
         return f

@@ -4,7 +4,7 @@ import numpy as np
 
 from tandem.estimation.description import read_sensors
 from tandem.estimation.make import Filter, Tuning
-from tandem.machines.observer.studies.normalised import chi_squared_band, consistency, normalised, output_slopes
+from tandem.machines.observer.studies.normalised import chi_squared_band, consistency, normalised, output_derivatives
 from tandem.machines.tilting.observed import OBSERVED
 
 
@@ -48,7 +48,7 @@ def test_slopes_of_outputs_are_the_rows_of_the_transition():
     names = [c.name for c in OBSERVED.coordinates if c.name in {q.name for q in machine.outputs}]
     assert names
     inputs = np.zeros(len(machine.inputs))
-    H = output_slopes(filter, names, inputs, np.full(6, 0.1))
+    H = output_derivatives(filter, names, inputs, np.full(6, 0.1))
     F, at = np.zeros(6 * 7), np.zeros(OBSERVED.at_size)
     which = np.zeros(0, np.int32)
     which.flags.writeable = False

@@ -13,7 +13,7 @@ from tandem.machines.omni.description import OmniFile
 from tandem.machines.omni.studies.measures import Measured, formulations
 from tandem.machines.omni.studies.natural_contact import set_rates
 from tandem.machines.omni.studies.natural_wheel import Poses, natural
-from tandem.machines.omni.studies.runs import Bench
+from tandem.machines.omni.studies.runs import Rig
 from tandem.multibody.contact.joint_tree import accelerations
 from tandem.multibody.contact.kinds import DAMPING, LINK_WORK, LOCKED
 from tandem.multibody.natural import problems
@@ -91,7 +91,7 @@ def test_a_frictionless_wheel_moves_as_in_natural_coordinates() -> None:
     which grows with the tilt: the torque about the tilt is -lam.
     """
     seconds, h = 0.3, 2e-4
-    bench = Bench("bench", {"friction": 0.0})
+    bench = Rig("bench", {"friction": 0.0})
     ours = bench.run(seconds, 5e-4)
     tree = tree_of("bench")
     n = len(tree.links)

@@ -246,7 +246,7 @@ def test_the_machine_gives_the_same_port_model_in_its_step_and_goes_on_as_withou
         assert of["steering_torque"] == model.torque
         assert of["felt_torque"] == 0.5 * model.torque  # held down to the limit
         # of what is felt; without a port model it stays as it is
-        expected = [0.5 * each for each in (model.torque_ahead, model.torque_middle, *model.slopes)]
+        expected = [0.5 * each for each in (model.torque_ahead, model.torque_middle, *model.derivatives)]
         if not port:
             expected = [0.5 * model.torque, 0.5 * model.torque, 0.0, 0.0, 0.0]
         names = ("port_ahead", "port_middle", "port_stiffness", "port_damping", "port_inertia")
