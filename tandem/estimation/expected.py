@@ -1,4 +1,4 @@
-"""What a row of a filter should read, by its estimate, and the slopes of that."""
+"""What a row of a filter should read, by its estimate, and the derivatives of that."""
 
 from sync.compile.jit import inner
 from tandem.estimation.rows import FREE, Count
@@ -6,7 +6,7 @@ from tandem.estimation.rows import FREE, Count
 
 @inner
 def expected_reading(row, counts, tau, form, n, at, tables, work, which, extra, H, measure):
-    """At the instant `tau` within a step; H has its slopes by all states, of which the first n are the machine's."""
+    """At the instant `tau` within a step; H has its derivatives by states, the first n of which are the machine's."""
     q = len(which)
     for j in range(len(H)):
         H[j] = 0.0

@@ -92,10 +92,10 @@ def under_control(plant: Machine, inverse: Machine, drives: Drives) -> Machine:
         A.LAWS: np.ravel([law for _, _, law in drives.values()]), A.MASSES: _masses(inverse, begun, of),
         A.REALS: inverse.tables.floats,
     }  # fmt: skip
-    states, room_at = len(plant.states), own_scratch_at(plant, len(outputs))
+    states, work_at = len(plant.states), own_scratch_at(plant, len(outputs))
     spans, (*_, work_end) = lay_out(
         len(A), (2 * len(A), ints), (0, reals), (states, {A.STATE: len(begun)}),
-        (room_at, {A.LAW: 3, A.WANTED: 3 * len(names), A.FED_BACK: len(names), A.MOTION: len(inverse.inputs),
+        (work_at, {A.LAW: 3, A.WANTED: 3 * len(names), A.FED_BACK: len(names), A.MOTION: len(inverse.inputs),
                    A.PULL: len(plant.inputs), A.WORK: inverse.work_size, A.RATES: plant.work_size}),
     )  # fmt: skip
     addresses = places_in(spans, A.REALS)
@@ -113,7 +113,7 @@ def under_control(plant: Machine, inverse: Machine, drives: Drives) -> Machine:
         ints=np.concatenate([spans, joined(ints, np.int64)]),
         floats=joined(reals, float),
         addresses=tuple(addresses[k] for k in inverse.placed.addresses),
-        scratch=work_end - room_at,
+        scratch=work_end - work_at,
         layout=f"computed torque {len(A)}",
         begin=begin,
         efforts=tuple(q.name for q in outputs[: len(names)]),

@@ -30,7 +30,7 @@ from tandem.multibody.relative.system import begin, rates_and_jacobian
 
 COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 
-# parts behind the machine's own tables, of `at`, and of room there
+# parts behind the machine's own tables, of `at`, and of the scratch there
 A = places("A", (
     # integers: freedoms, outputs, columns of the builder, bodies, time in the state
     "SIZES",
@@ -38,7 +38,7 @@ A = places("A", (
     "FORMS", "CONSTANTS", "GRAVITY",
     # at: outputs and their derivatives; of bodies' origins and axes value, rate and acceleration, and their derivatives
     "OUT", "OUT_DERIVATIVES", "BODY", "BODY_DERIVATIVES",
-    # room behind them
+    # scratch behind them
     "COLUMNS", "G", "BY_X", "STATE", "Y", "RATE", "DRIFT", "STAGES", "FIRST", "FOUND",
 ))  # fmt: skip
 VECTORS = 4  # of a body: its origin, and its axes as drawn

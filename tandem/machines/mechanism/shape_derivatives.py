@@ -121,7 +121,7 @@ class _Derivatives:
             np.concatenate([head, spans, joined(ints, np.int64), [len(head)]]),
             np.concatenate([floats, joined(reals, float)]),
         )
-        # behind the derivatives of the machine's own work there is room for what the tangent needs
+        # behind the derivatives of the machine's own work there is scratch for what the tangent needs
         size = -(-end // LANES)
         extended_machine = replace(machine, tables=extended, work_size=size)
         return extended_machine.having(Tangent(tangent.__name__)), first

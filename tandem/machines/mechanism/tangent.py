@@ -20,7 +20,7 @@ LANES = 8  # as in ensembles/many_tangents.py
 A = places("A", (
     "SIZES",  # integers behind the machine's: freedoms, outputs, time in the state
     "D_DERIVATIVES", "WORD",  # numbers: of d by each lane; the function
-    # room behind the derivatives of work
+    # scratch behind the derivatives of work
     "OUT", "Y", "RATE", "DRIFT", "STAGES", "FORCED", "GENERATED",
 ))  # fmt: skip
 

@@ -92,8 +92,8 @@ def _own(own: Observed, params: np.ndarray, settings: ObserverSection, where: st
         A.LAST: np.zeros(len(sensors.rows)),
     }  # fmt: skip
     work = {A.SCRATCH: memory.scratch, A.STEP_INPUTS: memory.step_inputs, A.INNOVATIONS: memory.innovations}
-    room_at = own_scratch_at(base, len(outputs))
-    spans, (_, _, state_end, work_end) = lay_out(len(A), (2 * len(A), ints), (0, reals), (0, state), (room_at, work))
+    work_at = own_scratch_at(base, len(outputs))
+    spans, (_, _, state_end, work_end) = lay_out(len(A), (2 * len(A), ints), (0, reals), (0, state), (work_at, work))
 
     def begin(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
         begun = make_filter(own, params, sensors, settings.filter, h, where, state[:n].copy()).memory
@@ -109,7 +109,7 @@ def _own(own: Observed, params: np.ndarray, settings: ObserverSection, where: st
         ints=np.concatenate([spans, joined(ints, np.int64)]),
         floats=joined(reals, float),
         addresses=places_in(spans, A.ADDRESSES),
-        scratch=work_end - room_at,
+        scratch=work_end - work_at,
         layout=f"observer {len(A)}",
         begin=begin,
         step_ms=settings.step_ms,  # sensors' rates and latencies are counted in steps

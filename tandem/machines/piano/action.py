@@ -90,7 +90,7 @@ N = len(STATE)
     K1, B1, K2, K3, K4, K5, K6, B4, B5, B7, B8, M1, M2, M3, M4, PRELOAD, HIGHER, EDGE, TOLERANCE, UP, DOWN, RESTITUTION,
     REPAIR,
 ) = range(len(PARAMETERS))  # fmt: skip
-# after them in the room: rate of the driver's path, rate that the coupler's damper sees, slopes of a Runge-Kutta step
+# after them in the scratch: rate of the driver's path, rate at the coupler's damper, derivatives of a Runge-Kutta step
 PATH_RATE = len(PARAMETERS)
 SEEN_RATE = PATH_RATE + 1
 _DERIVATIVES = SEEN_RATE + 1

@@ -56,7 +56,7 @@ def measured(position, velocity, last, begun, h):
 
 @kernel()
 def advance(state, position, velocity, params, extra_mass, scratch, h):
-    """A step of one key; its forces are in what `room` and the state hold then."""
+    """A step of one key; its forces are in what `scratch` and the state hold then."""
     x = state[: action.N]
     for i in range(len(geometry.PARAMETERS)):
         scratch[i] = params[i]

@@ -70,14 +70,14 @@ def _own(own: Observed, sensors: Sensors, settings: SensedSection) -> Own:
         A.ROWS: true_rows(sensors, seed).ravel(), A.NOISE: sensors.noise, A.WALK: [b.walk for b in sensors.biases],
         A.ADDRESSES: [as_word(address_of(*one)) for one in kernels],
     }  # fmt: skip
-    n, states, room_at = len(own.coordinates), len(base.states), own_scratch_at(base, len(outputs))
+    n, states, work_at = len(own.coordinates), len(base.states), own_scratch_at(base, len(outputs))
     state = {
         A.COUNT: 1, A.BIAS: len(sensors.biases), A.HELD: count, A.TAKEN: count, A.ON_ITS_WAY: sum(waiting),
         A.OF: sum(waiting),
     }  # fmt: skip
     spans, (_, _, state_end, work_end) = lay_out(
         len(A), (2 * len(A), ints), (0, reals), (states, state),
-        (room_at, {A.DERIVATIVES: n * n + 512, A.AT: own.at_size}),
+        (work_at, {A.DERIVATIVES: n * n + 512, A.AT: own.at_size}),
     )  # fmt: skip
 
     def begin(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
@@ -92,7 +92,7 @@ def _own(own: Observed, sensors: Sensors, settings: SensedSection) -> Own:
         ints=np.concatenate([spans, joined(ints, np.int64)]),
         floats=joined(reals, float),
         addresses=places_in(spans, A.ADDRESSES),
-        scratch=work_end - room_at,
+        scratch=work_end - work_at,
         layout=f"sensed {len(A)}",
         begin=begin,
         step_ms=settings.step_ms,  # rates and latencies are counted in steps

@@ -48,7 +48,7 @@ COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
 _STATES, _INPUTS = len(STATES), len(INPUTS)
 _PARAMETERS = len(MACHINE.parameters)
 _LANES = 8
-# what `measure` reads: state, inputs, bank, mass, parameters; and room for eight derivatives
+# what `measure` reads: state, inputs, bank, mass, parameters; and scratch for eight derivatives
 _AT_BANK = _STATES + _INPUTS
 _AT_MASS, _AT_PARAMETERS = _AT_BANK + 1, _AT_BANK + 2
 _SCRATCH = _AT_PARAMETERS + _PARAMETERS

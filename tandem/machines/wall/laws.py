@@ -47,7 +47,7 @@ MEMORY = (
 # the port in its two submodels: position, velocity, momentum that the wall took, one
 Y, V, TAKEN, ONE = range(4)
 N = 4
-OUTSIDE, IN_WALL = 0, N * N  # where their matrices are in the room, and the force's
+OUTSIDE, IN_WALL = 0, N * N  # where their matrices are in the scratch, and the force's
 UNIT_FORCE = 2 * N * N
 _X, _OUT, _FLOW_SCRATCH = 3 * N * N, 3 * N * N + N, 3 * N * N + 2 * N
 _EVENTS = _FLOW_SCRATCH + 2 * N

@@ -49,7 +49,7 @@ JOINT_REALS, SPRING, REST, PRELOAD, VISCOUS, LEVEL, SPEED = 6, 0, 1, 2, 3, 4, 5
 REPORT, DEPTH, NORMAL, TANGENT, CLOSING = 4, 0, 1, 2, 3
 # books: work of the first link on the others, losses in felt, by friction and in pivots, stored in felt and springs
 BOOKS, WORK, FELT_LOSS, FRICTION_LOSS, PIVOT_LOSS, STORED, KINETIC, POTENTIAL = 7, 0, 1, 2, 3, 4, 5, 6
-# of a contact in a step: depth, force at the start, slopes by speed, by slip, 1 while it takes part, c', then both rows
+# of a contact in a step: depth, force at the start, derivatives by speed, by slip, 1 while active, c', then both rows
 HEAD = 6
 THETA = 0.55  # at which part of a step elastic forces are taken
 

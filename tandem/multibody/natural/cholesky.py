@@ -83,7 +83,7 @@ def solve(ints, work, b):
 
 @inner
 def solve_by(ints, L, y, b):
-    """The same with the factor at hand, and room y for as many numbers of the kind of b."""
+    """The same with the factor at hand, and scratch y for as many numbers of the kind of b."""
     order, first = part(ints, ints, P.ORDER), part(ints, ints, P.SUPER_COL)
     rows_ptr, row = part(ints, ints, P.SUPER_PTR), part(ints, ints, P.SUPER_ROW)
     panel = part(ints, ints, P.SUPER_PANEL)

@@ -60,7 +60,7 @@ from tandem.multibody.natural.unrolled import NAMES
 
 PART = 400  # operations of a part on this processor
 GPU_PART = 20_000  # operations of a part: most functions are one
-REGISTERS = 128  # of a thread: fewer are read back from memory more often, more leave room for fewer threads
+REGISTERS = 128  # of a thread: fewer are read back from memory more often, more allow fewer threads
 # reals that belong to the geometry: where one of these is 0, 1 or -1, unrolled code has it as a constant
 _GEOMETRY = (
     P.FORM_COEF, P.FORM_CONST, P.INPUT_COEF, P.TERM_COEF, P.JAC_CONST, P.JAC_COEF, P.TRIG_COEF, P.THETA_COEF,

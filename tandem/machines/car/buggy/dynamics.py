@@ -417,7 +417,7 @@ def end_step(places, ints, reals, car, memory, inputs, params, numbers, own, wor
 
 @inner
 def make_step(state, inputs, params, tables, work, middle, h):
-    """The step; into `middle`, where there is room, the state that the core left."""
+    """The step; into `middle`, unless it is empty, the state that the core left."""
     places, reals = tables.ints, tables.floats
     ints = view(places, HEAD, len(places))
     car, memory = state[: places[SIZE]], state[places[SIZE] :]

@@ -122,7 +122,7 @@ _BODY = (
     Quantity("velocity", "m/s", "of the place, along the direction in the world"),
 )
 _FORCE, _RATE, _POSITION, _VELOCITY, _FIRST_SPIN, _FIRST_ARM, _ENGINE = 0, 1, 2, 3, 4, 8, 12
-# readings without slopes: they move no estimate, but are predicted, gated and counted beside what the car comes to
+# readings without derivatives: they move no estimate, but are predicted, gated and counted beside what the car comes to
 COMPARED = (
     Quantity("steering_torque", "N m", "of the driver on the hand wheel, at the end of the step"),
     Quantity("axle_torque", "N m", "of the driveline on both rear wheels, at the end of the step"),
@@ -295,7 +295,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
 
 @inner
 def chassis_acceleration(at, which, linear, angular, H):
-    """linear . a + angular . alpha of the chassis' origin, and its slopes."""
+    """linear . a + angular . alpha of the chassis' origin, and its derivatives."""
     out = 0.0
     for i in range(6):
         c = linear[i] if i < 3 else angular[i - 3]

@@ -2,7 +2,7 @@
 
 The text of relative_forces.py is traced with numbers that are expressions (multibody/code/traced_numbers.py): the
 same law, the same derivatives, without loops, scratch arrays and derivatives that are zero anyway. Roads with a shape
-or with patches cannot be followed (`serves`).
+or with patches cannot be traced (`serves`).
 """
 
 from collections.abc import Sequence

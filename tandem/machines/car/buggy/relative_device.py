@@ -2,7 +2,7 @@
 
 A step that is not fit for the method (relative_dynamics.py) is not made: the copy stays before it and says so. Forces
 of the corners and the equations of the method's stages are unrolled code (relative_corners.py, relative_matrix.py),
-as the mechanism is; a road that cannot be followed leaves both as they are compiled for the CPU.
+as the mechanism is; a road that cannot be traced leaves both as they are compiled for the CPU.
 """
 
 from contextlib import nullcontext
@@ -144,7 +144,7 @@ def advance(state, inputs, params, tables, work, h, shown):
 
 @inner
 def advance_as_compiled(state, inputs, params, tables, work, h, shown):
-    """Of a road that cannot be followed."""
+    """Of a road that cannot be traced."""
     return rosenbrock_step(
         rodas3_step, car_rates, car_rates_and_jacobian, hook, state, inputs, params, tables, work, h, shown
     )

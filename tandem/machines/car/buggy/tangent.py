@@ -61,7 +61,7 @@ def tangent(state, by_state, inputs, by_inputs, params, by_params, tables, work,
     ints = view(places, HEAD, len(places))
     size = places[SIZE]
     numbers, place = view(reals, places[NUMBERS], len(reals)), places[RACK_INPUT]
-    # room: derivatives of what the core saves have none
+    # scratch stands where the derivatives of what the core saves would, which has none
     scratch = view(by_work, LANES * (_OUTPUTS + ints[2 * Part.SAVED]), len(by_work))
     n = len(state)
     begun, middle, end = view(scratch, 0, n), view(scratch, n, 2 * n), view(scratch, 2 * n, 3 * n)

@@ -1,4 +1,4 @@
-"""The powertrain inside an implicit step: torques on all wheels for their speeds at the end of the step, with slopes.
+"""The powertrain inside an implicit step: torques on all wheels for their speeds at the step's end, and derivatives.
 
 The laws are those of step.py, with these differences, which make them good at 5 ms.
 

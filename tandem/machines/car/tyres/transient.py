@@ -201,7 +201,7 @@ _VECTOR = float64[::1]
 # long: one tyre from slip to forces, in the order a reader follows it; plain numbers, for any kind of them
 @kernel(void(CONSTANTS, _VECTOR, _VECTOR, int64, *[float64] * 9, boolean, float64, _VECTOR), **OPTIONS)
 def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turning, turn, out):
-    """Force, moments and slopes `out` (places `OUT`) at the end of a step h, and the states then.
+    """Force, moments and derivatives `out` (places `OUT`) at the end of a step h, and the states then.
 
     `states[at:]` are the states at its beginning, `after[at:]` takes those at its end; they may be the same array only
     if the step is not repeated. vx, vy, omega, fz, gamma, mu are those of the end; so is `turn`, the rate at which the
@@ -291,8 +291,8 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
     Fx *= hold
     Fy *= hold
 
-    # slopes: the tangent of e, but a quarter of its secant at least, times the spring; and the damper's. Of a sliding
-    # patch the secant, whose damper does nothing
+    # derivatives: the tangent of e, but a quarter of its secant at least, times the spring; and the damper's. Of a
+    # sliding patch the secant, whose damper does nothing
     if sliding:
         tau = 0.0
     else:

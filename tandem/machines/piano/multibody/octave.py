@@ -1,7 +1,7 @@
 """The machine `piano_octave_multibody`: thirteen grand actions, C to C, in one process. One set of parameters; hammers
 become lighter from key to key. See docs/piano_multibody.md.
 
-Each key makes the step of the one alone. It leaves nothing behind but its state, so that all of them use one room.
+Each key makes the step of the one alone. It leaves nothing behind but its state, so that all of them use one scratch.
 """
 
 import numpy as np

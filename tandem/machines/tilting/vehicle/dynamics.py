@@ -52,7 +52,7 @@ _TREE = LINK_REALS * N
 _TYRES = HEAD + _TREE
 _ROAD = _TYRES + 2 * N_NUMBERS
 _PER_WHEEL = len(V)
-# parts of the work behind the outputs: forces, accelerations, matrix, room of the tree, its reference, a tyre's outputs
+# parts of the work behind outputs: forces, accelerations, matrix, scratch of the tree, its reference, a tyre's outputs
 _FORCES = N_OUT
 _ACCEL = _FORCES + N
 _MATRIX = _ACCEL + N

@@ -3,7 +3,7 @@
 At haptic rate the car is stepped every millisecond or faster, and its torque is what the last step says. At 5 ms that
 would be too late for a hand, so each step also gives what the torque does until the next one: the car's own step is
 made once more from where it is, with the hand wheel going on as it did, once half as long, and three times with angle,
-speed or acceleration a little beside that. What comes out is the torque ahead, that half way, and its slopes,
+speed or acceleration a little beside that. What comes out is the torque ahead, that half way, and its derivatives,
 
     T(tau) = parabola through T_k, T_middle, T_ahead + k d_angle + b d_speed + m d_acceleration
 
