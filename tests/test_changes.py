@@ -257,12 +257,12 @@ CHANGES = {
     ),
     "what is compiled only when asked for": Change(
         "from sync.compile import build\nfrom pathlib import Path\n"
-        "assert build.when_asked(Path('tandem/machines/kart/__init__.py'))",
+        "assert build.on_request(Path('tandem/machines/kart/__init__.py'))",
         lines=(
             (
                 "tandem/machines/kart/__init__.py",
                 "from tandem.multibody.natural.views import view\n",
-                "\nCOMPILED_WHEN_ASKED = True\n",
+                "\nCOMPILED_ON_REQUEST = True\n",
             ),
         ),
     ),

@@ -10,7 +10,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WORDS = {"told", "said", "kept", "anew", "turned", "outlook", "followed", "whoever", "likeness"}
+WORDS = {
+    "told",
+    "said",
+    "kept",
+    "anew",
+    "turned",
+    "outlook",
+    "followed",
+    "whoever",
+    "likeness",
+    "made",
+    "asked",
+    "given",
+}
+# of files, contracts and programs of others, which have them
+PUBLIC = {"made_now", "steps_made", "steps_not_made", "connection_made", "given", "AT_GIVEN", "asked"}
 FOLDERS = ("sync", "daq_service", "sim_service", "tandem", "verify", "docs")
 
 
@@ -34,7 +49,7 @@ def names(tree: ast.AST) -> Iterator[str]:
 
 
 def unwanted(text: str, path: str = "") -> set[str]:
-    return {name for name in [*names(ast.parse(text)), path] if words(name) & WORDS}
+    return {name for name in [*names(ast.parse(text)), path] if words(name) & WORDS and name not in PUBLIC}
 
 
 def test_no_identifier_has_a_word_that_only_we_know() -> None:

@@ -16,7 +16,7 @@ _FILES = {
     "mechanism": "robot/arm",
     "tilting_vehicle": "vehicles/tilting", "kart_vehicle": "vehicles/kart_on_track",
 }  # fmt: skip
-_MADE_BY_OTHERS = {
+_OF_OTHERS = {
     "fmu": "Inputs, outputs and parameters are those of the FMU ([FMU](../fmu.md)).",
     "sensed": "A machine with virtual sensors around it: what the machine inside has, and a `reading_…` and an `age_…`"
     " of each sensor ([observers](../observers.md)).",
@@ -224,8 +224,8 @@ def machines() -> str:
     lines = ["# Machines", "", "What each declares; a run, its record, its page and its FMU are made from it.", ""]
     for name in MACHINES:
         lines += [f"## {name}", ""]
-        if name in _MADE_BY_OTHERS:
-            lines += [_MADE_BY_OTHERS[name], ""]
+        if name in _OF_OTHERS:
+            lines += [_OF_OTHERS[name], ""]
             continue
         model = load_machine(_FILES.get(name, name))
         machine, values = model.description()

@@ -7,7 +7,7 @@ is done. After an edit the modules that import the edited one are imported again
 changed are compiled (sync/compile/stamps.py). A module that cannot be imported here (the software of its device is
 missing) is skipped: the process that needs it reports the error. If compiled code cannot be stored (a full disk),
 `ensure` raises ConfigError. A process that compiles for itself uses its code and reports once that it is not stored.
-A module with `COMPILED_WHEN_ASKED = True` is compiled, with what it imports, only if it or a module that imports it is
+A module with `COMPILED_ON_REQUEST = True` is compiled, with what it imports, only if it or a module that imports it is
 named, or with `--all`: few need it, and the others do not wait for it.
 
 Standard library only: a command may call this before it imports anything.
@@ -34,7 +34,7 @@ from sync.compile import shipped
 from sync.compile.dependencies import own_cache
 from sync.errors import ConfigError
 
-_WHEN_ASKED = re.compile(r"^COMPILED_WHEN_ASKED = True\b", re.MULTILINE)
+_ON_REQUEST = re.compile(r"^COMPILED_ON_REQUEST = True\b", re.MULTILINE)
 _WORD = re.compile(r"[a-z][\w-]*")  # of a command line, before its options and files
 _EVERY_S = 5.0  # between lines of progress where there is no terminal
 _URGENT = 0.5  # share of the longest waiting chain: jobs with at least this much may be taken
@@ -47,18 +47,18 @@ def missing(*modules: str) -> list[Path]:
     if modules:
         files = {each for module in modules for each in code.runs(code.file_of(module))}
     else:
-        files = {file for file in code.all_sources() if not when_asked(file)}
+        files = {file for file in code.all_sources() if not on_request(file)}
     return [file for file in sorted(files) if code.kernels_in(file) and not code.compiled_note(file).exists()]
 
 
 def needed_by(file: Path) -> frozenset[Path]:
     """What a module may import, at once or later, without what is compiled when it is asked for."""
-    return code.dependencies_outside(file, when_asked)
+    return code.dependencies_outside(file, on_request)
 
 
 @functools.cache
-def when_asked(file: Path) -> bool:
-    return _WHEN_ASKED.search(file.read_text()) is not None
+def on_request(file: Path) -> bool:
+    return _ON_REQUEST.search(file.read_text()) is not None
 
 
 def done(name: str) -> bool:

@@ -15,7 +15,7 @@ from sync.compile.array_types import MATRIX, VECTOR, WORDS
 from sync.compile.build import ensure_for
 from sync.compile.jit import kernel
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 LANES = 8  # of multibody/relative/dual.py
 _SHARE = 1e-6  # of a parameter's value: the difference that the start is tried with
 

@@ -51,7 +51,7 @@ _BY = ("channel", "by", "between", "steps", "error, rms", "bias", "within tolera
 @dataclass(frozen=True)
 class Validated:
     problem: Problem
-    made: list[dict[str, Floats]]  # of every window; NaN where the machine diverged
+    simulated: list[dict[str, Floats]]  # of every window; NaN where the machine diverged
     diverged: tuple[str, ...]  # in which windows it did
     found: str = ""  # where parameters came from
 
@@ -61,11 +61,11 @@ class Validated:
     @property
     def unused(self) -> dict[str, Agreement]:
         """How well each channel agrees in windows that nothing was fitted to."""
-        return channels(self.problem, self.made, False)
+        return channels(self.problem, self.simulated, False)
 
     @property
     def fitted(self) -> dict[str, Agreement]:
-        return channels(self.problem, self.made, True)
+        return channels(self.problem, self.simulated, True)
 
     @property
     def complaints(self) -> list[str]:
@@ -93,11 +93,11 @@ class Validated:
     def worst(self) -> int:
         """The unused window that is farthest off."""
         first = self.problem.fitted
-        return first + worst(self.problem.windows[first:], self.made[first:], self.problem.study.measured)
+        return first + worst(self.problem.windows[first:], self.simulated[first:], self.problem.study.measured)
 
     def judged(self) -> tuple[list[Window], list[dict[str, Floats]]]:
         """Unused windows, and what the machine made of them, as far as it did not diverge."""
-        return ran(self.problem.windows[self.problem.fitted :], self.made[self.problem.fitted :])
+        return ran(self.problem.windows[self.problem.fitted :], self.simulated[self.problem.fitted :])
 
     def curves(self) -> dict[str, list[Averaged]]:
         """Of unused windows."""
@@ -284,7 +284,7 @@ def _window_picture(done: Validated, case: int, name: str) -> Raw:
         window.measured[name],
         window.begin + 1e-3 * done.problem.study.step_ms * np.arange(1, len(window.rows) + 1),
     )
-    series = [Series("measured", t, measured), Series("simulated", t, done.made[case][name])]
+    series = [Series("measured", t, measured), Series("simulated", t, done.simulated[case][name])]
     if tolerated(settings):
         half = band(measured, settings)
         series += [Series("band, from", t, measured - half), Series("band, to", t, measured + half)]

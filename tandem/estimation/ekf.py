@@ -45,7 +45,7 @@ from tandem.estimation.rows import CLIPPED, COUNTED, COUNTS, FREE, GATED, LATE, 
 from tandem.multibody.natural.views import view
 from tandem.multibody.relative.columns import add_columns
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 
 class Z(IntEnum):

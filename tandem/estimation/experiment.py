@@ -27,7 +27,7 @@ from tandem.estimation.satellites import WORST, Reception, Sky, along
 from tandem.estimation.virtual_sensors import WALKS, offsets_at_start, read, true_rows
 from tandem.multibody.natural.views import view
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 _MOTION, _QUANTITIES = 40_000, 45_000  # streams of random numbers from here on; others: virtual_sensors.py
 

@@ -15,7 +15,7 @@ from tandem.estimation.description import Sensors, rotated
 from tandem.estimation.noise import normal_number
 from tandem.estimation.rows import R
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 WALKS, START, AXES = 10_000, 20_000, 30_000  # streams
 

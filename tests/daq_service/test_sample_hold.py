@@ -236,7 +236,7 @@ def test_an_age_beyond_its_type_is_the_oldest_there_is() -> None:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_wait_ends_when_a_scan_is_due_or_when_asked(known: bool) -> None:
+def test_wait_ends_when_a_scan_is_due_or_on_request(known: bool) -> None:
     clock = Clock()
     held = SampleHold(drive_config(CHANNELS, "daq.rate_hz=100"), 10, clock)
     held.start()

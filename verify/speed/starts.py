@@ -172,11 +172,11 @@ def _kernels(user: Path) -> int:
 
 
 def wheel(
-    *, made: Annotated[Path | None, "a wheel that `make wheel` has made; otherwise one is made"] = None
+    *, wheel: Annotated[Path | None, "a wheel that `make wheel` has made; otherwise one is made"] = None
 ) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="tandem") as folder:
         place, user = Path(folder), Path(folder) / "user"
-        found = made or _wheel(place)
+        found = wheel or _wheel(place)
         yield figure("the wheel", found.stat().st_size * 1e-6, "MB")
         venv.create(place / "venv", with_pip=False)
         python = place / "venv" / "bin" / "python"

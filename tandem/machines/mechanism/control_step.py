@@ -11,7 +11,7 @@ from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative.machine_step import rates_of_change
 from tandem.multibody.relative.machine_step import step as plain_step
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 # parts that the composite (sim_service/composite.py) has of its own
 A = places("A", (

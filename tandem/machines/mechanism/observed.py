@@ -28,7 +28,7 @@ from tandem.multibody.relative.machine_step import FRONT, H, load, rates_of_chan
 from tandem.multibody.relative.machine_step import step as plain_step
 from tandem.multibody.relative.system import begin, rates_and_jacobian
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 # parts behind the machine's own tables, of `at`, and of the scratch there
 A = places("A", (

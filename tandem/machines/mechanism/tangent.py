@@ -14,7 +14,7 @@ from tandem.multibody.relative.machine_step import FRONT, H, load, tangent_of_ra
 from tandem.multibody.relative.machine_step import step as plain_step
 from tandem.multibody.relative.system import P, begin, rates_and_jacobian
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 LANES = 8  # as in ensembles/many_tangents.py
 
 A = places("A", (

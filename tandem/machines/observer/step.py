@@ -13,7 +13,7 @@ from tandem.machines.observer.layout import A
 from tandem.multibody.code.calls import function_at
 from tandem.multibody.natural.views import part, view
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 SUPPORTED = 0.25  # of the variance at the start, that readings have left of an estimated quantity's
 linearise_at, measure_at, correct_at = (function_at(kind) for kind in (LINEARISE, MEASURE, CORRECT))

@@ -13,7 +13,7 @@ from tandem.machines.sensed.layout import NEVER, A
 from tandem.multibody.code.calls import function_at
 from tandem.multibody.natural.views import part, view
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 linearise_at, measure_at = function_at(LINEARISE), function_at(MEASURE)
 

@@ -43,7 +43,7 @@ ESTIMABLE = (
     Estimable("mass", "kg", "of what leans", int(P.mass)),
 )
 _BANK, _MASS = range(2)
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 _STATES, _INPUTS = len(STATES), len(INPUTS)
 _PARAMETERS = len(MACHINE.parameters)

@@ -5,7 +5,7 @@ from sync.compile.jit import kernel
 from tandem.machines.tilting import INPUTS, OUTPUTS, STATES, P, S, derived, rates, set_missing
 from tandem.multibody.relative.dual import add_derivatives, along
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 _STATES, _DIRECTIONS = len(STATES), len(STATES) + len(INPUTS)  # as many as a number carries
 _ROWS = len(OUTPUTS) + _STATES
 

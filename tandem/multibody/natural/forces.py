@@ -311,16 +311,16 @@ def model_force(
     params: Mapping[str, float] | None = None,
     states: int = 0,
     data: np.ndarray | None = None,
-    given: np.ndarray | None = None,
+    live: np.ndarray | None = None,
 ) -> None:
     """A force of the model's own, computed by the hook: ports (their components, in order), parameters, states.
 
-    `data` are further numbers (a map, a table) that the hook finds behind the parameters; `given` those of its work
+    `data` are further numbers (a map, a table) that the hook finds behind the parameters; `live` those of its work
     vector that may change from step to step, as a new work vector has them.
     """
     flat = tuple(c for port in ports for c in port)
     checked = {key: number(f"force {name}: {key}", value, Range()) for key, value in (params or {}).items()}
-    _add(m, name, MODEL, flat, checked, states=states, data=data, live=given)
+    _add(m, name, MODEL, flat, checked, states=states, data=data, live=live)
 
 
 def _checked(what: str, kind: int, values: Mapping[str, float]) -> dict[str, float]:

@@ -21,7 +21,7 @@ from tandem.multibody.relative import ode
 from tandem.multibody.relative.system import GOOD, MOTION, PLACES, P, advance, begin, conclude, move
 from tandem.multibody.relative.system import rates_and_jacobian as jacobian_of_rates
 
-COMPILED_WHEN_ASKED = True  # by machine.py alone: see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # by machine.py alone: see sync/compile/build.py
 
 
 class H(IntEnum):

@@ -132,14 +132,14 @@ def test_a_module_that_cannot_be_imported_or_ends_its_process_is_left_to_who_nee
 
 
 def test_what_few_need_is_compiled_only_where_it_is_asked_for_by_name(tree: Path) -> None:
-    _write(tree, "sim_service.four", "from sim_service import three\nCOMPILED_WHEN_ASKED = True", "three.three(x)")
+    _write(tree, "sim_service.four", "from sim_service import three\nCOMPILED_ON_REQUEST = True", "three.three(x)")
     program = "from sync.compile import build; print([len(build.missing(*names)) for names in ((), ('sync.one', {0}))])"
     assert _run(tree, "-c", program.format("'sim_service.three'")).stdout.strip() == "[3, 2]"
     assert _run(tree, "-c", program.format("'sim_service.four'")).stdout.strip() == "[3, 3]"
 
 
 def test_what_is_imported_only_by_what_few_need_does_not_keep_everybody_waiting(tree: Path) -> None:
-    _write(tree, "sim_service.four", "COMPILED_WHEN_ASKED = True\nfrom sim_service import three", "three.three(x)")
+    _write(tree, "sim_service.four", "COMPILED_ON_REQUEST = True\nfrom sim_service import three", "three.three(x)")
     _write(tree, "sim_service.five", "def later():\n    from sim_service import four", "1")
     names = "sorted(file.stem for file in build.needed_by(dependencies.file_of('sim_service.five')))"
     program = f"from sync.compile import build, dependencies; print({names})"

@@ -108,7 +108,7 @@ def test_the_worst_window_is_a_run_that_begins_in_motion_and_replays_to_the_bit(
     folder = write_window(done.problem, done.worst, tmp_path / "worst")
     again = replay_run(folder, Options("exact"))
     assert again.figures["steps"] == 500 and again.figures["identical"]
-    assert again.columns()["position"] == pytest.approx(done.made[done.worst]["position"], abs=1e-7)
+    assert again.columns()["position"] == pytest.approx(done.simulated[done.worst]["position"], abs=1e-7)
     assert again.run.topics["/measured"].blocks["position"] == pytest.approx(window.measured["position"])
 
 

@@ -81,7 +81,7 @@ def ensembles() -> None:
     judged = tandem.validate("car.toml", settings=found.parameters)
     assert_type(judged.code, int)
     assert_type(judged.unused["yaw_rate"].explained, float)
-    assert_type(judged.made[0]["yaw_rate"], Floats)
+    assert_type(judged.simulated[0]["yaw_rate"], Floats)
 
 
 def wrong() -> None:

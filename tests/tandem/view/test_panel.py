@@ -568,7 +568,7 @@ def test_values_follow_what_others_set_even_beyond_the_slider(tuned: tuple[Gui, 
     assert gui.by_label[SPRING].max >= 450e3 and gui.by_label["grip"].value == 0.3
 
 
-def test_a_slider_reaches_all_limits_when_asked(tuned: tuple[Gui, Told, tuning.Tuning]) -> None:
+def test_a_slider_reaches_all_limits_on_request(tuned: tuple[Gui, Told, tuning.Tuning]) -> None:
     gui, told, _ = tuned
     spring = gui.by_label[SPRING]
     assert (spring.min, spring.max) == (1e3, 2e5)

@@ -567,7 +567,7 @@ def add_forces(car: Car, numbers: np.ndarray, live: np.ndarray, powered: bool = 
     for k, corner in enumerate(car.corners):
         ports = [corner.centre, corner.spin]
         if k == 0:  # all the hook's states and numbers are those of its first force
-            m.model_force(f"{corner.name} contact", ports, states=states, data=numbers, given=live)
+            m.model_force(f"{corner.name} contact", ports, states=states, data=numbers, live=live)
         else:
             m.model_force(f"{corner.name} contact", ports)
         m.model_force(f"{corner.name} moments", corner.knuckle.basis)

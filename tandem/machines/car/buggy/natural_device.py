@@ -7,7 +7,7 @@ from tandem.machines.car.buggy.slots import HEAD
 from tandem.multibody.code.source import DeviceSource
 from tandem.multibody.natural import unrolling
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 
 @inner

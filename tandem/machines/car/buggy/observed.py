@@ -83,7 +83,7 @@ from tandem.multibody.relative.system import P as Own
 from tandem.multibody.relative.transition import scratch_size, solutions, width_of, write_coordinates, write_rest
 from tandem.multibody.spatial import cross, dot, increment, into_body, into_world, three
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 _N, _ERRORS = 14, 2 * 14 + relative.ADDED
 _ARM, _SPIN = 6, 10  # the first suspension's coordinate, the first wheel's angle

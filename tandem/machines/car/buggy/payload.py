@@ -23,7 +23,7 @@ from tandem.multibody.relative.port_jacobian import solve as solve_mass
 from tandem.multibody.relative.transition import times_solutions
 from tandem.multibody.spatial import cross, dot, into_world, inverse_of, times
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 GRAVITY = 9.81  # m/s2
 COLUMNS = 3  # of G: a force along each axis of the world

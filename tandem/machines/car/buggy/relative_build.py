@@ -46,7 +46,7 @@ from tandem.multibody.relative.build import build, build_like, structure_of
 from tandem.multibody.relative.generate import Generated
 from tandem.multibody.relative.system import P as Own
 
-COMPILED_WHEN_ASKED = True  # with all that it imports: see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # with all that it imports: see sync/compile/build.py
 
 _NOT_SERVED = {  # parameters, and from which value on
     "steering_mode": 0.5, "column_stiffness": 1e-300, "step_halving": 0.5, "estimate_every": 0.5, "turn_slip": 0.5,

@@ -19,7 +19,7 @@ from tandem.multibody.code.traced_numbers import Array, Law, Number
 from tandem.multibody.ground.layout import Head
 from tandem.multibody.relative.generate import Generated
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 MOST = 200  # that a corner gives of derivatives
 CORNER_PORTS = SPRING + 12  # ports of the corners: the first ones
 

@@ -44,7 +44,7 @@ from tandem.multibody.relative.generate import Generated
 from tandem.multibody.relative.integrators import rodas3_step
 from tandem.multibody.relative.system import P as Own
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 PART = 1600  # operations of a part of the generated functions
 _CORNER_FORCES = float(relative_matrix.FIRST + len(relative_matrix.NAMES))
 _FRONT_LEFT, _FRONT_RIGHT, _REAR_LEFT, _REAR_RIGHT = (_CORNER_FORCES + 1.0 + w for w in range(4))

@@ -51,7 +51,7 @@ from tandem.multibody.relative.port_jacobian import ENTRY, jacobian, time_deriva
 from tandem.multibody.relative.port_jacobian import HEAD as TABLE_HEAD
 from tandem.multibody.relative.system import P as Own
 
-COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # by relative_build.py alone: see sync/compile/build.py
 
 SLOWEST = 2.0  # m/s of a wheel along its plane; slower, the tyre is damped and I3AL is better
 ROLLS = 0.3  # of that speed is that of rolling, at least

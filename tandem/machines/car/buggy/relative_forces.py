@@ -53,7 +53,7 @@ from tandem.multibody.natural.views import index_within, view
 from tandem.multibody.relative.dual import add_derivatives, along, chain, derivative_of, number, value_of
 from tandem.multibody.spatial import cross, dot, three
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 # derivatives of ports, block by block (port_jacobian.py): of a wheel's point and spin, of its knuckle; of the others
 _WHEEL, _KNUCKLE, _OF_SPRING, _OF_CHASSIS, _OF_BAR = 68, 32, 272, 328, 424

@@ -37,7 +37,7 @@ from tandem.multibody.relative import integrators
 from tandem.multibody.relative.generate import Generated
 from tandem.multibody.relative.ode import FACTORISATIONS, Part
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 FIRST = 14  # number of the first of these functions, behind those of relative_dynamics.py
 NAMES = ("keep_derivatives", "derivatives_in_time", "stage_matrix", "stage_solution")

@@ -19,7 +19,7 @@ from tandem.machines.car.buggy.reshape import fit_car
 from tandem.multibody.natural.closing import evaluate_ports
 from tandem.multibody.natural.views import view
 
-COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # by relative_build.py alone: see sync/compile/build.py
 _OUTPUTS = len(OUTPUTS)
 
 

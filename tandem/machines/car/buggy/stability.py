@@ -29,7 +29,7 @@ from tandem.machines.car.buggy.description import WHEEL, P, V, W
 from tandem.machines.car.tyres.formula import evaluate
 from tandem.multibody.ground.surface import surface
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 SPIN = radians(12.0)  # of the rear axle's velocity against the car
 SLIDE = radians(20.0)  # of the front axle's velocity against its wheels

@@ -20,7 +20,7 @@ from tandem.multibody.relative import ode
 from tandem.multibody.relative.integrators import prepare
 from tandem.multibody.relative.system import P as Own
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 _PER_WHEEL = len(WHEEL)
 

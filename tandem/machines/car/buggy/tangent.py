@@ -30,7 +30,7 @@ from tandem.multibody.natural.views import part, view
 from tandem.multibody.relative.dual import DUAL, LANES
 from tandem.multibody.relative.dual_vectors import DUAL_VECTOR, with_derivatives
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 _OUTPUTS, _INPUTS = len(OUTPUTS), len(INPUTS)
 
 # kernels of one signature that the hook calls, for numbers with derivatives too

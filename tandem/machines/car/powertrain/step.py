@@ -37,7 +37,7 @@ from tandem.machines.car.single_track.dynamics import SUBSTEP
 from tandem.machines.car.single_track.dynamics import step as step_car
 from tandem.multibody.natural.views import part, view
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 _STIFF = 0.5  # of what an explicit substep of engine or wheels bears, half of which is the limit
 _PLATES_CREEP = 0.5  # rad/s

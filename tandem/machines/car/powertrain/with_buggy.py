@@ -35,7 +35,7 @@ from tandem.machines.car.powertrain.layout import (
 from tandem.multibody.natural.tables import P as Part
 from tandem.multibody.natural.views import part, view
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 _CAR_I = {q.name: i for i, q in enumerate(CAR_INPUTS)}
 _THROTTLE, _BRAKE, _DRIVE, _SPEED = (

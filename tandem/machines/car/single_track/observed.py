@@ -29,7 +29,7 @@ from tandem.multibody.natural.views import view
 from tandem.multibody.relative.dual import LANES
 from tandem.multibody.spatial import dot, three
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 SIGNALS = (
     Quantity("specific_force", "m/s2", "at the place, along the direction on the body"),

@@ -5,7 +5,7 @@ from sync.compile.jit import inner, kernel
 from tandem.machines.car.single_track.dynamics import step
 from tandem.multibody.relative.dual_vectors import with_derivatives
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 _step = inner(step.py_func)
 
 

@@ -8,7 +8,7 @@ from tandem.machines.car.tyres.keys import T
 from tandem.machines.car.tyres.magic_formula import OPTIONS, evaluate
 from tandem.machines.car.tyres.magic_formula_6 import departure, evaluate_6
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 FX, FY, MX, MZ = range(4)
 
 

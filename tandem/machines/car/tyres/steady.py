@@ -20,7 +20,7 @@ from tandem.machines.car.tyres.magic_formula_6 import (
     rolling_radius_6,
 )
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 
 
 @kernel(types.UniTuple(float64, 5)(CONSTANTS, *[float64] * 7), **OPTIONS)

@@ -19,7 +19,7 @@ from tandem.multibody.contact.kinds import LINK_REALS, LINK_WORK
 from tandem.multibody.contact.kinds import V as MOTION
 from tandem.multibody.natural.views import view
 
-COMPILED_WHEN_ASKED = True  # see sync/compile/build.py
+COMPILED_ON_REQUEST = True  # see sync/compile/build.py
 _FORCE, _RATE, _JOINT, _TORQUE, _SPEED = range(5)
 # in `at`: attitude of the body, its rate of turn, acceleration of the joint, of the body's turning; then joint, torque,
 # speed
