@@ -185,7 +185,12 @@ def _age_s(path: Path) -> float:
 
 
 def _sweep() -> None:
-    """Remove what was compiled from sources that have not been run for a week."""
+    """Remove what was compiled from sources that have not been run for a week; once a day, for there are thousands."""
+    swept = CACHE / "swept"
+    with contextlib.suppress(FileNotFoundError):
+        if _age_s(swept) < _USED_S:
+            return
+    swept.touch()
     for old in CACHE.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process sweeps too
             if old.name != "lock" and _age_s(old) > _KEEP_S:
