@@ -4,6 +4,7 @@ A display names channels, a scene frames and channels, a push parameters: a wron
 that shows it needs it. All errors are reported at once, a sentence each.
 """
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
@@ -155,6 +156,12 @@ def _one_of(what: str, name: str, there: list[str], kind: str) -> list[str]:
 
 # ---- types: what Python itself does not check ------------------------------------------------------------------------
 
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 _WORDS = {str: "a text", int: "an integer", float: "a number", bool: "True or False", np.ndarray: "an array"}
 
 
@@ -171,7 +178,7 @@ def _typed(what: str, value: Any, hint: Any) -> list[str]:
     if is_dataclass(hint):
         if not isinstance(value, hint):  # type: ignore[arg-type]
             return [f"{what} = {value!r:.80}: must be a {hint.__name__}"]  # type: ignore[union-attr]
-        hints = get_type_hints(hint)
+        hints = _hints(hint)  # type: ignore[arg-type]
         return [
             each for f in fields(hint) for each in _typed(f"{what}.{f.name}", getattr(value, f.name), hints[f.name])
         ]

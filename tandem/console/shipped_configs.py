@@ -102,8 +102,9 @@ def shipped_file(machine: str) -> Path | None:
         return CONFIGS / FILES[machine]
     found = {}
     for path in sorted(CONFIGS.glob("*/*.toml")):
-        data = read_toml(path)
-        if data.get("machine") == machine and path.parent.name not in _NO_MACHINES:
+        if path.parent.name in _NO_MACHINES or machine not in path.read_text():
+            continue  # most of them, which are not worth parsing
+        if read_toml(path).get("machine") == machine:
             found[path.stem] = path
     if len(found) > 1 and machine not in found:
         there = ", ".join(str(path.relative_to(CONFIGS.parent)) for path in found.values())
