@@ -39,6 +39,7 @@ WIDE = pytest.param(("4", "40"), id="tiny and wide")
 AS_IN_A_RUN = pytest.param((), id="as in a run")
 
 
+@pytest.mark.alone  # beside others the three hardly meet, and it takes ten times as long
 @pytest.mark.parametrize("options", cases(WIDE, AS_IN_A_RUN))
 def test_no_read_is_torn_or_backwards_and_every_gap_is_reported(options: tuple[str, ...]) -> None:
     for seconds in (2, 4, 8, 20):  # the longer ones on a machine that is busy with other things
