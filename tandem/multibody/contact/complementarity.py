@@ -28,8 +28,11 @@ its side) ends with the sweep it has come to, and its last change says that it i
 """
 
 from math import sqrt
+from typing import NamedTuple
 
-from sync.compile.jit import inner
+import numpy as np
+
+from sync.compile.jit import inner, merged
 from tandem.multibody.natural.views import view
 
 STEPS = 10  # of Newton's method between two sweeps, at most
@@ -42,9 +45,20 @@ SHORTEST = 0.97  # a stride that hardly changes anything: given up
 SMALL = 1e-15  # of the largest element: a pivot below it is none, and its impulse stays as it is
 
 
+class Contacts(NamedTuple):
+    """Contacts at once, as in the equations above: of each three rows of G, b and lam, and a number of the others."""
+
+    G: np.ndarray
+    b: np.ndarray
+    friction: np.ndarray
+    compliance: np.ndarray
+    lam: np.ndarray
+
+
 @inner
-def sweep(G, b, friction, compliance, yielding, count, lam):
+def sweep(contacts, yielding, count):
     """One round over all contacts; the largest change of an impulse, over the largest."""
+    G, b, friction, compliance, lam = contacts
     size = 3 * count
     largest = 0.0
     for contact in range(count):
@@ -87,62 +101,72 @@ def sweep(G, b, friction, compliance, yielding, count, lam):
     return largest / scale
 
 
-# long: one Newton step, in the order of its equations
-@inner
-def newton_step(G, b, friction, compliance, yielding, count, lam, A):
-    """One step for all impulses, in place; its size over the largest of them.
-
-    `A`: scratch for the matrix and its right side, 3 count (3 count + 1).
-    """
-    size = 3 * count
+@merged
+def write_open(lam, n, size, A):
+    """Rows of a contact that is open: no impulse."""
     wide = size + 1
-    for contact in range(count):
-        n = 3 * contact
-        x, y = n + 1, n + 2
-        for i in range(n, n + 3):
-            total = b[i]
-            for j in range(size):
-                A[wide * i + j] = G[size * i + j]
-                total += G[size * i + j] * lam[j]
-            A[wide * i + size] = -total
-        for i in range(n, n + 3):
-            soft = yielding + (compliance[contact] if i == n else 0.0)
-            A[wide * i + i] += soft
-            A[wide * i + size] -= soft * lam[i]
-        r = 2.0 / (A[wide * x + x] + A[wide * y + y] + 1e-300)
-        pressed = lam[n] + A[wide * n + size] / max(A[wide * n + n], 1e-300) > 0.0
-        if not pressed:  # open: no impulse
-            for i in range(n, n + 3):
-                for j in range(size):
-                    A[wide * i + j] = 0.0
-                A[wide * i + i] = 1.0
-                A[wide * i + size] = -lam[i]
-            continue
-        least = 1e-15 * (G[size * x + x] + G[size * y + y]) + 1e-300
-        A[wide * x + x] += least
-        A[wide * y + y] += least
-        u, v = lam[x] + r * A[wide * x + size], lam[y] + r * A[wide * y + size]
-        long, reach = sqrt(u * u + v * v), friction[contact] * lam[n]
-        if long <= reach:
-            continue
-        # slips: the rows of w_t become those of lam_t - mu lam_n y / |y|
-        u, v = u / long, v / long
-        bend = reach / long
+    for i in range(n, n + 3):
         for j in range(size):
-            p, q = A[wide * x + j], A[wide * y + j]
-            across = bend * r * (u * q - v * p)
-            A[wide * x + j], A[wide * y + j] = -v * across, u * across
-        # (1 - bend (1 - d d^T)) for the change of lam_t itself
-        A[wide * x + x] += 1.0 - bend * v * v
-        A[wide * x + y] += bend * u * v
-        A[wide * y + x] += bend * u * v
-        A[wide * y + y] += 1.0 - bend * u * u
-        A[wide * x + n] -= friction[contact] * u
-        A[wide * y + n] -= friction[contact] * v
-        A[wide * x + size] = reach * u - lam[x]
-        A[wide * y + size] = reach * v - lam[y]
+            A[wide * i + j] = 0.0
+        A[wide * i + i] = 1.0
+        A[wide * i + size] = -lam[i]
 
-    # elimination, rows of equal size exchanged
+
+@merged
+def write_slipping(mu, u, v, r, lam, n, size, A):
+    """Rows of a contact that slips: those of w_t become those of lam_t - mu lam_n y / |y|, with y = (u, v)."""
+    wide, x, y = size + 1, n + 1, n + 2
+    long, reach = sqrt(u * u + v * v), mu * lam[n]
+    u, v = u / long, v / long
+    bend = reach / long
+    for j in range(size):
+        p, q = A[wide * x + j], A[wide * y + j]
+        across = bend * r * (u * q - v * p)
+        A[wide * x + j], A[wide * y + j] = -v * across, u * across
+    # (1 - bend (1 - d d^T)) for the change of lam_t itself
+    A[wide * x + x] += 1.0 - bend * v * v
+    A[wide * x + y] += bend * u * v
+    A[wide * y + x] += bend * u * v
+    A[wide * y + y] += 1.0 - bend * u * u
+    A[wide * x + n] -= mu * u
+    A[wide * y + n] -= mu * v
+    A[wide * x + size] = reach * u - lam[x]
+    A[wide * y + size] = reach * v - lam[y]
+
+
+@merged
+def write_rows(contacts, yielding, contact, size, A):
+    """How a contact's functions change with all impulses, and how far they are from zero: open, sticking, slipping."""
+    G, b, friction, compliance, lam = contacts
+    wide, n = size + 1, 3 * contact
+    x, y = n + 1, n + 2
+    for i in range(n, n + 3):
+        total = b[i]
+        for j in range(size):
+            A[wide * i + j] = G[size * i + j]
+            total += G[size * i + j] * lam[j]
+        A[wide * i + size] = -total
+    for i in range(n, n + 3):
+        soft = yielding + (compliance[contact] if i == n else 0.0)
+        A[wide * i + i] += soft
+        A[wide * i + size] -= soft * lam[i]
+    r = 2.0 / (A[wide * x + x] + A[wide * y + y] + 1e-300)
+    pressed = lam[n] + A[wide * n + size] / max(A[wide * n + n], 1e-300) > 0.0
+    if not pressed:
+        write_open(lam, n, size, A)
+        return
+    least = 1e-15 * (G[size * x + x] + G[size * y + y]) + 1e-300
+    A[wide * x + x] += least
+    A[wide * y + y] += least
+    u, v = lam[x] + r * A[wide * x + size], lam[y] + r * A[wide * y + size]
+    if not sqrt(u * u + v * v) <= friction[contact] * lam[n]:
+        write_slipping(friction[contact], u, v, r, lam, n, size, A)
+
+
+@merged
+def solve_rows(size, A):
+    """Gauss's elimination: rows scaled alike, exchanged, and where nothing determines an impulse it stays."""
+    wide = size + 1
     for i in range(size):
         largest = 0.0
         for j in range(size):
@@ -172,22 +196,41 @@ def newton_step(G, b, friction, compliance, yielding, count, lam, A):
         for j in range(k + 1, size):
             total -= A[wide * k + j] * A[wide * j + size]
         A[wide * k + size] = total / A[wide * k + k] if A[wide * k + k] != 0.0 else 0.0
-    # no farther than to where the first that sticks begins to slip: two that brace each other would take any impulse
-    share = 1.0
-    for contact in range(count):
-        n = 3 * contact
-        x, y, mu = lam[n + 1], lam[n + 2], friction[contact]
+
+
+@merged
+def share_within_cones(friction, lam, size, A):
+    """How far to go: until the first that sticks begins to slip. Two that brace each other would take any impulse."""
+    wide, share = size + 1, 1.0
+    for n in range(0, size, 3):
+        x, y, mu = lam[n + 1], lam[n + 2], friction[n // 3]
         dn, dx, dy = A[wide * n + size], A[wide * (n + 1) + size], A[wide * (n + 2) + size]
         inside = mu * mu * lam[n] * lam[n] - x * x - y * y
         if inside > 1e-6 * mu * mu * lam[n] * lam[n]:
             square, half = dx * dx + dy * dy - mu * mu * dn * dn, x * dx + y * dy - mu * mu * lam[n] * dn
             if square + 2.0 * half > inside:
                 share = min(share, inside / (half + sqrt(max(half * half + square * inside, 0.0))))
+    return share
+
+
+@inner
+def newton_step(contacts, yielding, count, A):
+    """One step for all impulses, in place; its size over the largest of them.
+
+    `A`: scratch for the matrix and its right side, 3 count (3 count + 1).
+    """
+    friction, lam = contacts.friction, contacts.lam
+    size = 3 * count
+    for contact in range(count):
+        write_rows(contacts, yielding, contact, size, A)
+    solve_rows(size, A)
+    share = share_within_cones(friction, lam, size, A)
     moved, largest = 0.0, 1e-300
     for k in range(size):
-        lam[k] += share * A[wide * k + size]
-        moved, largest = max(moved, abs(A[wide * k + size])), max(largest, abs(lam[k]))
-    for contact in range(count):
+        change = A[(size + 1) * k + size]
+        lam[k] += share * change
+        moved, largest = max(moved, abs(change)), max(largest, abs(lam[k]))
+    for contact in range(count):  # back onto the cones
         n = 3 * contact
         lam[n] = max(lam[n], 0.0)
         long, reach = sqrt(lam[n + 1] * lam[n + 1] + lam[n + 2] * lam[n + 2]), friction[contact] * lam[n]
@@ -198,7 +241,7 @@ def newton_step(G, b, friction, compliance, yielding, count, lam, A):
 
 
 @inner
-def converge(G, b, friction, compliance, yielding, count, lam, few, cap, tolerance, budget, A):
+def converge(contacts, yielding, count, few, cap, tolerance, budget, A):
     """Sweeps until one changes nothing, Newton steps before each from `few` on.
 
     How many, the last change, and what is left of the budget.
@@ -212,9 +255,9 @@ def converge(G, b, friction, compliance, yielding, count, lam, few, cap, toleran
                 if budget < of_newton:
                     break
                 budget -= of_newton
-                if newton_step(G, b, friction, compliance, yielding, count, lam, A) <= 1e-3:
+                if newton_step(contacts, yielding, count, A) <= 1e-3:
                     break
-        change = sweep(G, b, friction, compliance, yielding, count, lam)
+        change = sweep(contacts, yielding, count)
         budget -= of_sweep
         if change <= tolerance or budget < of_newton:
             return k + 1, change, budget
@@ -222,17 +265,16 @@ def converge(G, b, friction, compliance, yielding, count, lam, few, cap, toleran
 
 
 @inner
-def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, budget, scratch):
+def solve_impulses(contacts, count, cap, tolerance, budget, scratch):
     """Impulses from an estimate of them.
 
     How many sweeps that took, the last change over the largest impulse, and what is left of the budget. `scratch`:
     3 count (3 count + 2).
     """
+    G, lam = contacts.G, contacts.lam
     size = 3 * count
     solved, A = view(scratch, 0, size), view(scratch, size, size * (size + 2))
-    used, change, budget = converge(
-        G, b, friction, compliance, 0.0, count, lam, FEW, min(cap, DIRECT), tolerance, budget, A
-    )  # fmt: skip
+    used, change, budget = converge(contacts, 0.0, count, FEW, min(cap, DIRECT), tolerance, budget, A)
     if change <= tolerance or budget < 9 * count * count * (count + 2):
         return used, change, budget
     largest = 1e-300
@@ -242,16 +284,14 @@ def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, budge
     yielding = last = FIRST * largest
     stride = STRIDE
     while used < cap and stride < SHORTEST and budget > 0:
-        k, change, budget = converge(
-            G, b, friction, compliance, yielding, count, lam, 0, min(cap - used, LEVEL), tolerance, budget, A
-        )  # fmt: skip
+        k, change, budget = converge(contacts, yielding, count, 0, min(cap - used, LEVEL), tolerance, budget, A)
         used += k
         if change <= tolerance:
             for j in range(size):
                 solved[j] = lam[j]
             last = yielding
             if yielding <= CHECKED * largest:
-                change = sweep(G, b, friction, compliance, 0.0, count, lam)
+                change = sweep(contacts, 0.0, count)
                 used += 1
                 if change <= tolerance:
                     return used, change, budget
@@ -262,5 +302,5 @@ def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, budge
         for j in range(size):
             lam[j] = solved[j]
         yielding = max(last * stride, LAST * largest)
-    change = sweep(G, b, friction, compliance, 0.0, count, lam)
+    change = sweep(contacts, 0.0, count)
     return used + 1, change, budget

@@ -12,7 +12,7 @@ would take hundreds of rounds: a roller that is held where it touches hardly spi
 """
 
 from sync.compile.jit import inner
-from tandem.multibody.contact.complementarity import solve_impulses
+from tandem.multibody.contact.complementarity import Contacts, solve_impulses
 
 ROUNDS = 30  # at most
 # rounds after which bounds stay (loads that nothing determines may differ from round to round) and one contact changes
@@ -81,6 +81,7 @@ def solve_with_spins(
     """
     size, high = 3 * count, 4 * count
     wide = high + 1
+    free = Contacts(G_free, b_free, grip, soft, lam)
     sweeps, change = 0, 0.0
     for k in range(ROUNDS):
         for c in range(count):
@@ -94,7 +95,7 @@ def solve_with_spins(
                     b_free[r] += A[wide * r + size + c] * slips[c] * bounds[c]
             for i in range(size):
                 G_free[size * r + i] = A[wide * r + i]
-        used, change, budget = solve_impulses(G_free, b_free, grip, soft, count, lam, cap, tolerance, budget, scratch)
+        used, change, budget = solve_impulses(free, count, cap, tolerance, budget, scratch)
         sweeps += used
         moved, scale, others = 0.0, 1e-300, False
         for c in range(count):

@@ -28,7 +28,7 @@ from numba import float64, int64, types
 
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
 from sync.compile.jit import inner, kernel
-from tandem.multibody.contact.complementarity import solve_impulses
+from tandem.multibody.contact.complementarity import Contacts, solve_impulses
 from tandem.multibody.contact.joint_tree import bias, energy, factor, lock, mass_matrix, place_links, solve
 from tandem.multibody.contact.kinds import (
     CARRIER,
@@ -255,6 +255,7 @@ def step_tree(
     A, at = view(work, at, at + 4 * m * (4 * m + 1)), at + 4 * m * (4 * m + 1)
     G_free, at = view(work, at, at + rows * rows), at + rows * rows
     b_free, at = view(work, at, at + rows), at + rows
+    system = Contacts(G, b, grip, soft, lam)
     reach = settings[SPIN_REACH]
     solver_scratch = view(work, at, at + rows * (rows + 2))
     gravity = view(settings, GRAVITY, GRAVITY + 3)
@@ -366,7 +367,7 @@ def step_tree(
             b[r] = total + (bound[r // 3] if r % 3 == 0 else 0.0)
         if count > 0 and reach == 0.0:
             used, change, budget = solve_impulses(
-                G, b, grip, soft, count, lam, cap, settings[TOLERANCE], budget, solver_scratch
+                system, count, cap, settings[TOLERANCE], budget, solver_scratch
             )  # fmt: skip
             sweeps += used
         elif count > 0:
@@ -376,7 +377,7 @@ def step_tree(
                     spins[c] += JS[c * n + i] * free[i]
             if lam[0] == 0.0:
                 used, change, budget = solve_impulses(
-                    G, b, grip, soft, count, lam, cap, settings[TOLERANCE], budget, solver_scratch
+                    system, count, cap, settings[TOLERANCE], budget, solver_scratch
                 )  # fmt: skip
             used, change, budget = solve_with_spins(
                 G, b, cross, GS, spins, grip, soft, reach, count, lam, spun, slips, bounds, cap, settings[TOLERANCE],

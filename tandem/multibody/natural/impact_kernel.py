@@ -24,7 +24,7 @@ from numba import float64, int64, types
 from sync.compile.array_copy import copy
 from sync.compile.array_types import CONSTANTS
 from sync.compile.jit import inner, kernel
-from tandem.multibody.contact.complementarity import solve_impulses
+from tandem.multibody.contact.complementarity import Contacts, solve_impulses
 from tandem.multibody.natural.assembly import assemble, evaluate_kinematics, kinetic_energy, largest, mask, set_inputs
 from tandem.multibody.natural.augmented import STEP, applied_power
 from tandem.multibody.natural.cholesky import factorise, solve
@@ -374,7 +374,7 @@ def impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, li
         else:
             speeds[c] = b[3 * c]
     before = kinetic_energy(ints, reals, qd)
-    solve_impulses(G, b, mu, soft, count, lam, CAP, ENOUGH, BUDGET, solver_scratch)
+    solve_impulses(Contacts(G, b, mu, soft, lam), count, CAP, ENOUGH, BUDGET, solver_scratch)
     for i in range(size):
         for j in range(n):
             qd[j] += lam[i] * ys[i * n + j]
@@ -411,7 +411,7 @@ def impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, li
             geometry(ptr, col, coef, const, q, which, own, A, B, found)
             b[3 * c], b[3 * c + 1], b[3 * c + 2] = found[0], 0.0, 0.0
             mu[c] = lam[3 * c] = lam[3 * c + 1] = lam[3 * c + 2] = 0.0
-        solve_impulses(G, b, mu, soft, count, lam, CAP, ENOUGH, BUDGET, solver_scratch)
+        solve_impulses(Contacts(G, b, mu, soft, lam), count, CAP, ENOUGH, BUDGET, solver_scratch)
         constant = part(ints, reals, P.CONSTANT_FORCE)
         for c in range(count):
             for j in range(n):
