@@ -51,7 +51,7 @@ from tandem.multibody.contact.kinds import (
     P,
     S,
 )
-from tandem.multibody.contact.spinning import solve_with_spins, spinning_size
+from tandem.multibody.contact.spinning import lay_out_spins, solve_with_spins, spinning_size
 from tandem.multibody.contact.surfaces import nearest_along, nearest_to_floor
 from tandem.multibody.ground.surface import surface
 from tandem.multibody.natural.views import view
@@ -243,18 +243,7 @@ def step_tree(
     which, at = view(work, at, at + m), at + m
     points, at = view(work, at, at + 3 * m), at + 3 * m
     frames, at = view(work, at, at + 10 * m), at + 10 * m
-    JS, at = view(work, at, at + n * m), at + n * m
-    XS, at = view(work, at, at + n * m), at + n * m
-    cross, at = view(work, at, at + rows * m), at + rows * m
-    GS, at = view(work, at, at + m * m), at + m * m
-    spun, at = view(work, at, at + m), at + m
-    spins, at = view(work, at, at + m), at + m
-    spun_before, at = view(work, at, at + m), at + m
-    slips, at = view(work, at, at + m), at + m
-    bounds, at = view(work, at, at + m), at + m
-    A, at = view(work, at, at + 4 * m * (4 * m + 1)), at + 4 * m * (4 * m + 1)
-    G_free, at = view(work, at, at + rows * rows), at + rows * rows
-    b_free, at = view(work, at, at + rows), at + rows
+    spin, at = lay_out_spins(work, at, n, m)
     system = Contacts(G, b, grip, soft, lam)
     reach = settings[SPIN_REACH]
     solver_scratch = view(work, at, at + rows * (rows + 2))
@@ -326,24 +315,24 @@ def step_tree(
             G[size * s + r] = total
     if reach > 0.0:
         for c in range(count):
-            row, x = view(JS, c * n, (c + 1) * n), view(XS, c * n, (c + 1) * n)
+            row, x = view(spin.J, c * n, (c + 1) * n), view(spin.X, c * n, (c + 1) * n)
             link = contacts[CONTACT_INTS * int64(which[c]) + LINK]
             set_spin(ints, links, link, view(frames, 10 * c, 10 * c + 10), row, n)
-            spun[c] = spun_before[c] = slips[c] = 0.0
+            spin.s[c] = spin.before[c] = spin.slips[c] = 0.0
             for i in range(n):
                 x[i] = row[i]
-                spun_before[c] += row[i] * v[i]
+                spin.before[c] += row[i] * v[i]
             solve(ints, M, x)
         for c in range(count):
-            x = view(XS, c * n, (c + 1) * n)
+            x = view(spin.X, c * n, (c + 1) * n)
             for r in range(size):
-                cross[r * count + c] = 0.0
+                spin.C[r * count + c] = 0.0
                 for i in range(n):
-                    cross[r * count + c] += J[r * n + i] * x[i]
+                    spin.C[r * count + c] += J[r * n + i] * x[i]
             for d in range(count):
-                GS[c * count + d] = 0.0
+                spin.GS[c * count + d] = 0.0
                 for i in range(n):
-                    GS[c * count + d] += JS[d * n + i] * x[i]
+                    spin.GS[c * count + d] += spin.J[d * n + i] * x[i]
 
     # velocities at the end, with the velocity terms of the mean
     for i in range(n):
@@ -372,16 +361,15 @@ def step_tree(
             sweeps += used
         elif count > 0:
             for c in range(count):
-                spins[c] = spun_before[c]
+                spin.b_s[c] = spin.before[c]
                 for i in range(n):
-                    spins[c] += JS[c * n + i] * free[i]
+                    spin.b_s[c] += spin.J[c * n + i] * free[i]
             if lam[0] == 0.0:
                 used, change, budget = solve_impulses(
                     system, count, cap, settings[TOLERANCE], budget, solver_scratch
                 )  # fmt: skip
             used, change, budget = solve_with_spins(
-                G, b, cross, GS, spins, grip, soft, reach, count, lam, spun, slips, bounds, cap, settings[TOLERANCE],
-                budget, solver_scratch, A, G_free, b_free,
+                system, spin, reach, count, cap, settings[TOLERANCE], budget, solver_scratch
             )  # fmt: skip
             sweeps += used
         for i in range(n):
@@ -390,7 +378,7 @@ def step_tree(
                 total += X[r * n + i] * lam[r]
             if reach > 0.0:
                 for c in range(count):
-                    total += XS[c * n + i] * spun[c]
+                    total += spin.X[c * n + i] * spin.s[c]
             velocity[i] = total
 
     # what it took to hold the locked joints: the whole row of the equations, with contacts
@@ -415,7 +403,7 @@ def step_tree(
                     total -= fx * (s[3] + s[1] * z - s[2] * y)
                     total -= fy * (s[4] + s[2] * x - s[0] * z)
                     if reach > 0.0:
-                        total -= spun[c] * (s[0] * frame[0] + s[1] * frame[1] + s[2] * frame[2])
+                        total -= spin.s[c] * (s[0] * frame[0] + s[1] * frame[1] + s[2] * frame[2])
             multipliers[i] = total / h
 
     # books
@@ -446,8 +434,8 @@ def step_tree(
         if reach > 0.0:
             speed = 0.0
             for i in range(n):
-                speed += JS[c * n + i] * velocity[i]
-            rubbed -= 0.5 * (spun_before[c] + speed) * spun[c]
+                speed += spin.J[c * n + i] * velocity[i]
+            rubbed -= 0.5 * (spin.before[c] + speed) * spin.s[c]
         if lam[3 * c] > 0.0:
             touching += 1
     for i in range(n):

@@ -62,6 +62,12 @@ def view(typingctx, array, start, stop):
     return array(array, start, stop), codegen
 
 
+@inner
+def take(array, at, size):
+    """A view of so many from `at` on, and where the next begins: to divide a scratch into its parts."""
+    return view(array, at, at + size), at + size
+
+
 @intrinsic
 def part(typingctx, ints, array, which):
     """part(ints, array, WHICH): that part of one of the four arrays, as a borrowed view.
