@@ -9,6 +9,8 @@ and roll are singular where it stands on its nose), a wheel that turns by more t
 
 from math import cos, floor, isnan, nan, pi, sin, sqrt
 
+from numba import int64
+
 from sim_service.contract.machine import STEP, places
 from sync.compile.jit import inner, kernel
 from tandem.machines.omni.build import FLOAT_HEAD, INT_HEAD, LINKS_AT, OF_WHEEL, SHAPE_AT, WHEELS_AT
@@ -47,6 +49,8 @@ from tandem.multibody.contact.stepping import (
     SETTINGS,
     SWEEPS,
     WORK,
+    Joints,
+    Tree,
     advance_tree,
     work_size,
 )
@@ -194,6 +198,8 @@ def step(state, inputs, params, tables, work, h):
             if isnan(inputs[k]):
                 inputs[k] = 0.0
 
+    tree = Tree(links, reals, contacts, surfaces, road, int64(ints[5]), int64(ints[6]))
+    joints = Joints(q, v, forces, stiffening, targets, multipliers)
     part = h / substeps
     unsolved = sweeps = 0.0
     gap = 1e9
@@ -205,25 +211,7 @@ def step(state, inputs, params, tables, work, h):
             forces[5] = inputs[0]
         else:
             motors(ints, floats, params, state, inputs, n, wheels, forces, stiffening, targets, part)
-        advance_tree(
-            links,
-            reals,
-            contacts,
-            surfaces,
-            ints[5],
-            ints[6],
-            settings,
-            road,
-            q,
-            v,
-            forces,
-            stiffening,
-            targets,
-            multipliers,
-            contact_work,
-            report,
-            part,
-        )
+        advance_tree(tree, settings, joints, contact_work, report, part)
         unsolved, sweeps, gap = max(unsolved, report[CHANGE]), max(sweeps, report[SWEEPS]), min(gap, report[GAP])
         total = report[KINETIC] + report[POTENTIAL]
         books[BOOK.work_done] += report[WORK]

@@ -23,11 +23,13 @@ Energy is booked: the mean of the speeds before and after, times the impulse, is
 """
 
 from math import sqrt
+from typing import NamedTuple
 
+import numpy as np
 from numba import float64, int64, types
 
-from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
-from sync.compile.jit import inner, kernel
+from sync.compile.array_types import CONSTANTS, INDICES, VECTOR, group
+from sync.compile.jit import inner, kernel, merged
 from tandem.multibody.contact.complementarity import Contacts, solve_impulses
 from tandem.multibody.contact.joint_tree import bias, energy, factor, lock, mass_matrix, place_links, solve
 from tandem.multibody.contact.kinds import (
@@ -51,10 +53,10 @@ from tandem.multibody.contact.kinds import (
     P,
     S,
 )
-from tandem.multibody.contact.spinning import lay_out_spins, solve_with_spins, spinning_size
+from tandem.multibody.contact.spinning import Spins, lay_out_spins, solve_with_spins, spinning_size
 from tandem.multibody.contact.surfaces import nearest_along, nearest_to_floor
 from tandem.multibody.ground.surface import surface
-from tandem.multibody.natural.views import view
+from tandem.multibody.natural.views import row, take, view
 
 SLOW = 0.01  # m/s: what approaches more slowly does not bounce
 OF_SWEEP = 50_000  # multiplications for each sweep that is allowed: ten Newton steps of eight contacts
@@ -69,25 +71,15 @@ STILL = 1e-13  # a normal that turns by less
 # a row of a contact: gap, place of its point, force along x, y, z, velocity of the point at the end: two across the
 # normal (on the floor along x, y), one along it
 (C_GAP, C_POINT, C_FORCE, C_SPEED, CONTACT_ROW) = (0, 1, 4, 7, 10)
+FRAME = 10  # of the ground at a contact: its normal, two directions across it, its factor of friction
 
 
 def work_size(links: int, contacts: int) -> int:
-    """Length of the work of `step_tree`."""
+    """Length of the work of `advance_tree`."""
     rows = 3 * contacts
-    return (
-        (LINK_WORK + 6) * links
-        + 12
-        + 3
-        + 24
-        + 6 * links
-        + 2 * links * links
-        + 2 * rows * links
-        + rows * rows
-        + rows * (rows + 2)
-        + (4 * rows + 8 * contacts)
-        + 10 * contacts
-        + spinning_size(links, contacts)
-    )
+    of_joints = (LINK_WORK + 12 + 2 * links) * links + 39
+    of_contacts = rows * (2 * links + rows) + rows * (rows + 2) + 4 * rows + 18 * contacts
+    return of_joints + of_contacts + spinning_size(links, contacts)
 
 
 @inner
@@ -134,25 +126,27 @@ def track_contact(links, contacts, surfaces, which, origin, road, scratch, arm, 
 
     `frame`: the ground's normal, two directions across it, and its factor of friction.
     """
-    row = view(surfaces, CONTACT_REALS * which, CONTACT_REALS * (which + 1))
+    surface_row = row(surfaces, which, CONTACT_REALS)
     link, carrier = contacts[CONTACT_INTS * which + LINK], contacts[CONTACT_INTS * which + CARRIER]
     kind = contacts[CONTACT_INTS * which + KIND]
     own = view(links, LINK_WORK * link, LINK_WORK * (link + 1))
     held = view(links, LINK_WORK * carrier, LINK_WORK * (carrier + 1))
     axis, rho, k1 = view(scratch, 0, 3), view(scratch, 3, 6), view(scratch, 6, 9)
-    turn_into(own, row[OWN_AXIS], row[OWN_AXIS + 1], row[OWN_AXIS + 2], axis)
+    turn_into(own, surface_row[OWN_AXIS], surface_row[OWN_AXIS + 1], surface_row[OWN_AXIS + 2], axis)
     if kind > 3:
-        turn_into(held, row[RHO], row[RHO + 1], row[RHO + 2], rho)
-        turn_into(held, row[K1], row[K1 + 1], row[K1 + 2], k1)
+        turn_into(held, surface_row[RHO], surface_row[RHO + 1], surface_row[RHO + 2], rho)
+        turn_into(held, surface_row[K1], surface_row[K1 + 1], surface_row[K1 + 2], k1)
     middle = view(scratch, 6, 9)
     if len(road) > 0:
-        turn_into(own, row[MIDDLE], row[MIDDLE + 1], row[MIDDLE + 2], middle)
+        turn_into(own, surface_row[MIDDLE], surface_row[MIDDLE + 1], surface_row[MIDDLE + 2], middle)
         return onto_road(
-            kind, view(row, SURFACE, CONTACT_REALS), axis, own[P] + middle[0], own[P + 1] + middle[1],
+            kind, view(surface_row, SURFACE, CONTACT_REALS), axis, own[P] + middle[0], own[P + 1] + middle[1],
             own[P + 2] + middle[2], road, origin, arm, frame,
         )  # fmt: skip
-    smooth = nearest_to_floor(kind, view(row, SURFACE, CONTACT_REALS), axis, rho, k1, arm)
-    turn_into(own, row[MIDDLE], row[MIDDLE + 1], row[MIDDLE + 2], middle)
+    frame[0] = frame[1] = frame[4] = frame[5] = frame[6] = frame[8] = 0.0
+    frame[2] = frame[3] = frame[7] = frame[9] = 1.0
+    smooth = nearest_to_floor(kind, view(surface_row, SURFACE, CONTACT_REALS), axis, rho, k1, arm)
+    turn_into(own, surface_row[MIDDLE], surface_row[MIDDLE + 1], surface_row[MIDDLE + 2], middle)
     for k in range(3):
         arm[k] += own[P + k] + middle[k]
     return arm[2] + origin[2], smooth
@@ -194,277 +188,356 @@ def turn_rows(J, n, frame):
 
 
 @inner
-def set_spin(ints, links, link, frame, row, n):
+def set_spin(ints, links, link, frame, J, n):
     """A row: how fast a link spins about the normal, for every joint."""
     for j in range(n):
-        row[j] = 0.0
+        J[j] = 0.0
     j = link
     while j >= 0:
         s = view(links, LINK_WORK * j + S, LINK_WORK * j + S + 6)
         if ints[LINK_INTS * j + FLAGS] & LOCKED == 0:
-            row[j] = s[0] * frame[0] + s[1] * frame[1] + s[2] * frame[2]
+            J[j] = s[0] * frame[0] + s[1] * frame[1] + s[2] * frame[2]
         j = ints[LINK_INTS * j + PARENT]
 
 
-# long: one step of one tree, in the order of its equations; each part would need all of its arrays
-@inner
-def step_tree(
-    ints, reals, contacts, surfaces, corrections, cap, settings, road, q, v, forces, stiffening, targets, multipliers,
-    work, report, h,
-):  # fmt: skip
-    """Advance q and v by h. `forces` act on the joints, and -`stiffening` (v' - `targets`) at the end of the step.
+class Tree(NamedTuple):
+    """What does not change while a tree moves: its tables (kinds.py), the ground, and how much work a step may be."""
 
-    `corrections` of the velocities, each with at most `cap` sweeps over the contacts. `road`: the ground; nothing: the
-    floor.
-    """
-    n, m = len(ints) // LINK_INTS, len(contacts) // CONTACT_INTS
+    ints: np.ndarray
+    reals: np.ndarray
+    contacts: np.ndarray
+    surfaces: np.ndarray
+    road: np.ndarray  # nothing: the floor
+    corrections: int  # of the velocities
+    cap: int  # sweeps over the contacts in each of them, at most
+
+
+class Joints(NamedTuple):
+    """Of every joint: where it is, how fast, and what acts on it."""
+
+    q: np.ndarray
+    v: np.ndarray
+    forces: np.ndarray
+    stiffening: np.ndarray  # -stiffening (v' - targets) acts at the end of the step
+    targets: np.ndarray
+    multipliers: np.ndarray  # what it takes to hold the locked ones
+
+
+class Scratch(NamedTuple):
+    """Of a step, by the symbols of its equations; contacts are only those that may close."""
+
+    links: np.ndarray
+    of_bias: np.ndarray
+    origin: np.ndarray
+    small: np.ndarray
+    velocity: np.ndarray  # v'
+    right: np.ndarray  # the right side, with the rows of locked joints
+    free: np.ndarray  # what v changes by without impulses
+    middle: np.ndarray
+    inertial: np.ndarray
+    M: np.ndarray  # factored
+    whole: np.ndarray  # M with locked joints
+    J: np.ndarray
+    X: np.ndarray  # M^-1 J^T, by columns
+    before: np.ndarray  # J v
+    bound: np.ndarray  # g_m / h, or of a rebound its share of the speed
+    which: np.ndarray  # number of each contact
+    points: np.ndarray
+    frames: np.ndarray
+    contacts: Contacts
+    spin: Spins
+    of_solver: np.ndarray
+
+
+@merged
+def lay_out(work, n, m):
+    """The parts of a step's scratch."""
     rows = 3 * m
-    at = LINK_WORK * n
-    links = view(work, 0, at)
-    scratch, at = view(work, at, at + 12 + 6 * n), at + 12 + 6 * n
-    origin, at = view(work, at, at + 3), at + 3
-    small, at = view(work, at, at + 24), at + 24
-    velocity, at = view(work, at, at + n), at + n
-    right, at = view(work, at, at + n), at + n
-    free, at = view(work, at, at + n), at + n
-    middle, at = view(work, at, at + n), at + n
-    inertial, at = view(work, at, at + n), at + n
-    M, at = view(work, at, at + n * n), at + n * n
-    whole, at = view(work, at, at + n * n), at + n * n
-    J, at = view(work, at, at + rows * n), at + rows * n
-    X, at = view(work, at, at + rows * n), at + rows * n
-    G, at = view(work, at, at + rows * rows), at + rows * rows
-    b, at = view(work, at, at + rows), at + rows
-    lam, at = view(work, at, at + rows), at + rows
-    before, at = view(work, at, at + rows), at + rows
-    bound, at = view(work, at, at + m), at + m
-    grip, at = view(work, at, at + m), at + m
-    soft, at = view(work, at, at + m), at + m
-    which, at = view(work, at, at + m), at + m
-    points, at = view(work, at, at + 3 * m), at + 3 * m
-    frames, at = view(work, at, at + 10 * m), at + 10 * m
+    links, at = take(work, 0, LINK_WORK * n)
+    of_bias, at = take(work, at, 12 + 6 * n)
+    origin, at = take(work, at, 3)
+    small, at = take(work, at, 24)
+    velocity, at = take(work, at, n)
+    right, at = take(work, at, n)
+    free, at = take(work, at, n)
+    middle, at = take(work, at, n)
+    inertial, at = take(work, at, n)
+    M, at = take(work, at, n * n)
+    whole, at = take(work, at, n * n)
+    J, at = take(work, at, rows * n)
+    X, at = take(work, at, rows * n)
+    G, at = take(work, at, rows * rows)
+    b, at = take(work, at, rows)
+    lam, at = take(work, at, rows)
+    before, at = take(work, at, rows)
+    bound, at = take(work, at, m)
+    grip, at = take(work, at, m)
+    soft, at = take(work, at, m)
+    which, at = take(work, at, m)
+    points, at = take(work, at, rows)
+    frames, at = take(work, at, FRAME * m)
     spin, at = lay_out_spins(work, at, n, m)
-    system = Contacts(G, b, grip, soft, lam)
-    reach = settings[SPIN_REACH]
-    solver_scratch = view(work, at, at + rows * (rows + 2))
-    gravity = view(settings, GRAVITY, GRAVITY + 3)
-    arm = view(small, 9, 12)
+    of_solver, at = take(work, at, rows * (rows + 2))
+    return Scratch(
+        links, of_bias, origin, small, velocity, right, free, middle, inertial, M, whole, J, X, before, bound, which,
+        points, frames, Contacts(G, b, grip, soft, lam), spin, of_solver,
+    )  # fmt: skip
 
-    # at the middle of the step: inertia with what resists speed, without locked joints
+
+@inner
+def add_dot(total, a, b):
+    """total + a . b, summed in this order."""
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@inner
+def link_of(tree, s, c):
+    """The link that a contact of the scratch is of."""
+    return tree.contacts[CONTACT_INTS * int64(s.which[c]) + LINK]
+
+
+@merged
+def go_to_middle(tree, joints, s, h):
+    """Half a step, and there the inertia with what resists speed, without locked joints."""
+    ints, q, v, M = tree.ints, joints.q, joints.v, s.M
+    n = len(v)
     for i in range(n):
         q[i] += 0.5 * h * v[i]
-    place_links(ints, reals, q, links, origin)
-    mass_matrix(ints, links, M)
+    place_links(ints, tree.reals, q, s.links, s.origin)
+    mass_matrix(ints, s.links, M)
     for i in range(n * n):
-        whole[i] = M[i]
+        s.whole[i] = M[i]
     for i in range(n):
-        M[n * i + i] += h * (reals[LINK_REALS * i + DAMPING] + stiffening[i])
+        M[n * i + i] += h * (tree.reals[LINK_REALS * i + DAMPING] + joints.stiffening[i])
     lock(ints, M)
     factor(ints, M)
 
-    # contacts that may close within the step, their rows, and what impulses do to them
-    count = 0
-    lowest = 1e9
-    for c in range(m):
-        for k in range(CONTACT_ROW):
-            report[REPORT + CONTACT_ROW * c + k] = 0.0
-        frame = view(frames, 10 * count, 10 * count + 10)
-        frame[0] = frame[1] = frame[4] = frame[5] = frame[6] = frame[8] = 0.0
-        frame[2] = frame[3] = frame[7] = frame[9] = 1.0
-        gap, smooth = track_contact(links, contacts, surfaces, c, origin, road, small, arm, frame)
+
+@merged
+def find_contacts(tree, settings, v, s, report, h):
+    """Contacts that may close within the step, with their rows of J: how many, and the lowest gap of all."""
+    n, count, lowest = len(v), 0, 1e9
+    arm = view(s.small, 9, 12)
+    for c in range(len(tree.contacts) // CONTACT_INTS):
+        out, frame = row(view(report, REPORT, len(report)), c, CONTACT_ROW), row(s.frames, count, FRAME)
+        gap, smooth = track_contact(s.links, tree.contacts, tree.surfaces, c, s.origin, tree.road, s.small, arm, frame)
         lowest = min(lowest, gap)
-        report[REPORT + CONTACT_ROW * c + C_GAP] = gap
+        for k in range(CONTACT_ROW):
+            out[k] = 0.0
+        out[C_GAP] = gap
         for k in range(3):
-            report[REPORT + CONTACT_ROW * c + C_POINT + k] = arm[k] + origin[k]
+            out[C_POINT + k] = arm[k] + s.origin[k]
         if gap > 0.0 and smooth == 0:
             continue
-        row = view(J, 3 * count * n, 3 * (count + 1) * n)
-        set_jacobian(ints, links, contacts[CONTACT_INTS * c + LINK], arm, row, n)
-        if len(road) > 0:
-            turn_rows(row, n, frame)
-        speed = 0.0
-        for i in range(n):
-            speed += row[i] * v[i]
+        J = row(s.J, count, 3 * n)
+        set_jacobian(tree.ints, s.links, tree.contacts[CONTACT_INTS * c + LINK], arm, J, n)
+        if len(tree.road) > 0:
+            turn_rows(J, n, frame)
+        speed = add_dot(0.0, row(J, 0, n), v)
         if gap > NEAR + 2.0 * h * abs(speed):
             continue
-        which[count] = c
+        s.which[count] = c
         for k in range(3):
-            points[3 * count + k] = arm[k]
-        bound[count] = gap / h
+            s.points[3 * count + k] = arm[k]
+        s.bound[count] = gap / h
         if settings[RESTITUTION] > 0.0 and speed < -SLOW and speed + gap / h < 0.0:
-            bound[count] = settings[RESTITUTION] * speed
-        grip[count] = settings[FRICTION] * frame[9]
-        soft[count] = settings[COMPLIANCE] / (h * h)
+            s.bound[count] = settings[RESTITUTION] * speed
+        s.contacts.friction[count] = settings[FRICTION] * frame[9]
+        s.contacts.compliance[count] = settings[COMPLIANCE] / (h * h)
         count += 1
-    size = 3 * count
+    return count, lowest
+
+
+@merged
+def set_responses(tree, v, s, count):
+    """What impulses do: X and G = J X. Speeds before them; no impulse yet."""
+    n, size, G = len(v), 3 * count, s.contacts.G
     for r in range(size):
-        x = view(X, r * n, (r + 1) * n)
-        speed = 0.0
+        J, x = row(s.J, r, n), row(s.X, r, n)
         for i in range(n):
-            x[i] = J[r * n + i]
-            speed += x[i] * v[i]
-        before[r] = speed
-        lam[r] = 0.0
-        solve(ints, M, x)
+            x[i] = J[i]
+        s.before[r] = add_dot(0.0, J, v)
+        s.contacts.lam[r] = 0.0
+        solve(tree.ints, s.M, x)
     for r in range(size):
-        for s in range(r + 1):
-            total = 0.0
-            for i in range(n):
-                total += J[r * n + i] * X[s * n + i]
-            G[size * r + s] = total
-            G[size * s + r] = total
-    if reach > 0.0:
-        for c in range(count):
-            row, x = view(spin.J, c * n, (c + 1) * n), view(spin.X, c * n, (c + 1) * n)
-            link = contacts[CONTACT_INTS * int64(which[c]) + LINK]
-            set_spin(ints, links, link, view(frames, 10 * c, 10 * c + 10), row, n)
-            spin.s[c] = spin.before[c] = spin.slips[c] = 0.0
-            for i in range(n):
-                x[i] = row[i]
-                spin.before[c] += row[i] * v[i]
-            solve(ints, M, x)
-        for c in range(count):
-            x = view(spin.X, c * n, (c + 1) * n)
-            for r in range(size):
-                spin.C[r * count + c] = 0.0
-                for i in range(n):
-                    spin.C[r * count + c] += J[r * n + i] * x[i]
-            for d in range(count):
-                spin.GS[c * count + d] = 0.0
-                for i in range(n):
-                    spin.GS[c * count + d] += spin.J[d * n + i] * x[i]
+        for k in range(r + 1):
+            G[size * r + k] = G[size * k + r] = add_dot(0.0, row(s.J, r, n), row(s.X, k, n))
 
-    # velocities at the end, with the velocity terms of the mean
-    for i in range(n):
-        velocity[i] = v[i]
-    sweeps = 0
-    change = 0.0
-    budget = OF_SWEEP * cap  # of all corrections together
-    for _ in range(corrections + 1):
-        for i in range(n):
-            middle[i] = 0.5 * (v[i] + velocity[i])
-        bias(ints, middle, gravity, links, scratch, inertial)
-        for i in range(n):
-            d = reals[LINK_REALS * i + DAMPING]
-            right[i] = h * (forces[i] - inertial[i] - d * v[i] - stiffening[i] * (v[i] - targets[i]))
-            free[i] = 0.0 if ints[LINK_INTS * i + FLAGS] & LOCKED else right[i]
-        solve(ints, M, free)
-        for r in range(size):
-            total = before[r]
-            for i in range(n):
-                total += J[r * n + i] * free[i]
-            b[r] = total + (bound[r // 3] if r % 3 == 0 else 0.0)
-        if count > 0 and reach == 0.0:
-            used, change, budget = solve_impulses(
-                system, count, cap, settings[TOLERANCE], budget, solver_scratch
-            )  # fmt: skip
-            sweeps += used
-        elif count > 0:
-            for c in range(count):
-                spin.b_s[c] = spin.before[c]
-                for i in range(n):
-                    spin.b_s[c] += spin.J[c * n + i] * free[i]
-            if lam[0] == 0.0:
-                used, change, budget = solve_impulses(
-                    system, count, cap, settings[TOLERANCE], budget, solver_scratch
-                )  # fmt: skip
-            used, change, budget = solve_with_spins(
-                system, spin, reach, count, cap, settings[TOLERANCE], budget, solver_scratch
-            )  # fmt: skip
-            sweeps += used
-        for i in range(n):
-            total = v[i] + free[i]
-            for r in range(size):
-                total += X[r * n + i] * lam[r]
-            if reach > 0.0:
-                for c in range(count):
-                    total += spin.X[c * n + i] * spin.s[c]
-            velocity[i] = total
 
-    # what it took to hold the locked joints: the whole row of the equations, with contacts
-    for i in range(n):
-        multipliers[i] = 0.0
-        if ints[LINK_INTS * i + FLAGS] & LOCKED:
-            total = -right[i]
-            for j in range(n):
-                total += (whole[n * i + j] if j <= i else whole[n * j + i]) * (velocity[j] - v[j])
-            s = view(links, LINK_WORK * i + S, LINK_WORK * i + S + 6)
-            for c in range(count):
-                j = contacts[CONTACT_INTS * int64(which[c]) + LINK]
-                while j > i:
-                    j = ints[LINK_INTS * j + PARENT]
-                if j == i:  # the joint carries this contact
-                    x, y, z = points[3 * c], points[3 * c + 1], points[3 * c + 2]
-                    frame = view(frames, 10 * c, 10 * c + 10)
-                    fx, fy, fz = lam[3 * c + 1], lam[3 * c + 2], lam[3 * c]
-                    if len(road) > 0:
-                        fx, fy, fz = to_world(frame, lam[3 * c], lam[3 * c + 1], lam[3 * c + 2])
-                    total -= fz * (s[5] + s[0] * y - s[1] * x)
-                    total -= fx * (s[3] + s[1] * z - s[2] * y)
-                    total -= fy * (s[4] + s[2] * x - s[0] * z)
-                    if reach > 0.0:
-                        total -= spin.s[c] * (s[0] * frame[0] + s[1] * frame[1] + s[2] * frame[2])
-            multipliers[i] = total / h
-
-    # books
-    done = damped = rubbed = struck = 0.0
-    for i in range(n):
-        mean = 0.5 * (v[i] + velocity[i])
-        done += h * mean * (forces[i] - stiffening[i] * (velocity[i] - targets[i]))
-        damped += h * mean * reals[LINK_REALS * i + DAMPING] * velocity[i]
-    touching = 0
+@merged
+def set_spin_responses(tree, v, s, count):
+    """What spin impulses do: their X, to the rows of contacts C, to each other GS."""
+    spin, n = s.spin, len(v)
     for c in range(count):
-        place = REPORT + CONTACT_ROW * int64(which[c])
+        J, x = row(spin.J, c, n), row(spin.X, c, n)
+        set_spin(tree.ints, s.links, link_of(tree, s, c), row(s.frames, c, FRAME), J, n)
+        for i in range(n):
+            x[i] = J[i]
+        spin.before[c] = add_dot(0.0, J, v)
+        spin.s[c] = spin.slips[c] = 0.0
+        solve(tree.ints, s.M, x)
+    for c in range(count):
+        x = row(spin.X, c, n)
+        for r in range(3 * count):
+            spin.C[r * count + c] = add_dot(0.0, row(s.J, r, n), x)
+        for d in range(count):
+            spin.GS[c * count + d] = add_dot(0.0, row(spin.J, d, n), x)
+
+
+@merged
+def move_freely(tree, settings, joints, s, count, h):
+    """What speeds become without impulses, with the velocity terms of the mean: of joints, and of contacts in b."""
+    ints, v, n = tree.ints, joints.v, len(joints.v)
+    for i in range(n):
+        s.middle[i] = 0.5 * (v[i] + s.velocity[i])
+    bias(ints, s.middle, view(settings, GRAVITY, GRAVITY + 3), s.links, s.of_bias, s.inertial)
+    for i in range(n):
+        d, k = tree.reals[LINK_REALS * i + DAMPING], joints.stiffening[i]
+        s.right[i] = h * (joints.forces[i] - s.inertial[i] - d * v[i] - k * (v[i] - joints.targets[i]))
+        s.free[i] = 0.0 if ints[LINK_INTS * i + FLAGS] & LOCKED else s.right[i]
+    solve(ints, s.M, s.free)
+    for r in range(3 * count):
+        s.contacts.b[r] = add_dot(s.before[r], row(s.J, r, n), s.free) + (s.bound[r // 3] if r % 3 == 0 else 0.0)
+
+
+@merged
+def solve_contacts(settings, s, count, cap, budget):
+    """Impulses, of spins too: how many sweeps that took, the last change, what is left of the budget."""
+    contacts, spin, tolerance, reach = s.contacts, s.spin, settings[TOLERANCE], settings[SPIN_REACH]
+    if reach == 0.0:
+        return solve_impulses(contacts, count, cap, tolerance, budget, s.of_solver)
+    for c in range(count):
+        spin.b_s[c] = add_dot(spin.before[c], row(spin.J, c, len(s.free)), s.free)
+    if contacts.lam[0] == 0.0:
+        _, _, budget = solve_impulses(contacts, count, cap, tolerance, budget, s.of_solver)
+    return solve_with_spins(contacts, spin, reach, count, cap, tolerance, budget, s.of_solver)
+
+
+@merged
+def end_speeds(v, s, count, spins):
+    """v' = v + free + X lam; `spins`: with those of spins."""
+    n, lam = len(v), s.contacts.lam
+    for i in range(n):
+        total = v[i] + s.free[i]
+        for r in range(3 * count):
+            total += s.X[r * n + i] * lam[r]
+        if spins:
+            for c in range(count):
+                total += s.spin.X[c * n + i] * s.spin.s[c]
+        s.velocity[i] = total
+
+
+@inner
+def force_of(lam, frame, on_road):
+    """An impulse along x, y and z."""
+    if on_road:
+        return to_world(frame, lam[0], lam[1], lam[2])
+    return lam[1], lam[2], lam[0]
+
+
+@merged
+def hold_locked(tree, joints, s, count, spins, h):
+    """What it took to hold the locked joints: the whole row of the equations, with contacts."""
+    ints, v, n = tree.ints, joints.v, len(joints.v)
+    for i in range(n):
+        joints.multipliers[i] = 0.0
+        if ints[LINK_INTS * i + FLAGS] & LOCKED == 0:
+            continue
+        total = -s.right[i]
+        for j in range(n):
+            total += (s.whole[n * i + j] if j <= i else s.whole[n * j + i]) * (s.velocity[j] - v[j])
+        S_i = view(s.links, LINK_WORK * i + S, LINK_WORK * i + S + 6)
+        for c in range(count):
+            j = link_of(tree, s, c)
+            while j > i:
+                j = ints[LINK_INTS * j + PARENT]
+            if j == i:  # the joint carries this contact
+                x, y, z = s.points[3 * c], s.points[3 * c + 1], s.points[3 * c + 2]
+                frame = row(s.frames, c, FRAME)
+                fx, fy, fz = force_of(row(s.contacts.lam, c, 3), frame, len(tree.road) > 0)
+                total -= fz * (S_i[5] + S_i[0] * y - S_i[1] * x)
+                total -= fx * (S_i[3] + S_i[1] * z - S_i[2] * y)
+                total -= fy * (S_i[4] + S_i[2] * x - S_i[0] * z)
+                if spins:
+                    total -= s.spin.s[c] * (S_i[0] * frame[0] + S_i[1] * frame[1] + S_i[2] * frame[2])
+        joints.multipliers[i] = total / h
+
+
+@merged
+def book_contacts(tree, s, count, spins, report, h):
+    """Forces and speeds of contacts at the end of the step, how many touch, and what friction and impacts took."""
+    n, touching, rubbed, struck = len(s.velocity), 0, 0.0, 0.0
+    for c in range(count):
+        out = row(view(report, REPORT, len(report)), int64(s.which[c]), CONTACT_ROW)
+        lam = row(s.contacts.lam, c, 3)
         for k in range(3):
-            speed = 0.0
-            for i in range(n):
-                speed += J[(3 * c + k) * n + i] * velocity[i]
-            lost = -0.5 * (before[3 * c + k] + speed) * lam[3 * c + k]
-            axis = 2 if k == 0 else k - 1
-            report[place + C_FORCE + axis] = lam[3 * c + k] / h
-            report[place + C_SPEED + axis] = speed
+            speed = add_dot(0.0, row(s.J, 3 * c + k, n), s.velocity)
+            lost = -0.5 * (s.before[3 * c + k] + speed) * lam[k]
+            out[C_SPEED + (2 if k == 0 else k - 1)] = speed
             if k == 0:
                 struck += lost
             else:
                 rubbed += lost
-        if len(road) > 0:
-            frame = view(frames, 10 * c, 10 * c + 10)
-            fx, fy, fz = to_world(frame, lam[3 * c], lam[3 * c + 1], lam[3 * c + 2])
-            report[place + C_FORCE], report[place + C_FORCE + 1], report[place + C_FORCE + 2] = fx / h, fy / h, fz / h
-        if reach > 0.0:
-            speed = 0.0
-            for i in range(n):
-                speed += spin.J[c * n + i] * velocity[i]
-            rubbed -= 0.5 * (spin.before[c] + speed) * spin.s[c]
-        if lam[3 * c] > 0.0:
+        fx, fy, fz = force_of(lam, row(s.frames, c, FRAME), len(tree.road) > 0)
+        out[C_FORCE], out[C_FORCE + 1], out[C_FORCE + 2] = fx / h, fy / h, fz / h
+        if spins:
+            speed = add_dot(0.0, row(s.spin.J, c, n), s.velocity)
+            rubbed -= 0.5 * (s.spin.before[c] + speed) * s.spin.s[c]
+        if lam[0] > 0.0:
             touching += 1
-    for i in range(n):
-        v[i] = velocity[i]
-        q[i] += 0.5 * h * v[i]
-    place_links(ints, reals, q, links, origin)
-    energy(ints, v, gravity, links, origin, small)
-    report[TOUCHING], report[SWEEPS], report[CHANGE], report[GAP] = touching, sweeps, change, lowest
-    report[KINETIC], report[POTENTIAL] = small[0], small[1]
-    report[WORK], report[FRICTION_LOSS], report[IMPACT_LOSS], report[DAMPING_LOSS] = done, rubbed, struck, damped
+    report[TOUCHING], report[FRICTION_LOSS], report[IMPACT_LOSS] = touching, rubbed, struck
 
 
-# long: the tree is flat arrays; a kernel takes no object
+@merged
+def book_joints(tree, joints, s, report, h):
+    """The work of forces, and what damping took."""
+    done = damped = 0.0
+    for i in range(len(joints.v)):
+        mean = 0.5 * (joints.v[i] + s.velocity[i])
+        done += h * mean * (joints.forces[i] - joints.stiffening[i] * (s.velocity[i] - joints.targets[i]))
+        damped += h * mean * tree.reals[LINK_REALS * i + DAMPING] * s.velocity[i]
+    report[WORK], report[DAMPING_LOSS] = done, damped
+
+
 @kernel(
     types.void(
-        INDICES, CONSTANTS, INDICES, CONSTANTS, int64, int64, CONSTANTS, CONSTANTS, VECTOR, VECTOR, VECTOR, VECTOR,
-        VECTOR, VECTOR, VECTOR, VECTOR, float64,
+        group(Tree, INDICES, CONSTANTS, INDICES, CONSTANTS, CONSTANTS, int64, int64), CONSTANTS,
+        group(Joints, *6 * [VECTOR]), VECTOR, VECTOR, float64,
     ),
     error_model="numpy",
 )  # fmt: skip
-def advance_tree(
-    ints, reals, contacts, surfaces, corrections, cap, settings, road, q, v, forces, stiffening, targets, multipliers,
-    work, report, h,
-):  # fmt: skip
-    """`step_tree` for Python, and for a machine's step."""
-    step_tree(
-        ints, reals, contacts, surfaces, corrections, cap, settings, road, q, v, forces, stiffening, targets,
-        multipliers, work, report, h,
-    )  # fmt: skip
+def advance_tree(tree, settings, joints, work, report, h):
+    """Advance a tree by h, from Python or in a machine's step; what happened into `report`."""
+    q, v = joints.q, joints.v
+    s = lay_out(work, len(v), len(tree.contacts) // CONTACT_INTS)
+    go_to_middle(tree, joints, s, h)
+    count, lowest = find_contacts(tree, settings, v, s, report, h)
+    set_responses(tree, v, s, count)
+    spins = settings[SPIN_REACH] > 0.0
+    if spins:
+        set_spin_responses(tree, v, s, count)
+    for i in range(len(v)):
+        s.velocity[i] = v[i]
+    sweeps, change = 0, 0.0
+    budget = OF_SWEEP * tree.cap  # of all corrections together
+    for _ in range(tree.corrections + 1):
+        move_freely(tree, settings, joints, s, count, h)
+        if count > 0:
+            used, change, budget = solve_contacts(settings, s, count, tree.cap, budget)
+            sweeps += used
+        end_speeds(v, s, count, spins)
+    hold_locked(tree, joints, s, count, spins, h)
+    book_joints(tree, joints, s, report, h)
+    book_contacts(tree, s, count, spins, report, h)
+    for i in range(len(v)):
+        v[i] = s.velocity[i]
+        q[i] += 0.5 * h * v[i]
+    place_links(tree.ints, tree.reals, q, s.links, s.origin)
+    energy(tree.ints, v, view(settings, GRAVITY, GRAVITY + 3), s.links, s.origin, s.small)
+    report[SWEEPS], report[CHANGE], report[GAP] = sweeps, change, lowest
+    report[KINETIC], report[POTENTIAL] = s.small[0], s.small[1]
 
 
 @kernel(types.void(INDICES, CONSTANTS, INDICES, CONSTANTS, CONSTANTS, VECTOR, VECTOR, VECTOR), error_model="numpy")

@@ -62,6 +62,18 @@ def view(typingctx, array, start, stop):
     return array(array, start, stop), codegen
 
 
+@intrinsic
+def row(typingctx, array, k, size):
+    """row(array, k, size): row k of a matrix with rows of that size, as a view."""
+
+    def codegen(context, builder, signature, args):
+        which, length = (context.cast(builder, args[i], signature.args[i], types.intp) for i in (1, 2))
+        start = builder.mul(which, length)
+        return _view_of(context, builder, signature.args[0], args[0], start, builder.add(start, length))
+
+    return array(array, k, size), codegen
+
+
 @inner
 def take(array, at, size):
     """A view of so many from `at` on, and where the next begins: to divide a scratch into its parts."""

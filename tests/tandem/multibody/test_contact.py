@@ -130,24 +130,24 @@ class Ball:
             [0.0, 1.0, 0.0, *zero, self.mass, *zero, *[inertia] * 3, *zero, 0.0],
         ]
         surface = [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, *none, self.radius, *none]
-        self.tables = (
+        self.tree = stepping.Tree(
             read_only(np.array([-1, SLIDE, ROOT, 0, SLIDE, ROOT, 1, TURN, 0], np.int32)),
             read_only(np.ravel(rows)),
             read_only(np.array([2, 2, SPHERE], np.int32)),
             read_only(np.array(surface)),
+            read_only(np.zeros(0)),
             2,
             100,
-            read_only(np.array([0.0, 0.0, -9.81, friction, restitution, compliance, 1e-13, spin_reach])),
-            read_only(np.zeros(0)),
         )
+        self.settings = np.array([0.0, 0.0, -9.81, friction, restitution, compliance, 1e-13, spin_reach])
         self.q, self.v = np.array([0.0, self.radius, 0.0]), np.zeros(3)
-        self.zeros = np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3)
+        self.joints = stepping.Joints(self.q, self.v, *np.zeros((4, 3)))
         self.work = np.zeros(stepping.work_size(3, 1))
         self.report = np.zeros(stepping.REPORT + stepping.CONTACT_ROW)
         self.lost = 0.0
 
     def step(self, h: float) -> None:
-        stepping.advance_tree(*self.tables, self.q, self.v, *self.zeros, self.work, self.report, h)
+        stepping.advance_tree(self.tree, self.settings, self.joints, self.work, self.report, h)
         self.lost += float(self.report[stepping.FRICTION_LOSS] + self.report[stepping.IMPACT_LOSS])
 
     @property
