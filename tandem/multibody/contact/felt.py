@@ -28,12 +28,15 @@ The first link follows what is given for the end of the step. What that takes is
 """
 
 from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
 
 from sync.compile.jit import inner, merged
 from tandem.multibody.contact.joint_tree import energy, momentum, place_links
 from tandem.multibody.contact.kinds import LINK_INTS, LINK_WORK, OWN, PARENT, SUM, F, P, V
 from tandem.multibody.contact.plane_tree import plane_motion
-from tandem.multibody.natural.views import view
+from tandem.multibody.natural.views import row, take, view
 
 GROUND = -1
 CAPSULE, STOP = 0, 1
@@ -49,9 +52,41 @@ JOINT_REALS, SPRING, REST, PRELOAD, VISCOUS, LEVEL, SPEED = 6, 0, 1, 2, 3, 4, 5
 REPORT, DEPTH, NORMAL, TANGENT, CLOSING = 4, 0, 1, 2, 3
 # books: work of the first link on the others, losses in felt, by friction and in pivots, stored in felt and springs
 BOOKS, WORK, FELT_LOSS, FRICTION_LOSS, PIVOT_LOSS, STORED, KINETIC, POTENTIAL = 7, 0, 1, 2, 3, 4, 5, 6
-# of a contact in a step: depth, force at the start, derivatives by speed, by slip, 1 while active, c', then both rows
-HEAD = 6
+# of a contact in a step: depth, elastic force at the start, derivatives by speed and by slip, 1 while active, c', then
+# both rows
+DEEP, ELASTIC, BY_SPEED, BY_SLIP, ACTIVE, LOSS, HEAD = range(7)
 THETA = 0.55  # at which part of a step elastic forces are taken
+
+
+class Tree(NamedTuple):
+    """The links and what is between them: tables as above and in kinds.py."""
+
+    links: np.ndarray
+    numbers: np.ndarray
+    joints: np.ndarray
+    felt_ints: np.ndarray
+    felt: np.ndarray
+    gravity: np.ndarray
+
+
+class First(NamedTuple):
+    """Of the first link at the end of the step."""
+
+    q: float
+    v: float
+    acceleration: float
+
+
+class Scratch(NamedTuple):
+    """Of a step, by the symbols of its equations."""
+
+    c: np.ndarray  # bias
+    new: np.ndarray  # v'
+    mean: np.ndarray  # v°
+    drag: np.ndarray  # of joints, over their rate
+    M: np.ndarray
+    A: np.ndarray
+    contacts: np.ndarray
 
 
 def work_size(links: int, contacts: int) -> int:
@@ -171,121 +206,162 @@ def stored_in(felt_ints, felt, depth):
     return felt[STIFFNESS] * power(depth, twice) * depth / (0.5 * twice + 1.0) if depth > 0.0 else 0.0
 
 
-# long: one step of all felts, in the order of its equations; they are flat arrays
 @merged
-def advance_felt(
-    links, numbers, joints, felt_ints, felt, gravity, q, v, q_next, v_next, acceleration, h, books, report, work
-):  # fmt: skip
-    """One step; the effort of the first link. `books` go on; of `report` forces are added up (times h)."""
-    n, m = len(links) // LINK_INTS, len(felt_ints) // FELT_INTS
+def lay_out(work, n, m):
+    """The parts of a step's scratch, behind those of places and energies."""
     at = LINK_WORK * n + 15 + 6 * n
-    c, new = view(work, at, at + n), view(work, at + n, at + 2 * n)
-    mean, drag = view(work, at + 2 * n, at + 3 * n), view(work, at + 3 * n, at + 4 * n)
-    at += 4 * n
-    M, A, start = view(work, at, at + n * n), view(work, at + n * n, at + 2 * n * n), at + 2 * n * n
-    wide = HEAD + 2 * n
-    plane_motion(links, numbers, q, v, gravity, work, M, c)
-    moved = (q_next - q[0]) / h
-    # how deep, all of them first: a processor then has many at once on the way; and forces as things are
+    c, at = take(work, at, n)
+    new, at = take(work, at, n)
+    mean, at = take(work, at, n)
+    drag, at = take(work, at, n)
+    M, at = take(work, at, n * n)
+    A, at = take(work, at, n * n)
+    contacts, at = take(work, at, m * (HEAD + 2 * n))
+    return Scratch(c, new, mean, drag, M, A, contacts)
+
+
+@merged
+def rows_of(contact, n):
+    """How a contact moves with the joints, along its normal and across it."""
+    return view(contact, HEAD, HEAD + n), view(contact, HEAD + n, HEAD + 2 * n)
+
+
+@merged
+def find_touching(tree, q, s, work, n, m):
+    """How deep, all of them first: a processor then has many at once on the way."""
     for k in range(m):
-        kind, own = (
-            view(felt_ints, FELT_INTS * k, FELT_INTS * (k + 1)),
-            view(felt, FELT_REALS * k, FELT_REALS * (k + 1)),
-        )
-        scratch = view(work, start + wide * k, start + wide * (k + 1))
-        scratch[4] = 1.0 if touch(links, kind, own, q, work, scratch, n) > 0.0 else 0.0
+        contact = row(s.contacts, k, HEAD + 2 * n)
+        kind, own = row(tree.felt_ints, k, FELT_INTS), row(tree.felt, k, FELT_REALS)
+        depth = touch(tree.links, kind, own, q, work, contact, n)
+        contact[ACTIVE] = 1.0 if depth > 0.0 else 0.0
+
+
+@merged
+def set_forces(tree, v, s, h, n, m):
+    """Forces of contacts and drags of joints as things are at the start, and their derivatives."""
     for k in range(m):
-        scratch = view(work, start + wide * k, start + wide * (k + 1))
-        if scratch[4] > 0.0:
-            own, twice = view(felt, FELT_REALS * k, FELT_REALS * (k + 1)), felt_ints[FELT_INTS * k + TWICE]
-            elastic = own[STIFFNESS] * power(scratch[0], twice)
-            slope = 0.5 * twice * elastic / scratch[0]
-            slip = dot(view(scratch, HEAD + n, HEAD + 2 * n), v)
-            speed = dot(view(scratch, HEAD, HEAD + n), v)
-            scratch[5] = loss_rate(own[DAMPING], own[MOST], speed)
-            load = max(elastic * (1.0 - scratch[5] * speed), 0.0)
-            scratch[1] = elastic
-            scratch[2] = elastic * scratch[5] + THETA * h * slope
-            scratch[3] = own[FRICTION] * load / sqrt(slip * slip + own[SLIP] * own[SLIP])
+        contact = row(s.contacts, k, HEAD + 2 * n)
+        if contact[ACTIVE] > 0.0:
+            own, twice = row(tree.felt, k, FELT_REALS), tree.felt_ints[FELT_INTS * k + TWICE]
+            along, across = rows_of(contact, n)
+            elastic = own[STIFFNESS] * power(contact[DEEP], twice)
+            stiffness = 0.5 * twice * elastic / contact[DEEP]
+            slip, speed = dot(across, v), dot(along, v)
+            loss = loss_rate(own[DAMPING], own[MOST], speed)
+            load = max(elastic * (1.0 - loss * speed), 0.0)
+            contact[ELASTIC], contact[LOSS] = elastic, loss
+            contact[BY_SPEED] = elastic * loss + THETA * h * stiffness
+            contact[BY_SLIP] = own[FRICTION] * load / sqrt(slip * slip + own[SLIP] * own[SLIP])
     for i in range(n):
-        own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
+        own = row(tree.joints, i, JOINT_REALS)
         rub = own[LEVEL] / sqrt(v[i] * v[i] + own[SPEED] * own[SPEED]) if own[LEVEL] > 0.0 else 0.0
-        drag[i] = own[VISCOUS] + rub
-    # at most twice: what would pull leaves
+        s.drag[i] = own[VISCOUS] + rub
+
+
+@merged
+def set_equations(tree, q, v, s, faster, moved, h, n, m):
+    """A new = right side; `faster`: by how much the first link is at the end, `moved`: its mean rate."""
+    A, M, new = s.A, s.M, s.new
+    for i in range(n * n):
+        A[i] = M[i]
+    for i in range(1, n):
+        total = 0.0
+        for j in range(1, n):
+            total += (M[n * i + j] if j <= i else M[n * j + i]) * v[j]
+        own = row(tree.joints, i, JOINT_REALS)
+        ahead = q[i] + THETA * (1.0 - THETA) * h * v[i] - own[REST]
+        new[i] = total - h * (s.c[i] + own[SPRING] * ahead + own[PRELOAD])
+        A[n * i + i] += h * (s.drag[i] + THETA * THETA * h * own[SPRING])
+    for k in range(m):
+        contact = row(s.contacts, k, HEAD + 2 * n)
+        if contact[ACTIVE] > 0.0:
+            along, across = rows_of(contact, n)
+            before = (1.0 - THETA) * (dot(along, v) - along[0] * v[0])
+            push = h * (contact[ELASTIC] - contact[BY_SPEED] * (along[0] * moved + before))
+            rub = h * contact[BY_SLIP] * across[0] * moved
+            for i in range(1, n):
+                new[i] += push * along[i] - rub * across[i]
+            add_square(A, along, THETA * h * contact[BY_SPEED], n)
+            add_square(A, across, h * contact[BY_SLIP], n)
+    for i in range(1, n):
+        new[i] -= M[n * i] * faster
+
+
+@merged
+def release_pulling(s, n, m):
+    """Contacts that would pull at the end of the step leave; whether any did."""
+    released = False
+    for k in range(m):
+        contact = row(s.contacts, k, HEAD + 2 * n)
+        along, _ = rows_of(contact, n)
+        if contact[ACTIVE] > 0.0 and contact[ELASTIC] - contact[BY_SPEED] * dot(along, s.mean) < 0.0:
+            contact[ACTIVE], released = 0.0, True
+    return released
+
+
+@merged
+def book_felts(effort, s, moved, h, books, report, n, m):
+    """Forces of contacts along the way that was gone; the effort without what they do to the first link.
+
+    Where a slip turns round within the step, friction at its end may have pushed: that is no loss, and shows as energy
+    that came from nowhere.
+    """
+    for k in range(m):
+        contact, out = row(s.contacts, k, HEAD + 2 * n), row(report, k, REPORT)
+        out[DEPTH] = contact[DEEP]
+        if contact[ACTIVE] > 0.0:
+            along, across = rows_of(contact, n)
+            closing, slip = -dot(along, s.mean), dot(across, s.new)
+            lossy = contact[ELASTIC] * contact[LOSS] * closing
+            push = max(contact[ELASTIC] + contact[BY_SPEED] * closing, 0.0)
+            out[NORMAL] += h * push
+            out[TANGENT] -= h * contact[BY_SLIP] * slip
+            out[CLOSING] = closing
+            books[FELT_LOSS] += h * lossy * closing
+            books[FRICTION_LOSS] += h * contact[BY_SLIP] * max(slip * dot(across, s.mean), 0.0)
+            on_first = push * along[0] - contact[BY_SLIP] * slip * across[0]
+            effort -= on_first
+            books[WORK] -= h * on_first * moved
+    return effort
+
+
+@merged
+def advance_felt(tree, q, v, first, h, books, report, work):
+    """One step; the effort of the first link. `books` go on; of `report` forces are added up (times h)."""
+    n, m = len(tree.links) // LINK_INTS, len(tree.felt_ints) // FELT_INTS
+    s = lay_out(work, n, m)
+    M, new, mean = s.M, s.new, s.mean
+    plane_motion(tree.links, tree.numbers, q, v, tree.gravity, work, M, s.c)
+    moved = (first.q - q[0]) / h
+    find_touching(tree, q, s, work, n, m)
+    set_forces(tree, v, s, h, n, m)
     for _ in range(2):
-        for i in range(n * n):
-            A[i] = M[i]
-        for i in range(1, n):
-            total = 0.0
-            for j in range(1, n):
-                total += (M[n * i + j] if j <= i else M[n * j + i]) * v[j]
-            own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
-            ahead = q[i] + THETA * (1.0 - THETA) * h * v[i] - own[REST]
-            new[i] = total - h * (c[i] + own[SPRING] * ahead + own[PRELOAD])
-            A[n * i + i] += h * (drag[i] + THETA * THETA * h * own[SPRING])
-        for k in range(m):
-            scratch = view(work, start + wide * k, start + wide * (k + 1))
-            if scratch[4] > 0.0:
-                along, across = view(scratch, HEAD, HEAD + n), view(scratch, HEAD + n, HEAD + 2 * n)
-                before = (1.0 - THETA) * (dot(along, v) - along[0] * v[0])
-                push = h * (scratch[1] - scratch[2] * (along[0] * moved + before))
-                rub = h * scratch[3] * across[0] * moved
-                for i in range(1, n):
-                    new[i] += push * along[i] - rub * across[i]
-                add_square(A, along, THETA * h * scratch[2], n)
-                add_square(A, across, h * scratch[3], n)
-        for i in range(1, n):
-            new[i] -= M[n * i] * (v_next - v[0])
-        solve_free(A, new, n)
+        set_equations(tree, q, v, s, first.v - v[0], moved, h, n, m)
+        solve_free(s.A, new, n)
         new[0] = mean[0] = moved
         for i in range(1, n):
             mean[i] = (1.0 - THETA) * v[i] + THETA * new[i]
-        left = False
-        for k in range(m):
-            scratch = view(work, start + wide * k, start + wide * (k + 1))
-            if scratch[4] > 0.0 and scratch[1] - scratch[2] * dot(view(scratch, HEAD, HEAD + n), mean) < 0.0:
-                scratch[4], left = 0.0, True
-        if not left:
+        if not release_pulling(s, n, m):
             break
-    # books: forces along the way that was gone. Where a slip turns round within the step, friction at its end may have
-    # pushed: that is no loss, and shows as energy that came from nowhere
-    effort = c[0] + M[0] * acceleration
+    effort = s.c[0] + M[0] * first.acceleration
     for i in range(1, n):
         effort += M[n * i] * (new[i] - v[i]) / h
     for i in range(n):
-        own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
-        books[PIVOT_LOSS] += h * drag[i] * max(new[i] * mean[i], 0.0)
-        if i == 0:
-            resisted = own[SPRING] * (q[0] - own[REST]) + own[PRELOAD] + drag[0] * moved
-            effort += resisted
-            books[WORK] += h * resisted * moved
-    for k in range(m):
-        own = view(felt, FELT_REALS * k, FELT_REALS * (k + 1))
-        scratch, out = view(work, start + wide * k, start + wide * (k + 1)), view(report, REPORT * k, REPORT * (k + 1))
-        out[DEPTH] = scratch[0]
-        if scratch[4] > 0.0:
-            along, across = view(scratch, HEAD, HEAD + n), view(scratch, HEAD + n, HEAD + 2 * n)
-            closing, slip = -dot(along, mean), dot(across, new)
-            lossy = scratch[1] * scratch[5] * closing
-            push = max(scratch[1] + scratch[2] * closing, 0.0)
-            out[NORMAL] += h * push
-            out[TANGENT] -= h * scratch[3] * slip
-            out[CLOSING] = closing
-            books[FELT_LOSS] += h * lossy * closing
-            books[FRICTION_LOSS] += h * scratch[3] * max(slip * dot(across, mean), 0.0)
-            on_first = push * along[0] - scratch[3] * slip * across[0]
-            effort -= on_first
-            books[WORK] -= h * on_first * moved
+        books[PIVOT_LOSS] += h * s.drag[i] * max(new[i] * mean[i], 0.0)
+    resisted = tree.joints[SPRING] * (q[0] - tree.joints[REST]) + tree.joints[PRELOAD] + s.drag[0] * moved
+    books[WORK] += h * resisted * moved
+    effort = book_felts(effort + resisted, s, moved, h, books, report, n, m)
     for i in range(n):
         q[i] += h * mean[i]
         v[i] = new[i]
-    q[0], v[0] = q_next, v_next
+    q[0], v[0] = first.q, first.v
     return effort
 
 
 @inner
-def account(links, numbers, joints, felt_ints, felt, gravity, q, v, books, work):
+def account(tree, q, v, books, work):
     """Energies as things are, but for the first link's: of motion, of height, stored in felt and springs."""
+    links, numbers, joints, felt_ints, felt, gravity = tree
     n, m = len(links) // LINK_INTS, len(felt_ints) // FELT_INTS
     at = LINK_WORK * n
     origin, out = view(work, at + 12 + 6 * n, at + 15 + 6 * n), view(work, at, at + 8)
@@ -304,9 +380,6 @@ def account(links, numbers, joints, felt_ints, felt, gravity, q, v, books, work)
         s = q[i] - own[REST]
         books[STORED] += 0.5 * own[SPRING] * s * s + own[PRELOAD] * s
     for k in range(m):
-        kind, own = (
-            view(felt_ints, FELT_INTS * k, FELT_INTS * (k + 1)),
-            view(felt, FELT_REALS * k, FELT_REALS * (k + 1)),
-        )
+        kind, own = row(felt_ints, k, FELT_INTS), row(felt, k, FELT_REALS)
         depth = touch(links, kind, own, q, work, view(work, at, at + HEAD + 2 * n), n)
         books[STORED] += stored_in(kind, own, depth)

@@ -177,11 +177,12 @@ def step(state, inputs, params, tables, work, h):
     gravity[0], gravity[1], gravity[2] = 0.0, 0.0, -params[P.gravity]
     ints = tables.ints
     tree, kinds = view(ints, 0, LINK_INTS * N), view(ints, LINK_INTS * N, LINK_INTS * N + FELT_INTS * M)
+    action = law.Tree(tree, links, joints, kinds, felt, gravity)
     regulate(params, tables, links, felt, joints)
     q, v = view(state, 0, N), view(state, N, 2 * N)
     books = view(state, FIRST_BOOK, FIRST_BOOK + law.BOOKS)
     if state[S.begun] == 0.0:
-        account(tree, links, joints, kinds, felt, gravity, q, v, books, scratch)
+        account(action, q, v, books, scratch)
         state[S.energy_at_start] = books[law.KINETIC] + books[law.POTENTIAL] + books[law.STORED]
         state[S.begun] = 0.5
     travel, speed, acceleration = complete(state, inputs, params, h)
@@ -198,10 +199,8 @@ def step(state, inputs, params, tables, work, h):
         r = 1.0 - s
         angle = r * r * (1.0 + 2.0 * s) * a + s * r * r * h * va + s * s * (3.0 - 2.0 * s) * b - s * s * r * h * vb
         rate = 6.0 * s * r * (b - a) / h + r * (1.0 - 3.0 * s) * va + s * (3.0 * s - 2.0) * vb
-        effort += advance_felt(
-            tree, links, joints, kinds, felt, gravity, q, v, angle, rate, acceleration / TIP, short,
-            books, report, scratch,
-        )  # fmt: skip
+        key = law.First(angle, rate, acceleration / TIP)
+        effort += advance_felt(action, q, v, key, short, books, report, scratch)
         # a blow: the instant at which felt and string touch
         state[S.elapsed] += short
         depth = report[REPORT * C.string + DEPTH]
@@ -213,7 +212,7 @@ def step(state, inputs, params, tables, work, h):
             state[S.struck_at] = state[S.elapsed] - short
         elif depth <= 0.0:
             state[S.on_string] = 0.0
-    account(tree, links, joints, kinds, felt, gravity, q, v, books, scratch)
+    account(action, q, v, books, scratch)
     work[W.tip_force] = effort / (count * TIP)
     work[W.pilot_force] = force(report, C.capstan, h)
     work[W.port], work[W.hammer] = travel, q[HAMMER]
