@@ -18,12 +18,14 @@ axes; a material point is again a linear form, so that gradients are exact. Noth
 """
 
 from math import isfinite, sqrt
+from typing import Any, NamedTuple
 
+import numpy as np
 from numba import float64, int64, types
 
 from sync.compile.array_copy import copy
 from sync.compile.array_types import CONSTANTS
-from sync.compile.jit import inner, kernel
+from sync.compile.jit import inner, kernel, merged
 from tandem.multibody.contact.complementarity import Contacts, solve_impulses
 from tandem.multibody.natural.assembly import assemble, evaluate_kinematics, kinetic_energy, largest, mask, set_inputs
 from tandem.multibody.natural.augmented import STEP, applied_power
@@ -71,7 +73,7 @@ from tandem.multibody.natural.impact_tables import (
     SLOW,
 )
 from tandem.multibody.natural.tables import CAPPED, HOOK, INTS, REALS, STEP_ERROR, P
-from tandem.multibody.natural.views import part, view
+from tandem.multibody.natural.views import part, row, take, view
 
 SEARCH_STEPS = 60  # of the search along a step
 NEWTONS = 4  # steps of corrected length
@@ -79,20 +81,109 @@ CAP, ENOUGH, BUDGET = 200, 1e-13, 20_000_000
 GEOMETRY = 10  # of a contact: gap, normal from the second to the first, place on either surface
 
 
+class Surfaces(NamedTuple):
+    """Linear forms of all surfaces, and which of them may meet: tables of impact_tables.py."""
+
+    ptr: np.ndarray
+    col: np.ndarray
+    coef: np.ndarray
+    const: np.ndarray
+    contacts: np.ndarray
+    figures: np.ndarray
+    touch: float  # what is nearer touches
+
+
+class Pair(NamedTuple):
+    """The two surfaces of a contact: their frames and GEOMETRY."""
+
+    A: np.ndarray
+    B: np.ndarray
+    found: np.ndarray
+
+
+class System(NamedTuple):
+    """What the kernels of natural/ work on."""
+
+    ints: np.ndarray
+    reals: np.ndarray
+    state: np.ndarray
+    work: np.ndarray
+    hook: Any
+
+
+class Log(NamedTuple):
+    """Rows of impacts, and the counts."""
+
+    log: np.ndarray
+    counts: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Of a step; what is of single contacts is only of those that touch at once."""
+
+    first: np.ndarray  # the state as the step began
+    q1: np.ndarray  # and as it ended without an impact
+    qd1: np.ndarray
+    g0: np.ndarray  # gaps there
+    g1: np.ndarray
+    lively: np.ndarray  # of every contact: 1 where it may bounce
+    pair: Pair
+    t: np.ndarray  # across the normal
+    r: np.ndarray
+    grads: np.ndarray  # rows of G
+    ys: np.ndarray  # M^-1 G^T, constraints held
+    contacts: Contacts
+    which: np.ndarray
+    speeds: np.ndarray  # v_n-
+    of_solver: np.ndarray
+
+
+@merged
+def lay_out(scratch, size, n, m, total):
+    """The parts of a scratch, of a system with states, coordinates, constraints and contacts that many."""
+    k = 3 * MOST_TOGETHER
+    first, at = take(scratch, 0, size)
+    q1, at = take(scratch, at, n)
+    qd1, at = take(scratch, at, n)
+    g0, at = take(scratch, at, total)
+    g1, at = take(scratch, at, total)
+    lively, at = take(scratch, at, total)
+    A, at = take(scratch, at, FORMS)
+    B, at = take(scratch, at, FORMS)
+    found, at = take(scratch, at, GEOMETRY)
+    t, at = take(scratch, at, 6)
+    r, at = take(scratch, at, m)
+    grads, at = take(scratch, at, k * n)
+    ys, at = take(scratch, at, k * n)
+    G, at = take(scratch, at, k * k)
+    b, at = take(scratch, at, k)
+    lam, at = take(scratch, at, k)
+    mu, at = take(scratch, at, MOST_TOGETHER)
+    soft, at = take(scratch, at, MOST_TOGETHER)
+    which, at = take(scratch, at, MOST_TOGETHER)
+    speeds, at = take(scratch, at, MOST_TOGETHER)
+    of_solver, at = take(scratch, at, k * (k + 2))
+    return Scratch(
+        first, q1, qd1, g0, g1, lively, Pair(A, B, found), t, r, grads, ys, Contacts(G, b, mu, soft, lam), which,
+        speeds, of_solver,
+    )  # fmt: skip
+
+
 @inner
-def place(ptr, col, coef, const, q, surface, out):
+def place(surfaces, q, surface, out):
     """Origin and axes of a surface."""
     for c in range(FORMS):
         f = FORMS * surface + c
-        total = const[f]
-        for e in range(ptr[f], ptr[f + 1]):
-            total += coef[e] * q[col[e]]
+        total = surfaces.const[f]
+        for e in range(surfaces.ptr[f], surfaces.ptr[f + 1]):
+            total += surfaces.coef[e] * q[surfaces.col[e]]
         out[c] = total
 
 
 @inner
-def add_gradient(ptr, col, coef, surface, at, X, d, factor, out):
+def add_gradient(surfaces, surface, at, X, d, factor, out):
     """out += factor times the derivative of d . (material point of the surface that is at X now)."""
+    ptr, col, coef = surfaces.ptr, surfaces.col, surfaces.coef
     for c in range(3):
         f = FORMS * surface + c
         for e in range(ptr[f], ptr[f + 1]):
@@ -169,10 +260,12 @@ def capsules(a, ha, ra, b, hb, rb, out):
 
 
 @inner
-def geometry(ptr, col, coef, const, q, which, figures, A, B, out):
-    """Gap, normal and places of one contact at coordinates q; A, B: the frames of its surfaces."""
-    place(ptr, col, coef, const, q, which[1], A)
-    place(ptr, col, coef, const, q, which[2], B)
+def geometry(surfaces, q, c, pair):
+    """Gap, normal and places of one contact at coordinates q."""
+    which, figures = row(surfaces.contacts, c, CONTACT_INTS), row(surfaces.figures, c, CONTACT_REALS)
+    A, B, out = pair
+    place(surfaces, q, which[1], A)
+    place(surfaces, q, which[2], B)
     x, y, z = figures[OFFSET], figures[OFFSET + 1], figures[OFFSET + 2]
     ra, rb = figures[RADIUS], figures[OTHER_RADIUS]
     kind = which[0]
@@ -185,8 +278,8 @@ def geometry(ptr, col, coef, const, q, which, figures, A, B, out):
     if kind == BALL_PLANE:
         high = (ax - B[0]) * B[3] + (ay - B[1]) * B[4] + (az - B[2]) * B[5]
         out[0] = high - ra
-        for c in range(3):
-            out[1 + c] = B[3 + c]
+        for k in range(3):
+            out[1 + k] = B[3 + k]
         out[4], out[5], out[6] = ax - ra * B[3], ay - ra * B[4], az - ra * B[5]
         out[7], out[8], out[9] = ax - high * B[3], ay - high * B[4], az - high * B[5]
     elif kind == BALL_BALL:
@@ -194,10 +287,10 @@ def geometry(ptr, col, coef, const, q, which, figures, A, B, out):
     elif kind == BALL_HOLE:  # the farthest point of the ball from the middle of the hole
         between(ax, ay, az, 0.0, B[0], B[1], B[2], 0.0, out)
         out[0] = rb - ra - out[0]
-        for c in range(3):
-            out[1 + c] = -out[1 + c]
-            out[4 + c] -= ra * out[1 + c]
-            out[7 + c] -= rb * out[1 + c]
+        for k in range(3):
+            out[1 + k] = -out[1 + k]
+            out[4 + k] -= ra * out[1 + k]
+            out[7 + k] -= rb * out[1 + k]
     elif kind == BALL_CAPSULE:
         t = (ax - B[0]) * B[3] + (ay - B[1]) * B[4] + (az - B[2]) * B[5]
         t = min(max(t, -figures[SIZE]), figures[SIZE])
@@ -207,44 +300,35 @@ def geometry(ptr, col, coef, const, q, which, figures, A, B, out):
 
 
 @inner
-def add_speed_form(ptr, col, coef, which, A, B, found, d, out):
+def add_speed_form(surfaces, c, pair, d, out):
     """out += the derivative of the first surface's material point along d, less the second's."""
-    add_gradient(ptr, col, coef, which[1], A, view(found, 4, 7), d, 1.0, out)
-    add_gradient(ptr, col, coef, which[2], B, view(found, 7, 10), d, -1.0, out)
+    which, found = row(surfaces.contacts, c, CONTACT_INTS), pair.found
+    add_gradient(surfaces, which[1], pair.A, view(found, 4, 7), d, 1.0, out)
+    add_gradient(surfaces, which[2], pair.B, view(found, 7, 10), d, -1.0, out)
 
 
 @inner
-def gaps(forms, q, contacts, figures, A, B, found, out):
+def gaps(surfaces, q, pair, out):
     """Of all contacts."""
-    ptr, col, coef, const = forms
     for c in range(len(out)):
-        geometry(
-            ptr, col, coef, const, q, view(contacts, CONTACT_INTS * c, CONTACT_INTS * (c + 1)),
-            view(figures, CONTACT_REALS * c, CONTACT_REALS * (c + 1)), A, B, found,
-        )  # fmt: skip
-        out[c] = found[0]
+        geometry(surfaces, q, c, pair)
+        out[c] = pair.found[0]
 
 
 @kernel(types.void(INTS, INTS, REALS, REALS, REALS, INTS, REALS, REALS, REALS), error_model="numpy")
 def gaps_at(ptr, col, coef, const, q, contacts, figures, scratch, out):
     """For Python."""
-    gaps(
-        (ptr, col, coef, const), q, contacts, figures, view(scratch, 0, 12), view(scratch, 12, 24),
-        view(scratch, 24, 34), out,
-    )  # fmt: skip
+    pair = Pair(view(scratch, 0, 12), view(scratch, 12, 24), view(scratch, 24, 34))
+    gaps(Surfaces(ptr, col, coef, const, contacts, figures, 0.0), q, pair, out)
 
 
 @inner
-def approach(forms, q, qd, contacts, figures, c, A, B, found, g):
+def approach(surfaces, q, qd, c, pair, g):
     """How fast the gap of a contact grows; g becomes its gradient."""
-    ptr, col, coef, const = forms
-    which = view(contacts, CONTACT_INTS * c, CONTACT_INTS * (c + 1))
-    geometry(
-        ptr, col, coef, const, q, which, view(figures, CONTACT_REALS * c, CONTACT_REALS * (c + 1)), A, B, found
-    )  # fmt: skip
+    geometry(surfaces, q, c, pair)
     for i in range(len(g)):
         g[i] = 0.0
-    add_speed_form(ptr, col, coef, which, A, B, found, view(found, 1, 4), g)
+    add_speed_form(surfaces, c, pair, view(pair.found, 1, 4), g)
     total = 0.0
     for i in range(len(g)):
         total += g[i] * qd[i]
@@ -293,155 +377,176 @@ def across(n, t):
     t[5] = n[0] * t[1] - n[1] * t[0]
 
 
-# long: one impact, in the order of its equations
-@inner
-def impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, lively, log, counts, scratch, speeds):
-    """Velocities after the impact of all contacts within `touch` that do not part.
-
-    With restitution where it is `lively`. Returns whether one of these was. Gaps that are negative are closed by the
-    least motion, in the metric of the mass.
-    """
-    ptr, col, coef, const = forms
-    q, qd, phi = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, work, P.PHI)
-    n, total = len(q), len(contacts) // CONTACT_INTS
-    k = 3 * MOST_TOGETHER
-    A, B, found, t = view(scratch, 0, 12), view(scratch, 12, 24), view(scratch, 24, 34), view(scratch, 34, 40)
-    r = view(scratch, 40, 40 + len(phi))
-    at = 40 + len(phi)
-    grads, ys = view(scratch, at, at + k * n), view(scratch, at + k * n, at + 2 * k * n)
-    at += 2 * k * n
-    G, b, lam = (
-        view(scratch, at, at + k * k),
-        view(scratch, at + k * k, at + k * k + k),
-        view(scratch, at + k * k + k, at + k * k + 2 * k),
-    )
-    at += k * k + 2 * k
-    solver_scratch = view(scratch, at, at + k * (k + 2))
-    at += k * (k + 2)
-    mine, mu, soft = (
-        view(scratch, at, at + MOST_TOGETHER),
-        view(scratch, at + MOST_TOGETHER, at + 2 * MOST_TOGETHER),
-        view(scratch, at + 2 * MOST_TOGETHER, at + 3 * MOST_TOGETHER),
-    )
-
+@merged
+def factor_mass(system):
+    """The mass matrix with the constraints, at the state."""
+    ints, reals, state, work, _ = system
     set_inputs(ints, reals, state, part(ints, state, P.TIME)[0])
-    evaluate_kinematics(ints, reals, state, work, q, qd)
+    evaluate_kinematics(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
     jacobian(ints, reals, work)
     assemble(ints, reals, work, 0.0, 0.0)
     factorise(ints, work)
-    count, fast = 0, False
-    deepest = 0.0
-    for c in range(total):
+
+
+@merged
+def find_touching(system, surfaces, s):
+    """Contacts within `touch` that do not part, with three gradients each: how many, and how deep the deepest is."""
+    q, qd = part(system.ints, system.state, P.Q), part(system.ints, system.state, P.QD)
+    n, count, deepest = len(q), 0, 0.0
+    for c in range(len(s.g0)):
         if count == MOST_TOGETHER:
             break
-        which = view(contacts, CONTACT_INTS * c, CONTACT_INTS * (c + 1))
-        own = view(figures, CONTACT_REALS * c, CONTACT_REALS * (c + 1))
-        row = 3 * count
-        g = view(grads, row * n, (row + 1) * n)
-        speed = approach(forms, q, qd, contacts, figures, c, A, B, found, g)
-        if found[0] > touch or (speed >= 0.0 and found[0] >= 0.0):
+        speed = approach(surfaces, q, qd, c, s.pair, row(s.grads, 3 * count, n))
+        gap = s.pair.found[0]
+        if gap > surfaces.touch or (speed >= 0.0 and gap >= 0.0):
             continue
-        deepest = min(deepest, found[0])
-        across(view(found, 1, 4), t)
+        deepest = min(deepest, gap)
+        across(view(s.pair.found, 1, 4), s.t)
         for d in range(2):
-            g = view(grads, (row + 1 + d) * n, (row + 2 + d) * n)
+            g = row(s.grads, 3 * count + 1 + d, n)
             for i in range(n):
                 g[i] = 0.0
-            add_speed_form(ptr, col, coef, which, A, B, found, view(t, 3 * d, 3 * d + 3), g)
-        mine[count], mu[count], soft[count] = c, own[FRICTION], 0.0
+            add_speed_form(surfaces, c, s.pair, row(s.t, d, 3), g)
+        s.which[count] = c
+        s.contacts.friction[count] = row(surfaces.figures, c, CONTACT_REALS)[FRICTION]
+        s.contacts.compliance[count] = 0.0
         count += 1
-    if count == 0:
-        return False
+    return count, deepest
+
+
+@merged
+def set_responses(system, s, count):
+    """What impulses do, and speeds before them. The matrix is symmetric but for what the passes leave."""
+    qd, G, b, n = part(system.ints, system.state, P.QD), s.contacts.G, s.contacts.b, len(s.q1)
     size = 3 * count
     for i in range(size):
-        respond(ints, reals, work, view(grads, i * n, (i + 1) * n), view(ys, i * n, (i + 1) * n), r)
+        respond(system.ints, system.reals, system.work, row(s.grads, i, n), row(s.ys, i, n), s.r)
     for i in range(size):
         b[i] = 0.0
-        lam[i] = 0.0
+        s.contacts.lam[i] = 0.0
         for j in range(n):
-            b[i] += grads[i * n + j] * qd[j]
+            b[i] += s.grads[i * n + j] * qd[j]
         for j in range(size):
-            total_ij = 0.0
+            total = 0.0
             for e in range(n):
-                total_ij += grads[i * n + e] * ys[j * n + e]
-            G[i * size + j] = total_ij
-    for c in range(count):  # G is symmetric but for what the passes leave
-        own = view(figures, CONTACT_REALS * int(mine[c]), CONTACT_REALS * (int(mine[c]) + 1))
-        if lively[int(mine[c])] > 0.0 and b[3 * c] < -own[SLOW]:
-            speeds[c] = b[3 * c]
+                total += s.grads[i * n + e] * s.ys[j * n + e]
+            G[i * size + j] = total
+
+
+@merged
+def add_restitution(surfaces, s, count):
+    """e v_n- for what is lively and approaches fast; whether any does."""
+    fast, b = False, s.contacts.b
+    for c in range(count):
+        own = row(surfaces.figures, int(s.which[c]), CONTACT_REALS)
+        s.speeds[c] = b[3 * c]
+        if s.lively[int(s.which[c])] > 0.0 and b[3 * c] < -own[SLOW]:
             b[3 * c] += own[RESTITUTION] * b[3 * c]
             fast = True
-        else:
-            speeds[c] = b[3 * c]
-    before = kinetic_energy(ints, reals, qd)
-    solve_impulses(Contacts(G, b, mu, soft, lam), count, CAP, ENOUGH, BUDGET, solver_scratch)
-    for i in range(size):
-        for j in range(n):
-            qd[j] += lam[i] * ys[i * n + j]
-    lost = before - kinetic_energy(ints, reals, qd)
-    counts[C_LOST if fast else C_RESTED] += lost
-    counts[C_DEEPEST] = min(counts[C_DEEPEST], deepest)
+    return fast
 
-    if fast:
-        counts[C_IMPACTS] += 1.0
-        for c in range(count):
-            if counts[C_LOGGED] * EVENT + EVENT > len(log):
-                break
-            e = int(mine[c])
-            row = view(log, int(counts[C_LOGGED]) * EVENT, int(counts[C_LOGGED]) * EVENT + EVENT)
-            after = 0.0
-            for j in range(n):
-                after += grads[3 * c * n + j] * qd[j]
-            approach(forms, q, qd, contacts, figures, e, A, B, found, view(ys, 0, n))
-            row[E_TIME], row[E_CONTACT], row[E_TOGETHER] = part(ints, state, P.TIME)[0], mine[c], count
-            row[E_BEFORE], row[E_AFTER] = speeds[c], after
-            row[E_NORMAL], row[E_ACROSS_1], row[E_ACROSS_2] = lam[3 * c], lam[3 * c + 1], lam[3 * c + 2]
-            row[E_LOST], row[E_GAP], row[E_PHI] = lost if c == 0 else 0.0, found[0], largest(phi)
-            row[E_X], row[E_Y], row[E_Z] = found[7], found[8], found[9]
-            counts[C_LOGGED] += 1.0
-    elif deepest < 0.0:
-        # lies in the surface by what a free step sinks: out again, by normals alone
-        for c in range(count):
-            for i in range(size):
-                G[3 * c * size + i] = 0.0 if i % 3 else G[3 * c * size + i]
-                G[(3 * c + 1) * size + i] = G[(3 * c + 2) * size + i] = 0.0
-            e = int(mine[c])
-            which = view(contacts, CONTACT_INTS * e, CONTACT_INTS * (e + 1))
-            own = view(figures, CONTACT_REALS * e, CONTACT_REALS * (e + 1))
-            geometry(ptr, col, coef, const, q, which, own, A, B, found)
-            b[3 * c], b[3 * c + 1], b[3 * c + 2] = found[0], 0.0, 0.0
-            mu[c] = lam[3 * c] = lam[3 * c + 1] = lam[3 * c + 2] = 0.0
-        solve_impulses(Contacts(G, b, mu, soft, lam), count, CAP, ENOUGH, BUDGET, solver_scratch)
-        constant = part(ints, reals, P.CONSTANT_FORCE)
-        for c in range(count):
-            for j in range(n):
-                q[j] += lam[3 * c] * ys[3 * c * n + j]
-                counts[C_RESTED] += constant[j] * lam[3 * c] * ys[3 * c * n + j]  # what the way out gives back
+
+@merged
+def log_impacts(system, surfaces, s, count, lost, log, counts):
+    """A row each, until the log is full; what was lost stands in the first of those at once."""
+    ints, state, n, lam, found = system.ints, system.state, len(s.q1), s.contacts.lam, s.pair.found
+    q, qd, phi = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, system.work, P.PHI)
+    counts[C_IMPACTS] += 1.0
+    for c in range(count):
+        if counts[C_LOGGED] * EVENT + EVENT > len(log):
+            break
+        out = row(log, int(counts[C_LOGGED]), EVENT)
+        after = 0.0
+        for j in range(n):
+            after += s.grads[3 * c * n + j] * qd[j]
+        geometry(surfaces, q, int(s.which[c]), s.pair)
+        out[E_TIME], out[E_CONTACT], out[E_TOGETHER] = part(ints, state, P.TIME)[0], s.which[c], count
+        out[E_BEFORE], out[E_AFTER] = s.speeds[c], after
+        out[E_NORMAL], out[E_ACROSS_1], out[E_ACROSS_2] = lam[3 * c], lam[3 * c + 1], lam[3 * c + 2]
+        out[E_LOST], out[E_GAP], out[E_PHI] = lost if c == 0 else 0.0, found[0], largest(phi)
+        out[E_X], out[E_Y], out[E_Z] = found[7], found[8], found[9]
+        counts[C_LOGGED] += 1.0
+
+
+@merged
+def push_out(system, surfaces, s, count, counts):
+    """What lies in a surface by what a free step sinks: out again, by normals alone and the least motion."""
+    q, n, size = part(system.ints, system.state, P.Q), len(s.q1), 3 * count
+    G, b, mu, _, lam = s.contacts
+    for c in range(count):
+        for i in range(size):
+            G[3 * c * size + i] = 0.0 if i % 3 else G[3 * c * size + i]
+            G[(3 * c + 1) * size + i] = G[(3 * c + 2) * size + i] = 0.0
+        geometry(surfaces, q, int(s.which[c]), s.pair)
+        b[3 * c], b[3 * c + 1], b[3 * c + 2] = s.pair.found[0], 0.0, 0.0
+        mu[c] = lam[3 * c] = lam[3 * c + 1] = lam[3 * c + 2] = 0.0
+    solve_impulses(s.contacts, count, CAP, ENOUGH, BUDGET, s.of_solver)
+    constant = part(system.ints, system.reals, P.CONSTANT_FORCE)
+    for c in range(count):
+        for j in range(n):
+            q[j] += lam[3 * c] * s.ys[3 * c * n + j]
+            counts[C_RESTED] += constant[j] * lam[3 * c] * s.ys[3 * c * n + j]  # what the way out gives back
+
+
+@merged
+def begin_again(system):
+    """Constraints, accelerations and multipliers at the new velocities."""
+    ints, reals, state, work, hook = system
     project(ints, reals, state, work)
     accelerate_at(ints, reals, state, work, hook, part(ints, state, P.TIME)[0], 0.0, 0.0)
     alpha, qdd = part(ints, state, P.ALPHA), part(ints, state, P.QDD)
     for i in range(len(alpha)):
         alpha[i] = qdd[i]
-    part(ints, state, P.POWER)[0] = applied_power(ints, reals, state, work, qd)
-    return fast
+    part(ints, state, P.POWER)[0] = applied_power(ints, reals, state, work, part(ints, state, P.QD))
 
 
 @inner
-def dense(ints, reals, state, work, first, q1, qd1, h, share, t0):
-    """The state at a share of a step: Hermite's cubic of its ends, brought onto the constraints of that time."""
+def impulses(system, surfaces, books, s):
+    """Velocities after the impact of all contacts within `touch` that do not part, with restitution where it is lively.
+
+    Gaps that are negative are closed by the least motion, in the metric of the mass.
+    """
+    qd, counts, n = part(system.ints, system.state, P.QD), books.counts, len(s.q1)
+    factor_mass(system)
+    count, deepest = find_touching(system, surfaces, s)
+    if count == 0:
+        return
+    set_responses(system, s, count)
+    fast = add_restitution(surfaces, s, count)
+    before = kinetic_energy(system.ints, system.reals, qd)
+    solve_impulses(s.contacts, count, CAP, ENOUGH, BUDGET, s.of_solver)
+    for i in range(3 * count):
+        for j in range(n):
+            qd[j] += s.contacts.lam[i] * s.ys[i * n + j]
+    lost = before - kinetic_energy(system.ints, system.reals, qd)
+    counts[C_LOST if fast else C_RESTED] += lost
+    counts[C_DEEPEST] = min(counts[C_DEEPEST], deepest)
+    if fast:
+        log_impacts(system, surfaces, s, count, lost, books.log, counts)
+    elif deepest < 0.0:
+        push_out(system, surfaces, s, count, counts)
+    begin_again(system)
+
+
+@inner
+def gap_at(system, surfaces, s, c, share, h, t0):
+    """The gap of a contact at a share of a step: Hermite's cubic of its ends, brought onto the constraints of then."""
+    ints, reals, state, work, _ = system
     q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
-    q0, qd0 = part(ints, first, P.Q), part(ints, first, P.QD)
-    s = share
+    q0, qd0, q1, qd1 = part(ints, s.first, P.Q), part(ints, s.first, P.QD), s.q1, s.qd1
+    x = share
     for i in range(len(q)):
         d = q1[i] - q0[i]
-        q[i] = q0[i] + s * (
-            h * qd0[i] + s * (3.0 * d - h * (2.0 * qd0[i] + qd1[i]) + s * (h * (qd0[i] + qd1[i]) - 2.0 * d))
+        q[i] = q0[i] + x * (
+            h * qd0[i] + x * (3.0 * d - h * (2.0 * qd0[i] + qd1[i]) + x * (h * (qd0[i] + qd1[i]) - 2.0 * d))
         )
-        qd[i] = qd0[i] + s * (6.0 * d / h - 4.0 * qd0[i] - 2.0 * qd1[i] + s * (3.0 * (qd0[i] + qd1[i]) - 6.0 * d / h))
+        qd[i] = qd0[i] + x * (6.0 * d / h - 4.0 * qd0[i] - 2.0 * qd1[i] + x * (3.0 * (qd0[i] + qd1[i]) - 6.0 * d / h))
     time = part(ints, state, P.TIME)
-    time[0] = t0 + s * h
+    time[0] = t0 + x * h
     set_inputs(ints, reals, state, time[0])
     project(ints, reals, state, work)
+    geometry(surfaces, q, c, s.pair)
+    return s.pair.found[0]
 
 
 @inner
@@ -455,142 +560,159 @@ def least_of_cubic(g0, s0, g1, s1, h):
     return -2.0 * c / (b + root) if b + root > 0.0 else -1.0
 
 
-# long: the search needs all that the step has
+@merged
+def begins_with_stroke(system, surfaces, s):
+    """Whether something that touches approaches fast."""
+    q, qd = part(system.ints, system.state, P.Q), part(system.ints, system.state, P.QD)
+    for c in range(len(s.g0)):
+        if s.g0[c] <= surfaces.touch:
+            speed = approach(surfaces, q, qd, c, s.pair, view(s.grads, 0, len(q)))
+            if speed < -surfaces.figures[CONTACT_REALS * c + SLOW]:
+                return True
+    return False
+
+
+@merged
+def bracket(system, surfaces, s, c, h):
+    """Shares of the step between which a contact may meet: before, and after; below 0 if it does not meet.
+
+    What rests there from the beginning is no longer lively.
+    """
+    begin, speeds = part(system.ints, s.first, P.Q), part(system.ints, s.first, P.QD)
+    g0, g1, form, touch = s.g0[c], s.g1[c], view(s.grads, 0, len(begin)), surfaces.touch
+    s0 = approach(surfaces, begin, speeds, c, s.pair, form)
+    slow = surfaces.figures[CONTACT_REALS * c + SLOW]
+    if g0 <= touch and s0 <= slow:
+        s.lively[c] = 0.0
+    if g1 < -touch:
+        if g0 > touch:
+            return 0.0, 1.0
+        return 0.5, (-1.0 if s0 <= slow else 1.0)  # it leaves, and is back within the step
+    s1 = approach(surfaces, s.q1, s.qd1, c, s.pair, form)
+    x = least_of_cubic(g0, s0, g1, s1, h)
+    if x < 0.0 or g0 <= touch:
+        return 0.0, -1.0
+    near = g0 + x * (h * s0 + x * (
+        3.0 * (g1 - g0) - h * (2.0 * s0 + s1) + x * (h * (s0 + s1) - 2.0 * (g1 - g0))))  # fmt: skip
+    return 0.0, (-1.0 if near > 0.0 else x)
+
+
+@merged
+def locate(system, surfaces, s, c, low, high, earliest, h, t0):
+    """The share of the step at which a contact meets, by Illinois' rule between `low` and `high`; 2 if it does not.
+
+    Those later than `earliest` are not looked for.
+    """
+    f_low = s.g0[c]
+    if low > 0.0:
+        for _ in range(12):
+            f_low = gap_at(system, surfaces, s, c, low, h, t0)
+            if f_low > 0.0:
+                break
+            high = low
+            low *= 0.5
+        if f_low <= 0.0:
+            return 2.0  # so short a flight is none
+    f_high = gap_at(system, surfaces, s, c, high, h, t0)
+    if f_high > 0.0:
+        return 2.0
+    side, x = 0, high
+    for _ in range(SEARCH_STEPS):
+        x = (low * f_high - high * f_low) / (f_high - f_low) if f_high != f_low else 0.5 * (low + high)
+        if low >= earliest:
+            break
+        f = gap_at(system, surfaces, s, c, x, h, t0)
+        if abs(f) <= 0.01 * surfaces.touch or high - low < 1e-14:
+            break
+        if f > 0.0:
+            low, f_low = x, f
+            if side == 1:
+                f_high *= 0.5
+            side = 1
+        else:
+            high, f_high = x, f
+            if side == -1:
+                f_low *= 0.5
+            side = -1
+    return x
+
+
+@merged
+def find_first(system, surfaces, s, h, t0):
+    """The first impact of a step: its contact, or -1, its share of the step, and whether the state was searched for."""
+    earliest, hit, searched = 2.0, -1, False
+    for c in range(len(s.g0)):
+        low, high = bracket(system, surfaces, s, c, h)
+        if high >= 0.0:
+            searched = True
+            x = locate(system, surfaces, s, c, low, high, earliest, h, t0)
+            if x < earliest:
+                earliest, hit = x, c
+    return hit, earliest, searched
+
+
+@merged
+def step_to_impact(advance, system, surfaces, s, hit, share, left, h, counts):
+    """A step of that length from where it began, and its length corrected; how long it is."""
+    ints, reals, state, work, hook = system
+    q, qd, found = part(ints, state, P.Q), part(ints, state, P.QD), s.pair.found
+    for _ in range(NEWTONS):
+        copy(state, s.first)
+        advance(ints, reals, state, work, hook, share)
+        speed = approach(surfaces, q, qd, hit, s.pair, view(s.grads, 0, len(q)))
+        if abs(found[0]) <= 0.01 * surfaces.touch or speed >= 0.0:
+            break
+        share = min(max(share - found[0] / speed, 1e-12 * h), left)
+    if abs(found[0]) > 10.0 * surfaces.touch:
+        counts[C_MISSED] += 1.0
+    return share
+
+
 @inner
-def impact_step(advance, ints, reals, state, work, hook, h, forms, contacts, figures, touch, log, counts, scratch):
+def impact_step(advance, system, surfaces, h, books, scratch):
     """A step of any scheme, with the impacts in it."""
-    ptr, col, coef, const = forms
-    total, n, size = len(contacts) // CONTACT_INTS, len(part(ints, state, P.Q)), len(state)
-    first, at = view(scratch, 0, size), size
-    q1, qd1 = view(scratch, at, at + n), view(scratch, at + n, at + 2 * n)
-    at += 2 * n
-    g0, g1 = view(scratch, at, at + total), view(scratch, at + total, at + 2 * total)
-    lively = view(scratch, at + 2 * total, at + 3 * total)
-    at += 3 * total
-    speeds = view(scratch, at, at + MOST_TOGETHER)
-    at += MOST_TOGETHER
-    rest = view(scratch, at, len(scratch))
-    A, B, found, form = view(rest, 0, 12), view(rest, 12, 24), view(rest, 24, 34), view(rest, 34, 34 + n)
+    ints, reals, state, work, hook = system
     q, qd, time = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.TIME)
+    total = len(surfaces.contacts) // CONTACT_INTS
+    s = lay_out(scratch, len(state), len(q), len(part(ints, work, P.PHI)), total)
     left, impacts = h, 0
     while impacts < MOST_IN_A_STEP:
-        gaps(forms, q, contacts, figures, A, B, found, g0)
-        struck = False
+        gaps(surfaces, q, s.pair, s.g0)
         for c in range(total):
-            lively[c] = 1.0
-            if impacts == 0 and g0[c] <= touch:  # begins with a stroke
-                speed = approach(forms, q, qd, contacts, figures, c, A, B, found, form)
-                struck = struck or speed < -figures[CONTACT_REALS * c + SLOW]
-        if struck:
-            impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, lively, log, counts, rest, speeds)
-            gaps(forms, q, contacts, figures, A, B, found, g0)
-        copy(first, state)
+            s.lively[c] = 1.0
+        if impacts == 0 and begins_with_stroke(system, surfaces, s):
+            impulses(system, surfaces, books, s)
+            gaps(surfaces, q, s.pair, s.g0)
+        copy(s.first, state)
         t0 = time[0]
         advance(ints, reals, state, work, hook, left)
-        gaps(forms, q, contacts, figures, A, B, found, g1)
-        for i in range(n):
-            q1[i], qd1[i] = q[i], qd[i]
-        # the first impact of the step
-        earliest, hit, searched = 2.0, -1, False
-        for c in range(total):
-            low, high = 0.0, 1.0
-            begin = part(ints, first, P.Q)
-            s0 = approach(forms, begin, part(ints, first, P.QD), contacts, figures, c, A, B, found, form)
-            slow = figures[CONTACT_REALS * c + SLOW]
-            if g0[c] <= touch and s0 <= slow:
-                lively[c] = 0.0  # it rests there
-            if g1[c] < -touch:
-                if g0[c] <= touch:
-                    if s0 <= slow:
-                        continue
-                    low = 0.5  # it leaves, and is back within the step
-            else:
-                s1 = approach(forms, q1, qd1, contacts, figures, c, A, B, found, form)
-                high = least_of_cubic(g0[c], s0, g1[c], s1, left)
-                if high < 0.0 or g0[c] <= touch:
-                    continue
-                near = g0[c] + high * (left * s0 + high * (
-                    3.0 * (g1[c] - g0[c]) - left * (2.0 * s0 + s1)
-                    + high * (left * (s0 + s1) - 2.0 * (g1[c] - g0[c]))))  # fmt: skip
-                if near > 0.0:
-                    continue
-            searched = True
-            # Illinois' rule between a place before and one after the impact
-            f_low, f_high = g0[c], 0.0
-            which = view(contacts, CONTACT_INTS * c, CONTACT_INTS * (c + 1))
-            own = view(figures, CONTACT_REALS * c, CONTACT_REALS * (c + 1))
-            if low > 0.0:
-                for _ in range(12):
-                    dense(ints, reals, state, work, first, q1, qd1, left, low, t0)
-                    geometry(ptr, col, coef, const, q, which, own, A, B, found)
-                    f_low = found[0]
-                    if f_low > 0.0:
-                        break
-                    high = low
-                    low *= 0.5
-                if f_low <= 0.0:
-                    continue  # so short a flight is none
-            dense(ints, reals, state, work, first, q1, qd1, left, high, t0)
-            geometry(ptr, col, coef, const, q, which, own, A, B, found)
-            f_high = found[0]
-            if f_high > 0.0:
-                continue
-            side, s = 0, high
-            for _ in range(SEARCH_STEPS):
-                s = (low * f_high - high * f_low) / (f_high - f_low) if f_high != f_low else 0.5 * (low + high)
-                if low >= earliest:
-                    break
-                dense(ints, reals, state, work, first, q1, qd1, left, s, t0)
-                geometry(ptr, col, coef, const, q, which, own, A, B, found)
-                f = found[0]
-                if abs(f) <= 0.01 * touch or high - low < 1e-14:
-                    break
-                if f > 0.0:
-                    low, f_low = s, f
-                    if side == 1:
-                        f_high *= 0.5
-                    side = 1
-                else:
-                    high, f_high = s, f
-                    if side == -1:
-                        f_low *= 0.5
-                    side = -1
-            if s < earliest:
-                earliest, hit = s, c
+        gaps(surfaces, q, s.pair, s.g1)
+        copy(s.q1, q)
+        copy(s.qd1, qd)
+        hit, share, searched = find_first(system, surfaces, s, left, t0)
         if hit < 0:
             if searched:  # the step as it was made
-                copy(state, first)
+                copy(state, s.first)
                 advance(ints, reals, state, work, hook, left)
             left = 0.0
             break
-        # a step of that length from where it began, and its length corrected
-        share = earliest * left
-        which = view(contacts, CONTACT_INTS * hit, CONTACT_INTS * (hit + 1))
-        for _ in range(NEWTONS):
-            copy(state, first)
-            advance(ints, reals, state, work, hook, share)
-            speed = approach(forms, q, qd, contacts, figures, hit, A, B, found, form)
-            if abs(found[0]) <= 0.01 * touch or speed >= 0.0:
-                break
-            share = min(max(share - found[0] / speed, 1e-12 * h), left)
-        if abs(found[0]) > 10.0 * touch:
-            counts[C_MISSED] += 1.0
-        impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, lively, log, counts, rest, speeds)
+        length = step_to_impact(advance, system, surfaces, s, hit, share * left, left, h, books.counts)
+        impulses(system, surfaces, books, s)
         impacts += 1
-        left -= share
+        left -= length
         if left <= 1e-9 * h:
             left = 0.0
             break
     if left > 0.0:  # so many impacts are a rest
         for c in range(total):
-            lively[c] = 0.0
+            s.lively[c] = 0.0
         advance(ints, reals, state, work, hook, left)
-    gaps(forms, q, contacts, figures, A, B, found, g1)
+    gaps(surfaces, q, s.pair, s.g1)
     near = False
     for c in range(total):
-        near = near or g1[c] <= touch
+        near = near or s.g1[c] <= surfaces.touch
     if near:
-        impulses(ints, reals, state, work, hook, forms, contacts, figures, touch, lively, log, counts, rest, speeds)
+        impulses(system, surfaces, books, s)
 
 
 # long: a run's loop, as run_steps
@@ -606,10 +728,11 @@ def run_impacts(
 ):  # fmt: skip
     """As `run_steps`, with impacts."""
     out = part(ints, work, P.DIAGNOSTIC)
-    forms = (ptr, col, coef, const)
+    system, books = System(ints, reals, state, work, hook), Log(log, counts)
+    surfaces = Surfaces(ptr, col, coef, const, contacts, figures, touch)
     stored = 0
     for s in range(steps):
-        impact_step(advance, ints, reals, state, work, hook, h, forms, contacts, figures, touch, log, counts, scratch)
+        impact_step(advance, system, surfaces, h, books, scratch)
         totals[0] += out[CAPPED]
         totals[1] += out[STEP_ERROR]
         totals[2] = max(totals[2], out[STEP_ERROR])
