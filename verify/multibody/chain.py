@@ -17,14 +17,14 @@ Both have the signature of ode.RATES with y = (q, qd), so all that integrates a 
 
 from dataclasses import dataclass, field
 from math import cos, sin
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import float64, int64, types
 
 from sync.compile.array_types import CONSTANTS, INDICES, VECTOR
-from sync.compile.jit import inner, kernel
-from tandem.multibody.natural.views import view
+from sync.compile.jit import inner, kernel, merged
+from tandem.multibody.natural.views import row, view
 from tandem.multibody.relative import ode
 from tandem.multibody.relative.integrators import rk4_step
 
@@ -96,146 +96,198 @@ def zero(v):
         v[i] = 0.0
 
 
-# long: one recursion there and back over the same arrays
+class Body(NamedTuple):
+    """What all links are."""
+
+    mass: float
+    centre: np.ndarray
+    inertia: np.ndarray
+    offset: np.ndarray
+
+
+class Articulated(NamedTuple):
+    """A link with all beyond it: n = A alpha + B a + p, f = B^T alpha + M a + p; and scratch of the same."""
+
+    A: np.ndarray
+    B: np.ndarray
+    M: np.ndarray
+    p: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    m: np.ndarray
+    g: np.ndarray
+
+
+@merged
+def set_velocity(link, before, axis, offset, rate, arm):
+    """Velocity of a link, at its joint and in its axes, and the velocity terms of its acceleration."""
+    R, w, v = view(link, _R, _V), view(link, _V, _V + 3), view(link, _V + 3, _C)
+    zero(view(link, _V, _U))
+    if len(before) > 0:
+        W, V = view(before, _V, _V + 3), view(before, _V + 3, _C)
+        for k in range(3):
+            arm[k] = V[k]
+        cross(W, offset, arm, 1.0)
+        times_transposed(R, W, w)
+        times_transposed(R, arm, v)
+    for k in range(3):
+        w[k] += axis[k] * rate
+    cross(w, axis, view(link, _C, _C + 3), rate)
+    cross(v, axis, view(link, _C + 3, _P), rate)
+
+
+@merged
+def set_bias(link, body, h, n):
+    """The force at the joint that would keep a link's velocity, from its momentum h and n about the joint."""
+    w, v, p = view(link, _V, _V + 3), view(link, _V + 3, _C), view(link, _P, _U)
+    for k in range(3):
+        h[k] = v[k]
+        n[k] = 0.0
+    cross(w, body.centre, h, 1.0)
+    for k in range(3):
+        h[k] *= body.mass
+    times(body.inertia, w, n)
+    cross(body.centre, h, n, 1.0)
+    cross(w, n, view(p, 0, 3), 1.0)
+    cross(v, h, view(p, 0, 3), 1.0)
+    cross(w, h, view(p, 3, 6), 1.0)
+
+
+@merged
+def add_link(link, body, beyond):
+    """A link's own inertia about its joint, and its force."""
+    A, B, M, p, _, _, _, _ = beyond
+    mass, centre = body.mass, body.centre
+    x, z, w = mass * centre[0], mass * centre[1], mass * centre[2]
+    square = x * centre[0] + z * centre[1] + w * centre[2]
+    for j in range(3):
+        for k in range(3):
+            A[3 * j + k] += body.inertia[3 * j + k] - mass * centre[j] * centre[k]
+        A[4 * j] += square
+        M[4 * j] += mass
+    B[1] -= w
+    B[2] += z
+    B[3] += w
+    B[5] -= x
+    B[6] -= z
+    B[7] += x
+    for k in range(6):
+        p[k] += link[_P + k]
+
+
+@merged
+def project_on_joint(link, axis, torque, beyond):
+    """What the joint moves with: U, its pivot and its effort."""
+    U = view(link, _U, _D)
+    zero(U)
+    times(beyond.A, axis, view(U, 0, 3))
+    times_transposed(beyond.B, axis, view(U, 3, 6))
+    D = axis[0] * U[0] + axis[1] * U[1] + axis[2] * U[2]
+    link[_D], link[_EFFORT] = 1.0 / D, torque - (axis[0] * beyond.p[0] + axis[1] * beyond.p[1] + axis[2] * beyond.p[2])
+    return D
+
+
+@merged
+def free_joint(link, D, beyond):
+    """The joint is free: take away what its acceleration does, and add what the velocity terms do."""
+    A, B, M, p, _, _, _, _ = beyond
+    U, c = view(link, _U, _D), view(link, _C, _P)
+    for j in range(3):
+        for k in range(3):
+            A[3 * j + k] -= U[j] * U[k] / D
+            B[3 * j + k] -= U[j] * U[3 + k] / D
+            M[3 * j + k] -= U[3 + j] * U[3 + k] / D
+    for k in range(6):
+        p[k] += U[k] * (link[_EFFORT] / D)
+    times(A, view(c, 0, 3), view(p, 0, 3))
+    times(B, view(c, 3, 6), view(p, 0, 3))
+    times_transposed(B, view(c, 0, 3), view(p, 3, 6))
+    times(M, view(c, 3, 6), view(p, 3, 6))
+
+
+@merged
+def shift_to_joint_before(R, offset, beyond):
+    """To the axes and the joint of the link before: B = b + [r] m, A = a + [r] b^T - B [r]."""
+    A, B, M, p, a, b, m, g = beyond
+    rotate(R, A, a, g)
+    rotate(R, B, b, g)
+    rotate(R, M, m, g)
+    for k in range(6):
+        g[k] = 0.0
+    times(R, view(p, 0, 3), view(g, 0, 3))
+    times(R, view(p, 3, 6), view(g, 3, 6))
+    cross(offset, view(g, 3, 6), view(g, 0, 3), 1.0)
+    for k in range(6):
+        p[k] = g[k]
+    for k in range(9):
+        A[k], B[k], M[k] = a[k], b[k], m[k]
+    shift_columns(offset, m, B)
+    for j in range(3):
+        for k in range(3):
+            g[3 * j + k] = b[3 * k + j]
+    shift_columns(offset, g, A)
+    zero(a)  # B [r] is the transpose of -[r] B^T
+    for j in range(3):
+        for k in range(3):
+            g[3 * j + k] = B[3 * k + j]
+    shift_columns(offset, g, a)
+    for j in range(3):
+        for k in range(3):
+            A[3 * j + k] += a[3 * k + j]
+
+
+@merged
+def accelerate(link, axis, W, V, alpha, acceleration):
+    """The joint's acceleration; W and V, of the joint before, become those of the link."""
+    R, U = view(link, _R, _V), view(link, _U, _D)
+    for k in range(3):
+        alpha[k], acceleration[k] = link[_C + k], link[_C + 3 + k]
+    times_transposed(R, W, alpha)
+    times_transposed(R, V, acceleration)
+    effort = link[_EFFORT]
+    for k in range(3):
+        effort -= U[k] * alpha[k] + U[3 + k] * acceleration[k]
+    second = effort * link[_D]
+    for k in range(3):
+        W[k] = alpha[k] + axis[k] * second
+        V[k] = acceleration[k]
+    return second
+
+
 @kernel(ode.RATES, error_model="numpy")
 def spatial_rates(ints, reals, work, t, y, f):
-    N, mass = ints[0], reals[_MASS]
-    centre, inertia = view(reals, _CENTRE, _INERTIA), view(reals, _INERTIA, _OFFSET)
-    offset, gravity = view(reals, _OFFSET, _GRAVITY), view(reals, _GRAVITY, _AXES)
-    torque = view(reals, _AXES + 3 * N, _AXES + 4 * N)
+    N, axes = ints[0], view(reals, _AXES, len(reals))
+    body = Body(
+        reals[_MASS], view(reals, _CENTRE, _INERTIA), view(reals, _INERTIA, _OFFSET), view(reals, _OFFSET, _GRAVITY)
+    )
     own = view(work, N * _LINK, N * _LINK + _ARTICULATED)
-    arm, h, n = view(own, 0, 3), view(own, 3, 6), view(own, 6, 9)
-    zero(arm)
-    # outwards: rotations, velocities, and the forces that would keep them
-    for i in range(N):
-        link = view(work, i * _LINK, (i + 1) * _LINK)
-        axis, R = view(reals, _AXES + 3 * i, _AXES + 3 * i + 3), view(link, _R, _V)
-        w, v = view(link, _V, _V + 3), view(link, _V + 3, _C)
-        c, p = view(link, _C, _P), view(link, _P, _U)
-        rate = y[N + i]
-        f[i] = rate
-        set_rotation(axis, y[i], R)
-        zero(view(link, _V, _U))
-        if i > 0:
-            before = view(work, (i - 1) * _LINK, i * _LINK)
-            W, V = view(before, _V, _V + 3), view(before, _V + 3, _C)
-            for k in range(3):
-                arm[k] = V[k]
-            cross(W, offset, arm, 1.0)
-            times_transposed(R, W, w)
-            times_transposed(R, arm, v)
-        for k in range(3):
-            w[k] += axis[k] * rate
-        cross(w, axis, view(c, 0, 3), rate)
-        cross(v, axis, view(c, 3, 6), rate)
-        # momentum, about the joint
-        for k in range(3):
-            h[k] = v[k]
-            n[k] = 0.0
-        cross(w, centre, h, 1.0)
-        for k in range(3):
-            h[k] *= mass
-        times(inertia, w, n)
-        cross(centre, h, n, 1.0)
-        cross(w, n, view(p, 0, 3), 1.0)
-        cross(v, h, view(p, 0, 3), 1.0)
-        cross(w, h, view(p, 3, 6), 1.0)
-
-    # inwards: inertia of a link with all beyond it
-    A, B, M, p = view(own, 0, 9), view(own, 9, 18), view(own, 18, 27), view(own, 27, 33)
-    a, b, m, g = view(own, 33, 42), view(own, 42, 51), view(own, 51, 60), view(own, 60, 69)
+    beyond = Articulated(
+        view(own, 0, 9), view(own, 9, 18), view(own, 18, 27), view(own, 27, 33),
+        view(own, 33, 42), view(own, 42, 51), view(own, 51, 60), view(own, 60, 69),
+    )  # fmt: skip
+    arm, h, n = row(own, 0, 3), row(own, 1, 3), row(own, 2, 3)
+    for i in range(N):  # outwards: rotations, velocities, and the forces that would keep them
+        link, axis = row(work, i, _LINK), row(axes, i, 3)
+        f[i] = y[N + i]
+        set_rotation(axis, y[i], view(link, _R, _V))
+        before = view(work, max(i - 1, 0) * _LINK, i * _LINK)
+        set_velocity(link, before, axis, body.offset, y[N + i], arm)
+        set_bias(link, body, h, n)
     zero(own)
-    for i in range(N - 1, -1, -1):
-        link = view(work, i * _LINK, (i + 1) * _LINK)
-        axis, R = view(reals, _AXES + 3 * i, _AXES + 3 * i + 3), view(link, _R, _V)
-        bias, c, U = view(link, _P, _U), view(link, _C, _P), view(link, _U, _D)
-        x, z, w = mass * centre[0], mass * centre[1], mass * centre[2]
-        square = x * centre[0] + z * centre[1] + w * centre[2]
-        for j in range(3):
-            for k in range(3):
-                A[3 * j + k] += inertia[3 * j + k] - mass * centre[j] * centre[k]
-            A[4 * j] += square
-            M[4 * j] += mass
-        B[1] -= w
-        B[2] += z
-        B[3] += w
-        B[5] -= x
-        B[6] -= z
-        B[7] += x
-        for k in range(6):
-            p[k] += bias[k]
-        # the joint is free: take away what its acceleration does
-        zero(U)
-        times(A, axis, view(U, 0, 3))
-        times_transposed(B, axis, view(U, 3, 6))
-        D = axis[0] * U[0] + axis[1] * U[1] + axis[2] * U[2]
-        effort = torque[i] - (axis[0] * p[0] + axis[1] * p[1] + axis[2] * p[2])
-        link[_D], link[_EFFORT] = 1.0 / D, effort
-        if i == 0:
-            break
-        for j in range(3):
-            for k in range(3):
-                A[3 * j + k] -= U[j] * U[k] / D
-                B[3 * j + k] -= U[j] * U[3 + k] / D
-                M[3 * j + k] -= U[3 + j] * U[3 + k] / D
-        for k in range(6):
-            p[k] += U[k] * (effort / D)
-        times(A, view(c, 0, 3), view(p, 0, 3))
-        times(B, view(c, 3, 6), view(p, 0, 3))
-        times_transposed(B, view(c, 0, 3), view(p, 3, 6))
-        times(M, view(c, 3, 6), view(p, 3, 6))
-        # to the axes and the joint of the link before
-        rotate(R, A, a, g)
-        rotate(R, B, b, g)
-        rotate(R, M, m, g)
-        for k in range(6):
-            g[k] = 0.0
-        times(R, view(p, 0, 3), view(g, 0, 3))
-        times(R, view(p, 3, 6), view(g, 3, 6))
-        cross(offset, view(g, 3, 6), view(g, 0, 3), 1.0)
-        for k in range(6):
-            p[k] = g[k]
-        # B = b + [r] m and A = a + [r] b^T - B [r], where the last is the transpose of [r] B^T
-        for k in range(9):
-            A[k], B[k], M[k] = a[k], b[k], m[k]
-        shift_columns(offset, m, B)
-        for j in range(3):
-            for k in range(3):
-                g[3 * j + k] = b[3 * k + j]
-        shift_columns(offset, g, A)
-        zero(a)
-        for j in range(3):
-            for k in range(3):
-                g[3 * j + k] = B[3 * k + j]
-        shift_columns(offset, g, a)
-        for j in range(3):
-            for k in range(3):
-                A[3 * j + k] += a[3 * k + j]
-
-    # outwards: accelerations; the ground accelerates against gravity
-    W, V = view(own, 0, 3), view(own, 3, 6)
-    for k in range(3):
-        W[k] = 0.0
-        V[k] = -gravity[k]
-    alpha, acceleration = view(own, 6, 9), view(own, 9, 12)
-    for i in range(N):
-        link = view(work, i * _LINK, (i + 1) * _LINK)
-        axis, R = view(reals, _AXES + 3 * i, _AXES + 3 * i + 3), view(link, _R, _V)
-        U = view(link, _U, _D)
+    for i in range(N - 1, -1, -1):  # inwards: inertia of a link with all beyond it
+        link, axis = row(work, i, _LINK), row(axes, i, 3)
+        add_link(link, body, beyond)
+        D = project_on_joint(link, axis, axes[3 * N + i], beyond)
         if i > 0:
-            cross(W, offset, V, 1.0)
-        for k in range(3):
-            alpha[k], acceleration[k] = link[_C + k], link[_C + 3 + k]
-        times_transposed(R, W, alpha)
-        times_transposed(R, V, acceleration)
-        effort = link[_EFFORT]
-        for k in range(3):
-            effort -= U[k] * alpha[k] + U[3 + k] * acceleration[k]
-        second = effort * link[_D]
-        f[N + i] = second
-        for k in range(3):
-            W[k] = alpha[k] + axis[k] * second
-            V[k] = acceleration[k]
+            free_joint(link, D, beyond)
+            shift_to_joint_before(view(link, _R, _V), body.offset, beyond)
+    W, V, alpha, acceleration = row(own, 0, 3), row(own, 1, 3), row(own, 2, 3), row(own, 3, 3)
+    for k in range(3):  # outwards: accelerations; the ground accelerates against gravity
+        W[k], V[k] = 0.0, -reals[_GRAVITY + k]
+    for i in range(N):
+        if i > 0:
+            cross(W, body.offset, V, 1.0)
+        f[N + i] = accelerate(row(work, i, _LINK), row(axes, i, 3), W, V, alpha, acceleration)
 
 
 @kernel(ode.RATES, error_model="numpy")
