@@ -1,7 +1,9 @@
 """The efforts of a record computed again from its steps, by the effort loop's own kernel: bit-identical."""
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import types
+from numba import from_dtype, types
 
 from daq_service import effort_record as rec
 from daq_service.effort import (
@@ -22,6 +24,25 @@ from sync.compile.jit import inner, kernel
 from sync.ring.block import EPOCH, SEQ, T
 
 _LONG_AGO = -(2**60)  # ns
+
+# what is known when an effort is computed
+_SO_FAR = np.dtype([(name, np.int64) for name in (
+    "known", "blind",  # what came before it; not what its step asked for
+    "model",  # the row of the newest step's
+    "rising", "dark",  # a rise whose beginning is not known; a step whose port moved under efforts that are not
+    "since",  # from when on all efforts are known
+)])  # fmt: skip
+_SO_FAR_ROW = types.Array(from_dtype(_SO_FAR), 1, "C")
+
+
+class Origin(NamedTuple):
+    """What an effort came from."""
+
+    new: bool  # the first of its step
+    came: int  # when the step came or, if earlier, its motion
+    output: float
+    displacement: float
+    moved: int  # when the displacement was that
 
 
 @inner
@@ -60,67 +81,87 @@ def _write(at, effort, again):
     again[rec.AT_STATUS] = at.status
 
 
-@kernel(types.void(SETTINGS, CURSOR_ROW, WORDS, MATRIX, MATRIX, WORDS_2D, WORDS_2D, WORDS))
-def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
+@inner
+def _origin_of(settings, so_far, row, new, effort, steps, models):
+    came = effort[rec.AT_STEP_RECEIVED] if effort[rec.AT_STEP_RECEIVED] > 0 else effort[rec.AT_STEP_PUSHED]
+    if not settings.port:
+        return Origin(new, came, steps[row, 0], steps[row, 1], effort[rec.AT_SAMPLED])
+    if new:
+        so_far.model = row
+    values, sampled, moved = effort.view(np.float64), effort[rec.AT_SAMPLED], effort[rec.AT_MOTION]
+    output = port_effort(
+        models[so_far.model], values[rec.AT_ANGLE], values[rec.AT_SPEED], values[rec.AT_ACCELERATION], sampled, moved,
+        settings.step_ns, new,
+    )  # fmt: skip
+    return Origin(new, min(came, sampled), output, values[rec.AT_ANGLE], moved)
+
+
+@inner
+def _advance(settings, at, so_far, origin, effort, past, again):
+    """An effort after known ones, computed as the loop did; whether that can be compared."""
+    values, status, moment = effort.view(np.float64), effort[rec.AT_STATUS], effort[T]
+    so_far.blind = 0
+    if origin.new or settings.port:
+        so_far.dark = 1 if settings.at_samples and at.placed_ns < so_far.since else 0
+    if so_far.rising and status & (rec.RISING | rec.WATCHDOG) == 0:
+        at.began, so_far.rising = _LONG_AGO, 0
+    advance_effort(
+        settings, at, moment, origin.new, origin.came, origin.output, origin.displacement, effort[rec.AT_STEP_EPOCH],
+        origin.moved, past,
+    )  # fmt: skip
+    if at.began == moment:
+        so_far.rising = 0
+    if so_far.rising or so_far.dark:  # cannot be computed; take the recorded values, on which later efforts build
+        at.applied, at.energy = values[rec.AT_GIVEN], values[rec.AT_ENERGY]
+        if settings.at_samples:
+            past[0] -= 1
+            _remember(past, moment, at.applied)
+        return 0
+    _write(at, effort, again)
+    return 1
+
+
+@inner
+def _take_recorded(settings, at, so_far, origin, first, effort, past):
+    """The first effort of a step, if those before it are not known; `first`: of a loop, too."""
+    values, moment = effort.view(np.float64), effort[T]
+    evaluated = origin.new or (
+        settings.port and at.fresh and origin.moved > at.evaluated_ns and np.isfinite(origin.output)
+    )
+    if origin.new:  # how far a rise has come is known of a loop's first effort alone
+        so_far.rising = 1 if effort[rec.AT_STATUS] & rec.RISING != 0 and not first else 0
+        so_far.since = _LONG_AGO if first else moment
+        _begin_step(at, past, effort, origin.came, origin.moved)
+    else:
+        at.impulse += at.applied * ((moment - at.last) * 1e-9)
+    if evaluated:
+        _take_displacement(settings, at, values, origin.moved)
+    at.applied, at.last = values[rec.AT_GIVEN], moment
+    if settings.at_samples:
+        _remember(past, moment, at.applied)
+    at.fresh = 1 if moment < at.came + settings.stale_ns else 0
+    so_far.known = so_far.blind = 1
+
+
+@kernel(types.void(SETTINGS, CURSOR_ROW, _SO_FAR_ROW, WORDS, MATRIX, MATRIX, WORDS_2D, WORDS_2D, WORDS))
+def _recompute(settings, cursor, so_far_row, past, steps, models, efforts, again, compared):
     """What the effort loop does, once more and in its order."""
-    at = cursor[0]
-    known = blind = False  # what came before an effort; what its step asked for
-    of = 0  # the row of the newest step's model
-    rising = dark = False  # a rise whose beginning is not known; a step whose port moved under efforts that are not
-    since = _LONG_AGO  # from when on all efforts are known
+    at, so_far = cursor[0], so_far_row[0]
     for row in range(efforts.shape[0]):
         effort, before = efforts[row], efforts[max(row - 1, 0)]
-        values, status = effort.view(np.float64), effort[rec.AT_STATUS]
-        seq, epoch, moment = effort[rec.AT_STEP_SEQ], effort[rec.AT_STEP_EPOCH], effort[T]
+        seq, epoch = effort[rec.AT_STEP_SEQ], effort[rec.AT_STEP_EPOCH]
         new = row == 0 or seq != before[rec.AT_STEP_SEQ] or epoch != before[rec.AT_STEP_EPOCH]
-        if row == 0 or effort[SEQ] != before[SEQ] + 1 or effort[EPOCH] != before[EPOCH]:
-            known = False
-        if status & rec.ENDED or (new and np.isnan(steps[row, 0])):
-            known = False
+        gap = row == 0 or effort[SEQ] != before[SEQ] + 1 or effort[EPOCH] != before[EPOCH]
+        ended = effort[rec.AT_STATUS] & rec.ENDED or (new and np.isnan(steps[row, 0]))
+        if gap or ended:
+            so_far.known = 0
+        if ended:
             continue
-        came = effort[rec.AT_STEP_RECEIVED] if effort[rec.AT_STEP_RECEIVED] > 0 else effort[rec.AT_STEP_PUSHED]
-        output, displacement, moved = steps[row, 0], steps[row, 1], effort[rec.AT_SAMPLED]
-        if settings.port:
-            of = row if new else of
-            displacement, moved = values[rec.AT_ANGLE], effort[rec.AT_MOTION]
-            output = port_effort(
-                models[of], displacement, values[rec.AT_SPEED], values[rec.AT_ACCELERATION], effort[rec.AT_SAMPLED],
-                moved, settings.step_ns, new,
-            )  # fmt: skip
-            came = min(came, effort[rec.AT_SAMPLED])
-        if known and (new or not blind):
-            blind = False
-            if new or settings.port:
-                dark = settings.at_samples and at.placed_ns < since
-            if rising and status & (rec.RISING | rec.WATCHDOG) == 0:
-                at.began, rising = _LONG_AGO, False
-            advance_effort(settings, at, moment, new, came, output, displacement, epoch, moved, past)
-            rising = rising and at.began != moment
-            if rising or dark:  # cannot be computed; take the recorded values, on which later efforts build
-                at.applied, at.energy = values[rec.AT_GIVEN], values[rec.AT_ENERGY]
-                if settings.at_samples:
-                    past[0] -= 1
-                    _remember(past, moment, at.applied)
-            else:
-                _write(at, effort, again[row])
-                compared[row] = 1
-        elif known or (new and effort[rec.AT_SAMPLED] > 0):
-            # the first effort of a step, if those before it are not known, is taken as recorded
-            evaluated = new or (settings.port and at.fresh and moved > at.evaluated_ns and np.isfinite(output))
-            if new:
-                first = _is_first(row, effort, before)  # how far any other rise has come is not known
-                rising = status & rec.RISING != 0 and not first
-                since = _LONG_AGO if first else moment
-                _begin_step(at, past, effort, came, moved)
-            else:
-                at.impulse += at.applied * ((moment - at.last) * 1e-9)
-            if evaluated:
-                _take_displacement(settings, at, values, moved)
-            at.applied, at.last = values[rec.AT_GIVEN], moment
-            if settings.at_samples:
-                _remember(past, moment, at.applied)
-            at.fresh = 1 if moment < at.came + settings.stale_ns else 0
-            known = blind = True
+        origin = _origin_of(settings, so_far, row, new, effort, steps, models)
+        if so_far.known and (new or not so_far.blind):
+            compared[row] = _advance(settings, at, so_far, origin, effort, past, again[row])
+        elif so_far.known or (new and effort[rec.AT_SAMPLED] > 0):
+            _take_recorded(settings, at, so_far, origin, _is_first(row, effort, before), effort, past)
 
 
 def recompute(
@@ -148,5 +189,7 @@ def recompute(
     again, compared = np.zeros_like(words), np.zeros(len(words), np.int64)
     # when the loop polls, and for what, changes nothing here
     settings = settings_of(effort, step_ns, same_clock=True, in_loop=True)
-    _recompute(settings, new_cursor(), new_past(), outputs, models, words, again, compared)
+    so_far = np.zeros(1, _SO_FAR)
+    so_far["since"] = _LONG_AGO
+    _recompute(settings, new_cursor(), so_far, new_past(), outputs, models, words, again, compared)
     return rec.LAYOUT.view(again), compared.astype(bool)
