@@ -13,7 +13,9 @@ import numpy as np
 
 from sim_service.registry import MachineFiles
 from tandem.estimation.consistency import mean_band
+from tandem.estimation.description import Sensors
 from tandem.estimation.experiment import Seen, Truth
+from tandem.estimation.make import Filter
 from tandem.estimation.smoother import Smoothed, smooth
 from tandem.machines.observer.build import filter_from
 from tandem.machines.observer.studies.imported import Part
@@ -45,10 +47,36 @@ def smooth_record(
     `parts`: of an imported record."""
     parts = parts or (Part(0, len(next(iter(columns.values()))), None),)
     filter, sensors = filter_from(sources.toml(), sources, changed)
-    own, h = filter.observed, filter.h
-    steps = len(next(iter(columns.values())))
-    inputs = np.stack([columns[q.name] for q in own.machine.inputs], axis=1)
-    readings, begins = np.full((steps, len(sensors.rows)), np.nan), {part.first for part in parts}
+    machine = filter.observed.machine
+    inputs = np.stack([columns[q.name] for q in machine.inputs], axis=1)
+    readings = _readings(sensors, columns, filter.h, parts)
+    innovations: list[np.ndarray] = []
+    pieces = []
+    for part in parts:
+        filter, _ = filter_from(sources.toml(), sources, changed, part.state)
+        some = slice(part.first, part.behind)
+        pieces.append(_smooth_part(filter, readings[some], inputs[some], innovations))
+    found = Smoothed(*(np.concatenate(each) for each in zip(*pieces, strict=True)))
+    chosen = np.concatenate([np.arange(p.first, p.behind, EVERY) for p in parts])
+    watched = tuple(name for name in watch if name in {q.name for q in machine.outputs})
+    biases = [b.name.replace(".", "_") for b in sensors.biases]
+    at = _Instants([], [], [], [], [], [])
+    for k, estimate in enumerate(found.estimates):
+        filter.memory.estimate[:] = estimate
+        _add_instant(at, filter, inputs[chosen[k]], found.corrections[k], found.covariances[k], watched, biases)
+    return SmoothedRecord(
+        chosen, _by_name(at.forward), _by_name(at.smoothed), _by_name(at.sigma_forward), _by_name(at.sigma_smoothed),
+        _normalised(np.array(innovations), sensors.names), watched,
+        np.array(at.spread_forward), np.array(at.spread_smoothed),
+        tuple(q.name for q in machine.outputs if q.name in watched and q.unit == "rad"),
+    )  # fmt: skip
+
+
+def _readings(sensors: Sensors, columns: Mapping[str, np.ndarray], h: float, parts: Sequence[Part]) -> np.ndarray:
+    """Of every step and sensor the reading that is of this instant: each came later by its age, and only newer ones
+    count."""
+    steps, begins = len(next(iter(columns.values()))), {part.first for part in parts}
+    readings = np.full((steps, len(sensors.rows)), np.nan)
     for i, (name, sensor) in enumerate(zip(sensors.names, sensors.sensor, strict=True)):
         values, last = columns["measured_" + name.replace(".", "_")], -1
         ages = columns.get(f"age_{sensor}", np.zeros(steps))
@@ -59,58 +87,63 @@ def smooth_record(
             if values[k] != 0.0 and not isnan(values[k]) and of > last:
                 last = of
                 readings[of, i] = values[k]
-    seen = Seen(readings, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)), np.ones_like(readings),
-                np.zeros((0, 0)))  # fmt: skip
-    innovations: list[np.ndarray] = []
-    pieces: list[Smoothed] = []
-    for part in parts:
-        filter, _ = filter_from(sources.toml(), sources, changed, part.state)
-        some = slice(part.first, part.behind)
-        of_part = seen._replace(readings=readings[some], factors=seen.factors[some])
-        piece = smooth(
-            filter, Truth(of_part, inputs[some], EVERY, filter.params, own.machine),
-            lambda filter=filter: innovations.append(filter.memory.innovations.copy()),  # type: ignore[misc]
-        )  # fmt: skip
-        pieces.append(piece)
-    found = Smoothed(*(np.concatenate(each) for each in zip(*pieces, strict=True)))
-    chosen = np.concatenate([np.arange(p.first, p.behind, EVERY) for p in parts])
-    n = len(own.coordinates)
-    further = [own.estimable[k].name for k in filter.which] + [b.name.replace(".", "_") for b in sensors.biases]
+    return readings
+
+
+def _smooth_part(filter: Filter, readings: np.ndarray, inputs: np.ndarray, innovations: list[np.ndarray]) -> Smoothed:
+    none = np.zeros((0, 0))
+    seen = Seen(readings, none, none, none, np.ones_like(readings), none)
+    truth = Truth(seen, inputs, EVERY, filter.params, filter.observed.machine)
+    return smooth(filter, truth, lambda: innovations.append(filter.memory.innovations.copy()))
+
+
+class _Instants(NamedTuple):
+    """Of every instant what SmoothedRecord has by name."""
+
+    forward: list[dict[str, float]]
+    smoothed: list[dict[str, float]]
+    sigma_forward: list[dict[str, float]]
+    sigma_smoothed: list[dict[str, float]]
+    spread_forward: list[np.ndarray]
+    spread_smoothed: list[np.ndarray]
+
+
+def _add_instant(
+    at: _Instants, filter: Filter, inputs: np.ndarray, correction: np.ndarray, covariance: np.ndarray,
+    watched: tuple[str, ...], biases: list[str],
+) -> None:  # fmt: skip
+    """The instant at which the filter stands."""
+    own, P = filter.observed, filter.covariance()
+    further = [own.estimable[k].name for k in filter.which] + biases
     names = [c.name for c in own.coordinates] + further
-    outputs = [o.name for o in own.machine.outputs]
-    sides: list[dict[str, list[float]]] = [{}, {}, {}, {}]
+    if watched:
+        Q = filter.model.Q.reshape(filter.order, filter.order)
+        H = output_derivatives(filter, watched, inputs, np.sqrt(np.diag(P)))
+        at.spread_forward.append(H @ (P + Q) @ H.T)
+        at.spread_smoothed.append(H @ (covariance + Q) @ H.T)
+    at.forward.append(_step_from(filter, inputs, np.zeros(filter.order), further))
+    at.smoothed.append(_step_from(filter, inputs, correction, further))
+    for rows, cov in ((at.sigma_forward, P), (at.sigma_smoothed, covariance)):
+        rows.append(dict(zip(names, np.sqrt(np.maximum(np.diag(cov), 0.0)).tolist(), strict=True)))
+
+
+def _step_from(filter: Filter, inputs: np.ndarray, correction: np.ndarray, further: list[str]) -> dict[str, float]:
+    """Outputs of a step from the estimate with a correction, and what is estimated besides the state."""
+    own, n = filter.observed, len(filter.observed.coordinates)
+    state, params, extra = filter.state.copy(), filter.params.copy(), filter.extra + correction[n:]
     work = np.zeros(own.machine.work_size)
-    watched = tuple(name for name in watch if name in outputs)
-    Q = filter.model.Q.reshape(filter.order, filter.order)
-    spreads: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    for k, estimate in enumerate(found.estimates):
-        filter.memory.estimate[:] = estimate
-        P = filter.covariance()
-        if watched:
-            H = output_derivatives(filter, watched, inputs[chosen[k]], np.sqrt(np.diag(P)))
-            for spread, cov in zip(spreads, (P, found.covariances[k]), strict=True):
-                spread.append(H @ (cov + Q) @ H.T)
-        for side, correction in enumerate((np.zeros(filter.order), found.corrections[k])):
-            state, params, extra = filter.state.copy(), filter.params.copy(), filter.extra + correction[n:]
-            for i, which in enumerate(filter.which):
-                if own.estimable[which].parameter >= 0:
-                    params[own.estimable[which].parameter] = extra[i]
-            if correction[:n].any():
-                own.correct(state, params, own.machine.tables, work, correction[:n].copy())
-            own.machine.step(state, inputs[chosen[k]].copy(), params, own.machine.tables, work, h)
-            for name, value in zip(outputs, work, strict=False):
-                sides[side].setdefault(name, []).append(float(value))
-            for name, value in zip(further, extra, strict=True):
-                sides[side].setdefault(f"estimated_{name}", []).append(float(value))
-        for side, cov in ((2, P), (3, found.covariances[k])):
-            for name, value in zip(names, np.sqrt(np.maximum(np.diag(cov), 0.0)), strict=True):
-                sides[side].setdefault(name, []).append(float(value))
-    forward, smoothed, sigma, sigma_smoothed = ({n: np.array(v) for n, v in side.items()} for side in sides)
-    return SmoothedRecord(
-        chosen, forward, smoothed, sigma, sigma_smoothed,
-        _normalised(np.array(innovations), sensors.names), watched, np.array(spreads[0]), np.array(spreads[1]),
-        tuple(q.name for q in own.machine.outputs if q.name in watched and q.unit == "rad"),
-    )  # fmt: skip
+    for i, which in enumerate(filter.which):
+        if own.estimable[which].parameter >= 0:
+            params[own.estimable[which].parameter] = extra[i]
+    if correction[:n].any():
+        own.correct(state, params, own.machine.tables, work, correction[:n].copy())
+    own.machine.step(state, inputs.copy(), params, own.machine.tables, work, filter.h)
+    found = {o.name: float(value) for o, value in zip(own.machine.outputs, work, strict=False)}
+    return found | {f"estimated_{name}": float(value) for name, value in zip(further, extra, strict=True)}
+
+
+def _by_name(rows: list[dict[str, float]]) -> dict[str, np.ndarray]:
+    return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
 
 def _normalised(innovations: np.ndarray, names: Sequence[str]) -> dict[str, dict[str, float]]:
