@@ -224,54 +224,61 @@ def sweep(
           0              100      ok               200  0.0480772
           1              200      ok               200  0.0459368
     """
-    if engine not in ENGINES:
-        raise ConfigError(f"engine = {engine!r}: must be one of {', '.join(ENGINES)}")
-    if gpu and cluster:
-        raise ConfigError("--gpu and --cluster: one of them")
-    if cluster:
-        who_can_use(cluster, str(certificate))  # refuses an address before anything is made
-    elif certificate:
-        raise ConfigError(f"--certificate {certificate}: is of a cluster, and --cluster names none")
-    if gpu and (why := device.available()):
-        raise ConfigError(f"--gpu: {why}")
+    _check_options(engine, cluster, gpu, str(certificate))
     arrow("the table of a sweep")
     name = load_study(study)[0].name
     folder = Path(out) if out is not None else by_default(Path("runs") / f"sweep_{name}")
     prepared = prepare(study, str((folder / "channels").resolve()))
     if gpu:
         prepared = replace(prepared, base=hashlib.sha256(f"{prepared.base} gpu".encode()).hexdigest())
-    total = len(prepared.values) * len(prepared.cases)
-    items = [prepared.item(place) for place in range(total)]
+    job, items = prepared.job, [prepared.item(place) for place in range(len(prepared.values) * len(prepared.cases))]
     units = {n: figures.unit(f, _units(prepared.machine)) for n, f in prepared.study.figures.items()}
     results = Results([key for key, _, _ in items], units)
-    kind = engine if engine != "auto" else "threads" if prepared.in_threads else "processes"
-    job = prepared.job
     with row_file(folder, prepared.base) as done:
         done.read(results)
         before = results.done
-        progress("runs", before / total)
+        progress("runs", before / len(items))
 
         def sink(rows: list[Row]) -> None:
             done.append(rows)
             for row in rows:
                 results.take(row)
-            progress(f"{results.done} of {total} runs", results.done / total)
+            progress(f"{results.done} of {len(items)} runs", results.done / len(items))
 
         todo = [items[place] for place in results.missing()]
         if todo and gpu:
             gpu_runs.run_all(job, todo, sink)
         elif todo:
+            kind = engine if engine != "auto" else "threads" if prepared.in_threads else "processes"
             preload = ("tandem.ensembles.work", module_of(prepared.study.manoeuvre["kind"], "").__name__)
             with pool(kind, min(workers, len(todo)), cluster, preload, str(certificate), warn) as where:
                 whole = run_all(where, lambda chunk: (run_chunk, (job, chunk)), todo, sink, _lost)
             if not whole:
-                raise Interrupted(f"{results.done} of {total} runs are done, in {folder}; the same command goes on")
-    new = results.done - before
-    columns, column_units, notes = _columns(prepared, results, total)
-    write_columns(folder / TABLE, columns, column_units, notes, {"study": prepared.job.study, "base": prepared.base})
-    arrays = {n: np.array(v) if isinstance(v, list) else v for n, v in columns.items()}
-    table = Table(arrays, column_units, notes)
-    return Swept(prepared.study, prepared.machine, prepared.job.names, results, table, folder, new)
+                raise Interrupted(
+                    f"{results.done} of {len(items)} runs are done, in {folder}; the same command goes on"
+                )
+    table = _write_table(folder / TABLE, prepared, results)
+    return Swept(prepared.study, prepared.machine, job.names, results, table, folder, results.done - before)
+
+
+def _check_options(engine: str, cluster: str, gpu: bool, certificate: str) -> None:
+    """Refuses them before anything is made."""
+    if engine not in ENGINES:
+        raise ConfigError(f"engine = {engine!r}: must be one of {', '.join(ENGINES)}")
+    if gpu and cluster:
+        raise ConfigError("--gpu and --cluster: one of them")
+    if cluster:
+        who_can_use(cluster, certificate)
+    elif certificate:
+        raise ConfigError(f"--certificate {certificate}: is of a cluster, and --cluster names none")
+    if gpu and (why := device.available()):
+        raise ConfigError(f"--gpu: {why}")
+
+
+def _write_table(path: Path, prepared: Prepared, results: Results) -> Table:
+    columns, units, notes = _columns(prepared, results, len(results.keys))
+    write_columns(path, columns, units, notes, {"study": prepared.job.study, "base": prepared.base})
+    return Table({n: np.array(v) if isinstance(v, list) else v for n, v in columns.items()}, units, notes)
 
 
 def _lost(item: Item, ended: WorkerEnded) -> Row:
