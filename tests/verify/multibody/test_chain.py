@@ -106,8 +106,8 @@ def test_accelerations_of_rods_are_those_of_the_natural_formulation() -> None:
     phi, rate = np.cumsum(q), np.cumsum(qd)
     along = np.stack([np.cos(phi), np.sin(phi)], axis=1)
     across = np.stack([-np.sin(phi), np.cos(phi)], axis=1)
-    state.given({f"p{i + 1}": p for i, p in enumerate(np.cumsum(along, axis=0))})
-    state.given({f"p{i + 1}": v for i, v in enumerate(np.cumsum(rate[:, None] * across, axis=0))}, rates=True)
+    state.set_values({f"p{i + 1}": p for i, p in enumerate(np.cumsum(along, axis=0))})
+    state.set_values({f"p{i + 1}": v for i, v in enumerate(np.cumsum(rate[:, None] * across, axis=0))}, rates=True)
     accelerations(state)
     second = np.array([np.zeros(2), *(state.second(p) for p in points[1:])])
     expected = np.sum(np.diff(second, axis=0) * across, axis=1)
@@ -138,8 +138,8 @@ def test_accelerations_in_space_are_those_of_the_natural_formulation() -> None:
         turn = R @ axes[i]
         alpha = alpha + np.cross(w, turn * qd[i]) + turn * found[i]
         w, R = w + turn * qd[i], R @ rotation(axes[i], q[i])
-        state.given({f"p{i}": place, **{f"e{i}{k}": R[:, k] for k in range(3)}})
-        state.given({f"p{i}": velocity, **{f"e{i}{k}": np.cross(w, R[:, k]) for k in range(3)}}, rates=True)
+        state.set_values({f"p{i}": place, **{f"e{i}{k}": R[:, k] for k in range(3)}})
+        state.set_values({f"p{i}": velocity, **{f"e{i}{k}": np.cross(w, R[:, k]) for k in range(3)}}, rates=True)
         expected.append(alpha)
     accelerations(state)
     of_natural = np.array([angular_acceleration(state, f"link{i}") for i in range(N)])
