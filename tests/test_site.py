@@ -91,7 +91,7 @@ def test_the_reference_has_every_command_every_machine_and_every_bit(site: Path)
     assert [code for code in EXIT_CODES if f"<td>{code}</td>" not in codes] == []
     assert [name for name in MACHINES if f">{name}<" not in machines] == []
     reference = _of_site("reference")
-    for name in sorted(set(MACHINES) - set(reference._MADE_BY_OTHERS)):
+    for name in sorted(set(MACHINES) - set(reference._OF_OTHERS)):
         model = load_machine(reference._FILES.get(name, name))
         for quantity in (*model.inputs, *model.outputs, *model.machine.parameters):
             assert f"<code>{quantity.name}</code>" in machines, f"{name}: {quantity.name}"

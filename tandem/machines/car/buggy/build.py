@@ -417,7 +417,7 @@ def _machine(built: Assembled, path: str) -> Machine:
 def _layout() -> str:
     """A hash of what stands where in the tables."""
     layout = [
-        [p.name for p in Part],
+        ["GIVEN" if p is Part.LIVE else p.name for p in Part],  # as records have it
         [t.name for t in T][: slots.TYRE],
         core.SETTINGS,
         slots.TYRES,

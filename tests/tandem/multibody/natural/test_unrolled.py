@@ -135,7 +135,7 @@ def full_disk() -> Iterator[None]:
 
 def test_code_that_cannot_be_kept_is_used_where_it_was_compiled(full_disk, monkeypatch, capfd) -> None:
     small = chain(6, 0.4, 0.35, 1.0, H).build().compile(h=H)
-    monkeypatch.setattr(unrolling.store.dependencies, "lost", [])
+    monkeypatch.setattr(unrolling.store.dependencies, "unstored", [])
     forgotten(small)
     ints, reals = unrolling.with_code(unrolling.Tables(small.ints, small.reals), 0, words(small))
     assert stepped(small, ints, reals) == stepped(small, small.ints, small.reals)
