@@ -171,6 +171,7 @@ def test_a_run_ends_after_its_seconds_though_its_device_gives_nothing(start: Sta
     assert "no step within 3 s: the source gave no block (source.kind = 'remote')" in run.said
 
 
+@pytest.mark.drill
 def test_services_alone_say_what_they_wait_for_and_end_in_words(start: Start, name: str) -> None:
     sim = start("tandem", "sim", str(DRIVE), "--set", f"name={name}")
     daq = start("tandem", "daq", str(DRIVE), "--set", f"name={name}_b")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from sync.record import open_run
 from tandem.records.replay import Options, replay_run
@@ -15,6 +16,7 @@ TUNING = ROOT / "configs" / "observers" / "tilting_live.toml"
 RACE_CAR = ROOT / "configs" / "race_car.toml"
 
 
+@pytest.mark.drill
 def test_a_recorded_run_is_observed_again_and_with_another_tuning(
     start: Callable[..., Program], name: str, tmp_path: Path
 ) -> None:

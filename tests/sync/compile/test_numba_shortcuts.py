@@ -118,6 +118,7 @@ print(twice(2.0), quadrupled(2.0), hits, numba_shortcuts.supported(), os.environ
 """
 
 
+@pytest.mark.drill
 def test_another_numba_is_used_the_public_way_and_what_an_edit_reaches_is_still_compiled_again(tmp_path: Path) -> None:
     (tmp_path / "inner.py").write_text(INNER)
     (tmp_path / "outer.py").write_text(OUTER.format(more=""))

@@ -8,8 +8,10 @@ from tandem.machines.piano import studies as piano
 from tandem.machines.piano.studies import strokes, study
 from tandem.reports.html.report_page import report_page
 
+DEAR = ("models", "sensitivity")
 
-@pytest.mark.parametrize("part", [*piano.PARTS])
+
+@pytest.mark.parametrize("part", [pytest.param(p, marks=pytest.mark.drill if p in DEAR else ()) for p in piano.PARTS])
 def test_every_study_holds_and_is_shown(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, some in (("MS", (8, 20, 80, 300)), ("FINGER", (12, 50, 200)), ("HZ", (2.0, 6.0, 12.0))):
         monkeypatch.setattr(strokes, name, some)  # all of them: `tandem study piano strokes`

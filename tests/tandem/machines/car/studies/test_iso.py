@@ -92,6 +92,7 @@ def test_braking_agrees_with_theory_and_the_car_stays_where_it_stopped():
     assert rows["and to a stop in gear: speed changes sign"] < 10  # it rocks, it does not chatter
 
 
+@pytest.mark.drill
 def test_axles_that_lock_at_one_pressure_are_said_to_lock_together():
     (row,) = [row for row in result("brake").rows if row.quantity == "pressure at which a wheel locks"]
     assert "both axles together" in row.by  # the buggy's; it said "front first, by 0.0 %"
