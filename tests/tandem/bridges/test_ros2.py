@@ -46,6 +46,13 @@ def opened(endpoint: str) -> Any:
     return ros2.open_session(ros2.settings([endpoint], None))
 
 
+def publisher_of(session: Any) -> Any:
+    """One that waits where the way is congested: otherwise a message that a test counts may be dropped."""
+    import zenoh
+
+    return session.declare_publisher(TOPIC.key(0), congestion_control=zenoh.CongestionControl.BLOCK)
+
+
 def until(condition: Callable[[], Any], look: Callable[[], Any] = lambda: None) -> None:
     for _ in range(3000):
         if condition():
@@ -170,7 +177,7 @@ class Moved:
 def test_a_topic_moves_rows_and_what_is_malformed_moves_nothing(router: str) -> None:
     moved = Moved(source_of(router))
     session = opened(router)
-    publisher = session.declare_publisher(TOPIC.key(0))
+    publisher = publisher_of(session)
     try:
         until(lambda: publisher.matching_status.matching)
         assert len(moved.read()) == 0  # nothing is invented before the first message
@@ -197,7 +204,7 @@ def test_a_topic_moves_rows_and_what_is_malformed_moves_nothing(router: str) -> 
 def test_a_silent_topic_is_a_gap_and_is_reported(router: str) -> None:
     moved = Moved(source_of(router, silent_ms=50.0))
     session = opened(router)
-    publisher = session.declare_publisher(TOPIC.key(0))
+    publisher = publisher_of(session)
     try:
         until(lambda: publisher.matching_status.matching)
         until(lambda: len(moved.read()) > 0, lambda: publisher.put(twist(0.5, 0.0, 0.0)))
@@ -219,7 +226,7 @@ def test_without_a_router_the_source_waits_and_then_listens() -> None:
     until(lambda: any("looked for again" in text for text in moved.heard))
     there = ros2.open_session(ros2.settings([], None, "router", [endpoint]))
     session = opened(endpoint)
-    publisher = session.declare_publisher(TOPIC.key(0))
+    publisher = publisher_of(session)
     try:
         until(lambda: publisher.matching_status.matching)
         until(lambda: len(moved.read()) > 0, lambda: publisher.put(twist(0.5, 0.0, 0.0)))
@@ -242,7 +249,7 @@ def test_a_bridge_and_a_source_of_ours_talk_to_each_other(
     topics = f"topics={{steering={row}, throttle={others}, brake={others}}}"
     moved = Moved(f"source={{kind='ros2', connect='{router}', silent_ms=60000, {topics}}}")
     session = opened(router)
-    publisher = session.declare_publisher(TOPIC.key(0))
+    publisher = publisher_of(session)
     step = step_words(1)
     STEP.view(step)[joint.position] = 0.3 / joint.factor
     state = np.zeros((1, 6 + len(MACHINE.states)), np.int64)
