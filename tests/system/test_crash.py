@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sync.record import open_run
+from tests.examples import cases
 from tests.system.conftest import DRIVE, Program, pid_of, ring_of, running, until, wait_for_steps
 
 Start = Callable[..., Program]
@@ -15,10 +16,10 @@ Start = Callable[..., Program]
 
 @pytest.mark.parametrize(
     "transport, victim, exit_message, says",
-    [
+    cases(
         ("shm", "daq", "the DAQ was killed by SIGKILL", "sim: the DAQ (pid "),
         ("ipc", "sim", "the simulator was killed by SIGKILL", "daq: the simulator (pid "),
-    ],
+    ),
 )
 def test_a_killed_service_is_missed_by_the_supervisor_and_by_the_other(
     drive: Start, name: str, transport: str, victim: str, exit_message: str, says: str

@@ -61,6 +61,7 @@ def test_a_drive_ends_clean_and_its_balance_closes(recorded: Callable[[str], Rec
     assert result["age_us"]["n"] == result["steps"]
 
 
+@pytest.mark.drill  # as the README's spring does
 def test_any_machine_runs_without_the_tables_of_a_car(start: Start, name: str, tmp_path: Path) -> None:
     """What is shown is what every machine has, and what this one brings: of the car it shows nothing."""
     runs = tmp_path / "runs"
@@ -170,6 +171,7 @@ def test_ten_kilohertz_lose_nothing_and_leave_the_step_alone(drive: Start, tmp_p
     assert_every_period_has_its_step(record.topics["/step"].blocks, result)
 
 
+@pytest.mark.drill
 @pytest.mark.alone  # where others work the pose comes late, and a driver in the loop loses the road
 def test_a_driver_in_the_loop_steers_by_the_published_pose(drive: Start, name: str, tmp_path: Path) -> None:
     """Open loop the circuit cannot be driven: the pose must come back, and be the car's."""
@@ -238,6 +240,7 @@ def test_a_drive_without_permission_says_so_once_and_goes_on(drive: Start) -> No
     assert "limits.conf" in run.said
 
 
+@pytest.mark.drill
 def test_a_disk_that_takes_no_report_is_no_reason_to_lose_the_figures(drive: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     run = drive("--seconds", "1", "--json", "--no-record", "--runs", str(tmp_path / "file"))

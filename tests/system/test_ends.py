@@ -82,6 +82,7 @@ def test_a_record_that_is_deleted_during_the_drive_is_missed_and_said(drive: Sta
     assert "the record is not whole" in run.said
 
 
+@pytest.mark.drill
 def test_a_start_without_room_for_its_rings_says_so_and_leaves_no_run(drive: Start, tmp_path: Path) -> None:
     small = 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"'
     inside = ("unshare", "-m", "sh", "-c", small, "sh")

@@ -148,8 +148,8 @@ def test_a_replacement_that_dies_is_replaced_and_who_dies_too_often_is_given_up(
 @pytest.mark.parametrize(
     ("killed", "then"),
     cases(
-        (("template", "spare", "sim"), "it is restarted"),
         (("template", "sim"), "its spare takes over"),
+        (("template", "spare", "sim"), "it is restarted"),
         (("template",), "its spare takes over"),
     ),
 )

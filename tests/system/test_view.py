@@ -275,6 +275,7 @@ def test_a_drive_goes_on_without_its_page(drive: Start, name: str, monkeypatch: 
     assert len(steps) and np.count_nonzero(np.diff(steps["step"].astype(np.int64)) != 1) <= replaced, notices
 
 
+@pytest.mark.drill
 @needs_browser
 def test_a_record_on_a_page(recorded: Callable[[str], Recorded], start: Start, chromium: Any, pictures: Path) -> None:
     record = recorded("ipc").result["record"]["file"]

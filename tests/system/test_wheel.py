@@ -9,6 +9,8 @@ import venv
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.system.conftest import ROOT, assert_all_that_was_due, leftovers
 from verify.speed.starts import lay_beside
 
@@ -61,6 +63,7 @@ def files(folder: Path) -> set[str]:
     return {str(file.relative_to(folder)) for file in found}
 
 
+@pytest.mark.drill  # `python -m verify wheel` installs one and drives
 def test_a_wheel_in_an_empty_environment_drives_outside_the_checkout(tmp_path: Path, name: str) -> None:
     programs, site = install(tmp_path)
     own_files = (file for file in site.iterdir() if not file.is_symlink() and file.suffix != ".dist-info")
