@@ -5,8 +5,6 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from sync.config.config import Config, load
 from tandem.records.replay import Options, replay_run
 from tests.ports import free_port
@@ -50,7 +48,6 @@ def _too_long(where: Where, kind: bytes) -> None:
                 pass
 
 
-@pytest.mark.drill
 def test_a_flood_is_counted_and_hurts_nobody(drive: Callable[..., Program], name: str, tmp_path: Path) -> None:
     ports = {key: free_port() for key in ("daq_port", "sim_port", "clock_port", "every_port")}
     settings = ["transport.kind=tcp", "transport.clock=estimate", *(f"transport.{k}={v}" for k, v in ports.items())]

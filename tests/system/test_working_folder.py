@@ -118,7 +118,6 @@ def test_a_drive_runs_nothing_of_the_working_folder(
     assert leftovers(name) == [] and list((tmp_path / "runs").glob("*/run.mcap"))
 
 
-@pytest.mark.drill  # one drive: test_a_drive_runs_nothing_of_the_working_folder
 def test_no_child_runs_anything_of_the_working_folder(
     hostile: Path, bare_python: Path, tmp_path: Path, name: str
 ) -> None:
