@@ -190,7 +190,8 @@ def _sweep() -> None:
     with contextlib.suppress(FileNotFoundError):
         if _age_s(swept) < _USED_S:
             return
-    swept.touch()
+    with contextlib.suppress(OSError):  # a full disk: then it is done at every start
+        swept.touch()
     for old in CACHE.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process sweeps too
             if old.name != "lock" and _age_s(old) > _KEEP_S:

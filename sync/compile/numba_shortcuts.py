@@ -263,16 +263,17 @@ def _wait_for_others(folder: str) -> bool:
     compiles at idle priority takes none: others would wait for a process that may get no time."""
     if os.sched_getscheduler(0) == os.SCHED_IDLE:
         return False
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    _compiled[-1].callback(os.close, file)
-    end = time.monotonic() + _PATIENCE_S
     waited = False
-    while time.monotonic() < end:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return waited
-        waited = True
-        time.sleep(0.02)
+    with contextlib.suppress(OSError):  # the folder was deleted, or its file system knows no locks: then nobody waits
+        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        _compiled[-1].callback(os.close, file)
+        end = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < end:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return waited
+            waited = True
+            time.sleep(0.02)
     return waited
 
 

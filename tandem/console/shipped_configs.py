@@ -102,7 +102,7 @@ def shipped_file(machine: str) -> Path | None:
         return CONFIGS / FILES[machine]
     found = {}
     for path in sorted(CONFIGS.glob("*/*.toml")):
-        if path.parent.name in _NO_MACHINES or machine not in path.read_text():
+        if path.parent.name in _NO_MACHINES or machine.encode() not in path.read_bytes():
             continue  # most of them, which are not worth parsing
         if read_toml(path).get("machine") == machine:
             found[path.stem] = path

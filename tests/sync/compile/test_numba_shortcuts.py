@@ -1,5 +1,6 @@
 """Where numba is taken a shorter way the result is numba's."""
 
+import math
 import re
 import subprocess
 import sys
@@ -152,6 +153,7 @@ def test_what_was_loaded_runs_and_can_be_inlined(tmp_path) -> None:  # type: ign
     ]
 
 
+REMOVED = "import shutil; from sync.compile.jit import CACHE; shutil.rmtree(CACHE)"
 # compiles for a second when it is told to
 SLOW = """
 import math
@@ -181,6 +183,15 @@ def test_of_processes_that_need_the_same_kernel_one_compiles_it(tmp_path: Path) 
     results = [each.communicate()[0].split() for each in together]
     assert sorted(misses for _, misses in results) == ["0", "0", "1"]
     assert len({value for value, _ in results}) == 1
+
+
+@needs_shortcuts
+def test_a_folder_that_is_deleted_before_it_is_compiled_is_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW.format(text="math.sin(x)").replace("input()", REMOVED))
+    env = environment(TANDEM_CACHE=str(tmp_path / "cache")) | {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    command = [sys.executable, "-c", "import slow"]
+    done = subprocess.run(command, env=env, text=True, capture_output=True, check=True)
+    assert done.stdout.split() == ["ready", str(math.sin(1.0)), "1"], done.stderr
 
 
 @pytest.mark.drill
